@@ -1,0 +1,40 @@
+# The developer's interface. Everything is set up inside the checkout: .uv (the uv tool) and .venv (the project).
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export UV_PYTHON_DOWNLOADS := never
+export SAM_CLI_TELEMETRY := 0
+# uv sync must not be confused by a virtual environment that happens to be active.
+unexport VIRTUAL_ENV
+
+VENV := .venv
+UV := .uv/bin/uv
+
+# The newest CPython of the supported range: on PATH, else one of pyenv's.
+define find_python
+for v in 3.13 3.12 3.11; do \
+  for p in "$$(command -v python$$v || true)" $$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$v.*/bin/python 2>/dev/null | sort -rV) /usr/bin/python$$v; do \
+    if [ -n "$$p" ] && "$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.implementation.name != "cpython")' >/dev/null 2>&1; then echo "$$p"; exit 0; fi; \
+  done; \
+done; \
+if command -v python3 >/dev/null && python3 -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1; then command -v python3; exit 0; fi; \
+echo "Python 3.11, 3.12 or 3.13 with the venv module is needed and none was found: install one (for example 'apt-get install python3 python3-venv' or 'pyenv install 3.13') and run make again." >&2; exit 1
+endef
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(UV):
+	@python=$$($(find_python)); echo "setting up uv in .uv with $$python"; \
+	"$$python" -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check 'uv==0.13.*'
+
+$(VENV)/.synced: pyproject.toml uv.lock | $(UV)
+	@python=$$($(find_python)); echo "setting up .venv with $$python"; \
+	$(UV) sync --quiet --frozen --python "$$python" && touch $@
+
+.venv-sam/.synced: pyproject.toml uv.lock | $(UV)
+	@python=$$($(find_python)); echo "setting up the SAM CLI in .venv-sam with $$python"; \
+	UV_PROJECT_ENVIRONMENT=.venv-sam $(UV) sync --quiet --frozen --only-group sam --python "$$python" && touch $@
+
+setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)

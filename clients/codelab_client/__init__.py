@@ -1,0 +1,1 @@
+"""The reference IDE client of the CodeLab protocol."""
