@@ -1,0 +1,97 @@
+"""The Request: `Request(config, schema, context)` gives a `solution` that validates against the schema.
+
+    transport = openai_transport(base_url=..., api_key=...)
+    request = Request(RequestConfig(model="gpt-5-mini"), schema, [{"role": "user", "content": "Hello"}])
+    for event in request.stream(transport, deadline=time.monotonic() + 60):
+        ...
+
+The package stands alone: it knows no AWS and nothing else of this project. Importing it imports neither the openai SDK
+nor an HTTP client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from .config import RequestConfig
+from .downgrade import Memory, Store
+from .errors import (
+    CallError,
+    Cancelled,
+    ContentFilter,
+    DeadlineExceeded,
+    Empty,
+    InvalidAnswer,
+    InvalidJson,
+    InvalidRequest,
+    Length,
+    Refusal,
+    RequestError,
+    TransportError,
+    Truncated,
+)
+from .outcome import Done, Event, ItemDone, Result, TextDelta, Usage
+from .request import Request
+from .retry import RetryPolicy
+from .scanner import Scanner
+from .transport import Call, Cancellation, Transport
+
+if TYPE_CHECKING:
+    from .openai_transport import OpenAITransport
+
+__all__ = [
+    "Call",
+    "CallError",
+    "Cancellation",
+    "Cancelled",
+    "ContentFilter",
+    "DeadlineExceeded",
+    "Done",
+    "Empty",
+    "Event",
+    "InvalidAnswer",
+    "InvalidJson",
+    "InvalidRequest",
+    "ItemDone",
+    "Length",
+    "Memory",
+    "Refusal",
+    "Request",
+    "RequestConfig",
+    "RequestError",
+    "Result",
+    "RetryPolicy",
+    "Scanner",
+    "Store",
+    "TextDelta",
+    "Transport",
+    "TransportError",
+    "Truncated",
+    "Usage",
+    "openai_transport",
+]
+
+
+def openai_transport(
+    *,
+    base_url: str,
+    api_key: str | Callable[[], str],
+    timeout: float = 600.0,
+    connect_timeout: float = 5.0,
+    headers: Mapping[str, str] | None = None,
+    warm: bool = True,
+) -> OpenAITransport:
+    """A transport on the openai SDK, imported here and not before; make it once, at init.
+
+    `api_key` may be a function that gives the current key. `timeout` bounds the provider's silence in seconds. `warm`
+    pays for the SDK's first call now, without touching the network.
+    """
+    from .openai_transport import OpenAITransport
+
+    transport = OpenAITransport(
+        base_url=base_url, api_key=api_key, timeout=timeout, connect_timeout=connect_timeout, headers=headers
+    )
+    if warm:
+        transport.warm()
+    return transport
