@@ -1,0 +1,36 @@
+"""$connect authorizer: who is speaking, for the life of the connection."""
+
+import secrets
+from typing import Any
+
+from codelab.config import secret, settings
+from codelab.gateway.identity import SESSION_ID, context_of, query_of, token_of
+from codelab.gateway.tokens import Identity, InvalidToken, TokenVerifier
+from codelab.observability import logger
+
+configured = settings()
+verifier = TokenVerifier(
+    secret(configured.jwt_secret, configured.jwt_secret_arn) if configured.auth_mode == "jwt" else "",
+    configured.jwt_issuer,
+    configured.jwt_audience,
+)
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """Allow with the caller's context; deny (403) what is no session id; raise Unauthorized (401) without a token."""
+    try:
+        identity = Identity("local", 0) if configured.auth_mode == "none" else verifier.verify(token_of(event))
+    except InvalidToken as error:
+        logger().info("connection refused", extra={"reason": str(error)})
+        raise Exception("Unauthorized") from None  # API Gateway answers 401 to exactly this text
+    query = query_of(event)
+    session_id = query.get("session_id") or "session_" + secrets.token_hex(12)
+    effect = "Allow" if SESSION_ID.fullmatch(session_id) else "Deny"
+    return {
+        "principalId": identity.user,
+        "policyDocument": {
+            "Version": "2012-10-17",
+            "Statement": [{"Action": "execute-api:Invoke", "Effect": effect, "Resource": event["methodArn"]}],
+        },
+        "context": context_of(identity.user, session_id, identity.expires, query),
+    }

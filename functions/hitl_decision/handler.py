@@ -1,0 +1,23 @@
+"""hitl_decision: a human approves, edits or rejects a call."""
+
+from codelab.gateway.app import WebSocketApp
+from codelab.protocol.incoming import HitlDecision
+from codelab.sessions.keys import call_key
+from codelab.turns import calls
+from codelab.turns.connections import Caller
+from codelab.turns.shell import Engine
+
+app = WebSocketApp()
+
+
+@app.route("hitl_decision")
+def hitl_decision(frame: HitlDecision, caller: Caller, engine: Engine) -> None:
+    engine.apply(
+        caller.user,
+        caller.session_id,
+        lambda draft: calls.hitl_decision(draft, caller, frame),
+        wanted=[call_key(frame.call_id)],
+    )
+
+
+handler = app.handler

@@ -1,0 +1,16 @@
+"""sweep: every minute whatever is due; at once the session whose `llm_request` failed."""
+
+from typing import Any
+
+from codelab.gateway.services import engine, step_of
+from codelab.turns.sweeper import Sweeper
+
+sweeper = Sweeper(engine())
+
+
+def handler(event: dict[str, Any], context: Any) -> None:
+    """`event` is EventBridge's schedule, or the record of a failed asynchronous invocation."""
+    if "requestPayload" in event:
+        sweeper.revive(*step_of(event["requestPayload"]))
+    else:
+        sweeper.sweep(context.get_remaining_time_in_millis)

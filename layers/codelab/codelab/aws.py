@@ -1,0 +1,63 @@
+"""Clients of AWS, made at init, with time-outs that end before API Gateway gives up on the integration (29 s)."""
+
+import io
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import boto3
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.config import Config
+from urllib3 import HTTPResponse
+
+if TYPE_CHECKING:
+    from mypy_boto3_apigatewaymanagementapi import ApiGatewayManagementApiClient
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+# The SDK's default read time-out of 60 s outlives the integration.
+_CONFIG = Config(
+    connect_timeout=1,
+    read_timeout=2,
+    retries={"mode": "standard", "total_max_attempts": 3},
+    tcp_keepalive=True,
+    max_pool_connections=16,
+)
+
+# One attempt: the SDK repeats a post on 429 and on read time-outs, and a repeated post doubles tokens.
+_POST_CONFIG = _CONFIG.merge(Config(retries={"total_max_attempts": 1}))
+
+
+@overload
+def client(service: Literal["dynamodb"]) -> "DynamoDBClient": ...
+@overload
+def client(service: Literal["lambda"]) -> "LambdaClient": ...
+@overload
+def client(service: Literal["secretsmanager"]) -> "SecretsManagerClient": ...
+@cache
+def client(service: Any) -> Any:
+    """The client of `service` that this process uses."""
+    return boto3.client(service, config=_CONFIG)
+
+
+@cache
+def connections_client(url: str) -> "ApiGatewayManagementApiClient":
+    """The client that posts to connections of the API at `url` (from configuration, never from an event)."""
+    return boto3.client("apigatewaymanagementapi", endpoint_url=url, config=_POST_CONFIG)
+
+
+def warm(client: Any, operation: str, **parameters: Any) -> None:
+    """Make one call that never leaves the process, so that the first real one finds the SDK warm.
+
+    botocore loads its endpoint rules, signer, serializer and parser at the first call (30 ms and more). At init that
+    time is cheaper, and a process forked from this one inherits it with no socket open.
+    """
+    events = client.meta.events
+    body = HTTPResponse(io.BytesIO(b"{}"), status=200, preload_content=False)
+    answer = AWSResponse("http://warm.invalid", 200, HTTPHeaders(), body)
+    events.register_first("before-send", lambda **_: answer, unique_id="warm")
+    try:
+        getattr(client, operation)(**parameters)
+    finally:
+        events.unregister("before-send", unique_id="warm")

@@ -1,0 +1,1 @@
+"""From a logged frame to the clients: connections, the streaming sender, payloads by reference."""

@@ -1,0 +1,163 @@
+"""The streaming sender: one ordered writer for the text of one answer.
+
+The first delta goes at once. Then a batch goes when the last post has returned and `STREAM_MAX_DELAY_MS` has passed
+since the last batch began, so that a fast model costs few writes and a slow connection slows nobody down. Each batch
+is appended to the log and then posted, while a consistent read of the register, begun after the append was
+acknowledged, looks for connections that have joined and for the end of our lease.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic as _monotonic
+
+from codelab.delivery.post import Poster
+from codelab.protocol.outgoing import AssistantMessage
+from codelab.sessions.items import Audience, EventItem
+from codelab.sessions.register import Phase, Register
+from codelab.sessions.store import SessionStore
+from codelab.sessions.transition import Transition
+
+#: How often the register is read while the model is silent (cancel, foreign token, new connections), in seconds.
+WATCH_S = 0.25
+
+
+class StreamSender:
+    """Sends the text of one message from a thread of its own.
+
+    `started` is the transition that acquired the step: its frames are posted first. `on_lost` is called, from the
+    sender's thread, when the lease is no longer ours. After `close` the log's end is `log_end`, the register as it was
+    last read is `register`, `posted` are the transitions whose frames were posted and are still to be reported.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        poster: Poster,
+        started: Transition,
+        *,
+        max_delay_s: float,
+        retention_s: int,
+        clock: Callable[[], int],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._poster = poster
+        self._started = started
+        self._max_delay_s = max_delay_s
+        self._retention_s = retention_s
+        self._clock = clock
+        self._on_lost = on_lost
+        self.register: Register = started.after
+        self.log_end = started.after.last_seq
+        self.posted: list[int] = []
+        self.gone: list[str] = []
+        self.lost = False
+        self.failure: BaseException | None = None
+        self._lease = started.after.lease
+        self._message_id = started.after.message_id
+        self._buffer: list[str] = []
+        self._closing = False
+        self._wake = threading.Condition()
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="watch")
+        self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def write(self, text: str) -> None:
+        """Add text to the message. Never blocks on the network."""
+        with self._wake:
+            self._buffer.append(text)
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Send what is left and end the thread. Raises what made the sender fail."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        self._thread.join()
+        self._reader.shutdown(wait=False)
+        if self.failure is not None:
+            raise self.failure
+
+    # -- the sender's thread -------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            if self._started.events:
+                self.gone += self._poster.deliver(self._started.events, self.register)
+                self.posted.append(self._started.events[0].seq)
+            began = 0.0
+            while not self.lost:
+                text = self._next(began)
+                if text is None:
+                    return
+                if not text:
+                    self._watch()
+                    continue
+                began = _monotonic()
+                self._send(text)
+        except BaseException as error:
+            self.failure = error
+            self._on_lost()
+
+    def _next(self, began: float) -> str | None:
+        """The next batch; empty after `WATCH_S` of silence; None when all is sent."""
+        with self._wake:
+            if not self._buffer and not self._closing:
+                self._wake.wait(WATCH_S)
+            if self._buffer and began:
+                # Let the batch grow, unless the answer is complete.
+                ready = began + self._max_delay_s
+                while not self._closing and (left := ready - _monotonic()) > 0:
+                    self._wake.wait(left)
+            text = "".join(self._buffer)
+            self._buffer.clear()
+            return None if self._closing and not text else text
+
+    def _send(self, text: str) -> None:
+        event = self._append(text)
+        refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
+        known = self.register
+        self.gone += self._poster.deliver([event], known)
+        fresh = refresh.result()
+        self._look_at(fresh)
+        newcomers = self.register.connections.keys() - known.connections.keys()
+        if newcomers:
+            self.gone += self._poster.deliver([event], self.register, only=newcomers)
+
+    def _append(self, text: str) -> EventItem:
+        while True:
+            self.log_end += 1
+            frame = AssistantMessage(
+                seq=self.log_end,
+                token=text,
+                content=text,
+                is_final=False,
+                message_id=self._message_id,
+                turn_id=self.register.turn_id,
+                agent=self.register.agent,
+            )
+            event = EventItem(
+                seq=self.log_end,
+                frame=frame.wire(),
+                audience=Audience.ALL,
+                ttl=self._clock() // 1000 + self._retention_s,
+                write_id=f"{self._lease}:{self.log_end}",
+            )
+            if self._store.append(self.register.pk, event):
+                return event
+
+    def _watch(self) -> None:
+        if self.posted:
+            self._store.posted(self.register, self.posted)
+            self.posted.clear()
+        self._look_at(self._store.read(self.register.pk))
+
+    def _look_at(self, register: Register | None) -> None:
+        if register is None or register.phase is not Phase.RUNNING or register.lease != self._lease:
+            self.lost = True
+            self._on_lost()
+        if register is not None:
+            self.register = register

@@ -1,0 +1,74 @@
+"""The route decorator of the WebSocket functions, and the one place where an error becomes a frame.
+
+app = WebSocketApp()
+
+@app.route("user_message")
+def user_message(frame: UserMessage, caller: Caller, engine: Engine) -> None: ...
+
+handler = app.handler
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from codelab.gateway.identity import caller_of
+from codelab.gateway.services import engine
+from codelab.observability import logger
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import parse_frame
+from codelab.protocol.outgoing import Error
+from codelab.turns.connections import Caller
+from codelab.turns.shell import Engine
+
+#: What a proxy integration must return; it reaches nobody, for the routes have no route response.
+ACCEPTED = {"statusCode": 200}
+
+#: Takes the frame of its type, who sent it, and the engine.
+Handle = Callable[[Any, Caller, Engine], None]
+
+
+class WebSocketApp:
+    """Dispatches the frames of one function. Made at init, so that clients are warm before the first event."""
+
+    def __init__(self) -> None:
+        self._engine = engine()
+        self._routes: dict[str, Handle] = {}
+
+    def route(self, frame_type: str) -> Callable[[Handle], Handle]:
+        """Register the function for frames of `frame_type`."""
+
+        def register(handle: Handle) -> Handle:
+            self._routes[frame_type] = handle
+            return handle
+
+        return register
+
+    def handler(self, event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+        """The Lambda handler: every refusal is answered by an `error` frame, the connection stays open."""
+        caller = caller_of(event)
+        try:
+            self._dispatch(event, caller)
+        except ProtocolError as error:
+            self._refuse(caller, error)
+        except (ClientError, BotoCoreError):
+            logger().exception("aws call failed", extra={"session": caller.session_id})
+            self._refuse(caller, ProtocolError(ErrorCode.DATABASE_ERROR, "Storage failed; send the frame again"))
+        except Exception:
+            logger().exception("handler failed", extra={"session": caller.session_id})
+            self._refuse(caller, ProtocolError(ErrorCode.AGENT_ERROR, "Internal error; send the frame again"))
+        return ACCEPTED
+
+    def _dispatch(self, event: Mapping[str, Any], caller: Caller) -> None:
+        frame = parse_frame(event.get("body"))
+        if 0 < caller.expires <= time.time():
+            raise ProtocolError(ErrorCode.SESSION_EXPIRED, "The token has expired; connect with a new one")
+        handle = self._routes.get(getattr(frame, "type", ""))
+        if handle is None:
+            raise ProtocolError(ErrorCode.INVALID_TYPE, "This route does not take that type", details={"field": "type"})
+        handle(frame, caller, self._engine)
+
+    def _refuse(self, caller: Caller, error: ProtocolError) -> None:
+        self._engine.poster.post(caller.connection_id, Error.of(error).wire())

@@ -1,0 +1,70 @@
+"""Who is speaking: the token of `$connect`, and what the authorizer's context says of every later event."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from codelab.turns.connections import Caller
+
+SESSION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+USER_ID = re.compile(r"[^#\x00-\x1f]{1,128}")
+
+#: The subprotocol that the server speaks and echoes; the token may travel beside it.
+SUBPROTOCOL = "codelab"
+_TOKEN_PREFIX = "token."
+
+
+def token_of(event: Mapping[str, Any]) -> str:
+    """The token of a `$connect`: the Authorization header, else the subprotocol, else (last resort) the query."""
+    headers = _headers(event)
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and credentials.strip():
+        return credentials.strip()
+    for protocol in offered_subprotocols(event):
+        if protocol.startswith(_TOKEN_PREFIX):
+            return protocol.removeprefix(_TOKEN_PREFIX)
+    return query_of(event).get("token", "")
+
+
+def offered_subprotocols(event: Mapping[str, Any]) -> list[str]:
+    header = _headers(event).get("sec-websocket-protocol", "")
+    return [protocol.strip() for protocol in header.split(",") if protocol.strip()]
+
+
+def query_of(event: Mapping[str, Any]) -> dict[str, str]:
+    return dict(event.get("queryStringParameters") or {})
+
+
+def context_of(user: str, session_id: str, expires: int, query: Mapping[str, str]) -> dict[str, str | int | bool]:
+    """The authorizer's context, which API Gateway attaches to every later event of the connection."""
+    return {
+        "user": user,
+        "session_id": session_id,
+        "expires": expires,
+        "extensions": query.get("extensions") == "1",
+        "viewer": query.get("viewer") == "1",
+        "profile": "args" if query.get("profile") == "args" else "",
+    }
+
+
+def caller_of(event: Mapping[str, Any]) -> Caller:
+    """The speaker of a WebSocket event. API Gateway turns the context's values into strings."""
+    request = event["requestContext"]
+    context = request["authorizer"]
+    return Caller(
+        user=context["user"],
+        session_id=context["session_id"],
+        connection_id=request["connectionId"],
+        extensions=_true(context["extensions"]),
+        viewer=_true(context["viewer"]),
+        args_profile=context["profile"] == "args",
+        expires=int(context["expires"]),
+    )
+
+
+def _true(value: Any) -> bool:
+    return str(value).lower() == "true"
+
+
+def _headers(event: Mapping[str, Any]) -> dict[str, str]:
+    return {name.lower(): value for name, value in (event.get("headers") or {}).items()}

@@ -1,0 +1,52 @@
+"""What a function is made of, wired at init from the environment."""
+
+import json
+from functools import cache
+
+from codelab import aws
+from codelab.config import settings
+from codelab.delivery.post import Poster
+from codelab.sessions.store import SessionStore
+from codelab.sessions.transition import Step
+from codelab.turns.shell import Engine
+
+
+@cache
+def engine() -> Engine:
+    """The engine over the real clients, each of which has made one call without a network."""
+    configured = settings()
+    dynamodb = aws.client("dynamodb")
+    connections = aws.connections_client(configured.connections_url)
+    aws.warm(dynamodb, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
+    aws.warm(connections, "post_to_connection", ConnectionId="warm", Data=b"{}")
+    return Engine(SessionStore(dynamodb, configured.table_name), Poster(connections), configured, invoke_step)
+
+
+def invoke_step(user: str, session_id: str, step: Step) -> None:
+    """Start the step in `llm_request` asynchronously; the answer says no more than that it was taken."""
+    event = {
+        "kind": "step",
+        "user": user,
+        "session_id": session_id,
+        "turn_id": step.turn_id,
+        "step": step.step,
+        "attempt": step.attempt,
+        "history_n": step.history_n,
+    }
+    aws.client("lambda").invoke(
+        FunctionName=settings().llm_function, InvocationType="Event", Payload=json.dumps(event).encode()
+    )
+
+
+def step_of(event: dict[str, object]) -> tuple[str, str, Step]:
+    """The inverse of `invoke_step`: user, session id and step."""
+    return (
+        str(event["user"]),
+        str(event["session_id"]),
+        Step(
+            turn_id=str(event["turn_id"]),
+            step=int(str(event["step"])),
+            attempt=int(str(event["attempt"])),
+            history_n=int(str(event["history_n"])),
+        ),
+    )

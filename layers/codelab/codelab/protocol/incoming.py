@@ -1,0 +1,176 @@
+"""Frames from the client, and how a message body becomes one.
+
+A client's explicit null means that the field is absent, unknown fields are ignored, and each way to be wrong has its
+own code: a client written from any of the seed documents is understood, and told exactly what it did wrong.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic_core import PydanticCustomError, from_json
+
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError, known_code
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.ID_CHARS)]
+
+
+class ClientFrame(BaseModel):
+    """Base of all frames from the client. Fields of later versions are ignored."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class UserMessage(ClientFrame):
+    """What the user says. The same `client_msg_id` twice is accepted once."""
+
+    type: Literal["user_message"]
+    content: Annotated[str, StringConstraints(min_length=1, max_length=limits.USER_MESSAGE_CHARS)]
+    role: Literal["user", "assistant", "system", "tool"] = "user"
+    client_msg_id: Id | None = None
+
+
+class ToolError(BaseModel):
+    """Why a tool failed, whichever of the three shapes of the seed documents said so."""
+
+    model_config = ConfigDict(frozen=True)
+
+    code: ErrorCode
+    message: str
+
+
+class ToolResult(ClientFrame):
+    """The outcome of a call: exactly one of `result` (any JSON, null too) and `error`."""
+
+    type: Literal["tool_result"]
+    call_id: Id
+    result: Any = None
+    error: ToolError | None = None
+    partial: bool = False
+    offset: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def one_outcome(cls, frame: dict[str, Any]) -> dict[str, Any]:
+        error = frame.get("error")
+        has_result = frame.get("result") is not None
+        if error is not None and has_result:
+            raise PydanticCustomError("outcome", "exactly one of result and error may be given", {"field": "error"})
+        if error is None and "result" not in frame:
+            if "error_code" in frame:
+                return {**frame, "error": _tool_error({"message": ""}, frame["error_code"])}
+            raise PydanticCustomError("outcome", "one of result and error must be given", {"field": "result"})
+        if error is not None:
+            frame = {**frame, "error": _tool_error(error, frame.get("error_code"))}
+        return frame
+
+    @property
+    def is_partial(self) -> bool:
+        """A piece of a running command's output (Agent Protocol, "run_command", "Результат (streaming)")."""
+        if self.partial:
+            return True
+        return (
+            isinstance(self.result, dict)
+            and "exit_code" in self.result
+            and self.result["exit_code"] is None
+            and self.result.get("signal") is None
+        )
+
+
+class HitlDecision(ClientFrame):
+    """What the human decided about a call that awaits approval."""
+
+    type: Literal["hitl_decision"]
+    call_id: Id
+    decision: Literal["approve", "edit", "reject"]
+    modified_arguments: dict[str, Any] | None = None
+    feedback: str | None = None
+
+    @model_validator(mode="after")
+    def edit_has_arguments(self) -> Self:
+        if self.decision == "edit" and self.modified_arguments is None:
+            raise PydanticCustomError("missing", "an edit needs modified_arguments", {"field": "modified_arguments"})
+        return self
+
+
+FRAMES: dict[str, type[ClientFrame]] = {
+    "user_message": UserMessage,
+    "tool_result": ToolResult,
+    "hitl_decision": HitlDecision,
+}
+
+#: Null is a value here, not an absence: a tool may succeed with nothing to say.
+_NULL_IS_A_VALUE = {"tool_result": frozenset({"result"})}
+
+#: Read under either name; both given and different is a contradiction.
+_SYNONYMS = (("arguments", "args"), ("modified_arguments", "modified_args"))
+
+
+def parse_frame(body: str | None) -> ClientFrame:
+    """The frame in a message body.
+
+    Raises ProtocolError: INVALID_FORMAT, INVALID_TYPE, MISSING_FIELD or INVALID_ARGUMENTS.
+    """
+    try:
+        raw = from_json(body or "", allow_inf_nan=False)
+    except ValueError as error:
+        raise ProtocolError(ErrorCode.INVALID_FORMAT, f"Invalid JSON: {error}") from None
+    if not isinstance(raw, dict):
+        raise ProtocolError(ErrorCode.INVALID_FORMAT, "A frame must be a JSON object")
+    frame_type = raw.get("type")
+    if not isinstance(frame_type, str):
+        raise ProtocolError(
+            ErrorCode.INVALID_TYPE,
+            "A frame needs a type, one of " + ", ".join(FRAMES),
+            details={"field": "type"},
+        )
+    model = FRAMES.get(frame_type)
+    if model is None:
+        raise ProtocolError(
+            ErrorCode.INVALID_TYPE,
+            f"Unknown type {frame_type[:64]!r}; known are " + ", ".join(FRAMES),
+            details={"field": "type"},
+        )
+    call_id = raw.get("call_id")
+    call_id = call_id if isinstance(call_id, str) else None
+    keep_null = _NULL_IS_A_VALUE.get(frame_type, frozenset())
+    fields = {key: value for key, value in raw.items() if value is not None or key in keep_null}
+    for name, synonym in _SYNONYMS:
+        if synonym in fields:
+            other = fields.pop(synonym)
+            if fields.setdefault(name, other) != other:
+                raise ProtocolError(
+                    ErrorCode.INVALID_ARGUMENTS,
+                    f"{name} and {synonym} differ",
+                    call_id=call_id,
+                    details={"field": name},
+                )
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise _refusal(error, call_id) from None
+
+
+def _tool_error(error: object, sibling_code: object) -> ToolError:
+    """All three shapes: a string, {code, message}, and either beside an `error_code`."""
+    if isinstance(error, str):
+        code, message = sibling_code, error
+    elif isinstance(error, dict):
+        code, message = error.get("code", sibling_code), error.get("message", "")
+    else:
+        raise PydanticCustomError("outcome", "error must be a string or {code, message}", {"field": "error"})
+    if not isinstance(message, str) or (code is not None and not isinstance(code, str)):
+        raise PydanticCustomError("outcome", "error code and message must be strings", {"field": "error"})
+    normal = ErrorCode.EXECUTION_FAILED if code is None else known_code(code)
+    return ToolError(code=normal, message=message or normal.value)
+
+
+def _refusal(error: ValidationError, call_id: str | None) -> ProtocolError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = first.get("ctx", {}).get("field") or ".".join(str(part) for part in first["loc"])
+    details = {"field": field}
+    if first["type"] == "missing":
+        return ProtocolError(ErrorCode.MISSING_FIELD, f"Missing field: {field}", call_id=call_id, details=details)
+    return ProtocolError(
+        ErrorCode.INVALID_ARGUMENTS, f"Invalid {field}: {first['msg']}", call_id=call_id, details=details
+    )

@@ -1,0 +1,18 @@
+"""Sizes and counts that clients must know; where they come from is said beside each."""
+
+#: Characters of a `user_message` (Tools Specification, "Ограничения MVP").
+USER_MESSAGE_CHARS = 10_000
+#: Characters of a path (Tools Specification).
+PATH_CHARS = 255
+#: Bytes of a file that read_file and write_file take (Tools Specification).
+FILE_BYTES = 1_000_000
+#: Bytes of a diff or a patch (Tools Specification).
+DIFF_BYTES = 5_000_000
+#: Bytes of a whole frame posted inline; API Gateway refuses 128 KB.
+INLINE_FRAME_BYTES = 120_000
+#: Tool calls of one answer, messages waiting for their turn, connections of a session.
+CALLS_PER_STEP = 16
+INBOX = 20
+CONNECTIONS_PER_SESSION = 8
+#: Characters of a call id or of a client's message id that the server takes.
+ID_CHARS = 128

@@ -1,0 +1,31 @@
+"""Which paths a tool call may name (Tools Specification, "Пути файлов")."""
+
+import re
+
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError
+
+_DRIVE = re.compile(r"^[A-Za-z]:")
+
+
+def workspace_path(path: str, *, lenient: bool = True) -> str:
+    """`path` as the client gets it: relative and inside the workspace.
+
+    One leading slash is stripped in lenient mode, because two of the seed documents show `/src/main.dart`.
+    Raises ProtocolError: INVALID_PATH for what is no path, PATH_OUTSIDE_WORKSPACE for what leads out.
+    """
+    if lenient and path.startswith("/") and not path.startswith("//"):
+        path = path[1:] or "."
+    if not path or "\0" in path:
+        raise _error(ErrorCode.INVALID_PATH, "A path must not be empty or contain NUL")
+    if len(path) > limits.PATH_CHARS:
+        raise _error(ErrorCode.INVALID_PATH, f"A path may have {limits.PATH_CHARS} characters")
+    if path.startswith(("/", "\\", "~")) or _DRIVE.match(path):
+        raise _error(ErrorCode.PATH_OUTSIDE_WORKSPACE, "A path must be relative to the workspace")
+    if ".." in re.split(r"[/\\]", path):
+        raise _error(ErrorCode.PATH_OUTSIDE_WORKSPACE, "A path must not contain '..'")
+    return path
+
+
+def _error(code: ErrorCode, message: str) -> ProtocolError:
+    return ProtocolError(code, message, details={"field": "path"})

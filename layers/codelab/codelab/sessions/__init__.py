@@ -1,0 +1,1 @@
+"""Sessions as DynamoDB keeps them: keys, the register, history and the table's access paths."""

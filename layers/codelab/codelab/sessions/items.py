@@ -1,0 +1,210 @@
+"""Items of the table beside the register, and their DynamoDB form.
+
+Arbitrary JSON (arguments, results, frames) is kept as a JSON string: DynamoDB's own types would change its numbers
+and refuse its empty keys.
+"""
+
+import json
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+from codelab.sessions import keys
+
+_serialize = TypeSerializer().serialize
+_deserialize = TypeDeserializer().deserialize
+
+
+def to_dynamodb(values: dict[str, Any]) -> dict[str, Any]:
+    """`values` (strings, integers, booleans, lists, maps) as DynamoDB attribute values."""
+    return {name: _serialize(value) for name, value in values.items()}
+
+
+def from_dynamodb(item: dict[str, Any]) -> dict[str, Any]:
+    """The inverse of `to_dynamodb`; numbers come back as int."""
+    return {name: _plain(_deserialize(value)) for name, value in item.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON, non-ASCII as it is."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class InputItem:
+    """An accepted user message. Its id is the client's, so that a repeated send is recognised."""
+
+    input_id: str
+    content: str
+    role: str
+    at: int
+
+    def key(self) -> str:
+        return keys.input_key(self.input_id)
+
+    def attributes(self) -> dict[str, Any]:
+        return {"content": self.content, "role": self.role, "at": self.at}
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "InputItem":
+        return cls(item["sk"].removeprefix("INPUT#"), item["content"], item["role"], item["at"])
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """A call as the model made it."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageItem:
+    """One message of the history. Role `tool` answers `call_id`; role `assistant` may have made `calls`."""
+
+    n: int
+    role: str
+    content: str
+    at: int
+    turn_id: str
+    calls: tuple[CallRequest, ...] = ()
+    call_id: str = ""
+    message_id: str = ""
+
+    def key(self) -> str:
+        return keys.message_key(self.n)
+
+    def attributes(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "role": self.role,
+            "content": self.content,
+            "at": self.at,
+            "turn_id": self.turn_id,
+        }
+        if self.calls:
+            found["calls"] = dumps([[call.call_id, call.tool, call.arguments] for call in self.calls])
+        if self.call_id:
+            found["call_id"] = self.call_id
+        if self.message_id:
+            found["message_id"] = self.message_id
+        return found
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "MessageItem":
+        return cls(
+            n=int(item["sk"].removeprefix("MESSAGE#")),
+            role=item["role"],
+            content=item["content"],
+            at=item["at"],
+            turn_id=item["turn_id"],
+            calls=tuple(CallRequest(*call) for call in json.loads(item.get("calls", "[]"))),
+            call_id=item.get("call_id", ""),
+            message_id=item.get("message_id", ""),
+        )
+
+
+@dataclass(slots=True)
+class CallItem:
+    """Everything about one call: what was asked, what a human decided, what came of it."""
+
+    call_id: str
+    turn_id: str
+    tool: str
+    arguments: dict[str, Any]
+    requires_approval: bool
+    state: str
+    at: int
+    settled_at: int = 0
+    decision: dict[str, Any] = field(default_factory=dict)
+    edited_arguments: dict[str, Any] | None = None
+    #: {"result": …} or {"error": {code, message}} as the client sent it; what a repeat is compared with.
+    outcome: dict[str, Any] | None = None
+
+    def key(self) -> str:
+        return keys.call_key(self.call_id)
+
+    @property
+    def effective_arguments(self) -> dict[str, Any]:
+        return self.arguments if self.edited_arguments is None else self.edited_arguments
+
+    def attributes(self) -> dict[str, Any]:
+        return {
+            "turn_id": self.turn_id,
+            "tool": self.tool,
+            "arguments": dumps(self.arguments),
+            "requires_approval": self.requires_approval,
+            "state": self.state,
+            "at": self.at,
+            "settled_at": self.settled_at,
+            "decision": dumps(self.decision),
+            "edited_arguments": dumps(self.edited_arguments),
+            "outcome": dumps(self.outcome),
+        }
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "CallItem":
+        return cls(
+            call_id=item["sk"].removeprefix("CALL#"),
+            turn_id=item["turn_id"],
+            tool=item["tool"],
+            arguments=json.loads(item["arguments"]),
+            requires_approval=item["requires_approval"],
+            state=item["state"],
+            at=item["at"],
+            settled_at=item["settled_at"],
+            decision=json.loads(item["decision"]),
+            edited_arguments=json.loads(item["edited_arguments"]),
+            outcome=json.loads(item["outcome"]),
+        )
+
+
+class Audience(StrEnum):
+    """Whom a logged frame is for. Others with extensions see an executor's frame too, marked as not theirs."""
+
+    ALL = "all"
+    EXTENSIONS = "extensions"
+    EXECUTOR = "executor"
+
+
+@dataclass(frozen=True, slots=True)
+class EventItem:
+    """A logged frame. `write_id` tells an append's own retry from another writer's frame at the same seq."""
+
+    seq: int
+    frame: dict[str, Any]
+    audience: Audience
+    ttl: int
+    write_id: str = ""
+
+    def key(self) -> str:
+        return keys.event_key(self.seq)
+
+    def attributes(self) -> dict[str, Any]:
+        found = {"frame": dumps(self.frame), "audience": self.audience.value, "ttl": self.ttl}
+        if self.write_id:
+            found["write_id"] = self.write_id
+        return found
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "EventItem":
+        return cls(
+            seq=int(item["sk"].removeprefix("EVENT#")),
+            frame=json.loads(item["frame"]),
+            audience=Audience(item["audience"]),
+            ttl=item["ttl"],
+            write_id=item.get("write_id", ""),
+        )

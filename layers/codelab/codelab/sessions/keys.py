@@ -1,0 +1,40 @@
+"""Keys of the one table. The owner is part of the partition key: another user's session cannot be named at all."""
+
+import zlib
+
+REGISTER = "REGISTER"
+DUE_SHARDS = 8
+
+
+def partition(user: str, session_id: str) -> str:
+    """`SESSION#{user}#{session_id}`. Raises ValueError if a part contains `#`: two owners would share a key."""
+    if "#" in user or "#" in session_id or not user or not session_id:
+        raise ValueError("user and session id must not be empty or contain '#'")
+    return f"SESSION#{user}#{session_id}"
+
+
+def owner_and_session(pk: str) -> tuple[str, str]:
+    """The parts of `partition`."""
+    _, user, session_id = pk.split("#")
+    return user, session_id
+
+
+def input_key(input_id: str) -> str:
+    return f"INPUT#{input_id}"
+
+
+def message_key(n: int) -> str:
+    return f"MESSAGE#{n:09d}"
+
+
+def event_key(seq: int) -> str:
+    return f"EVENT#{seq:012d}"
+
+
+def call_key(call_id: str) -> str:
+    return f"CALL#{call_id}"
+
+
+def due_shard(pk: str) -> str:
+    """The shard of the due index that a session is found in; crc32, because `hash` differs between processes."""
+    return f"due{zlib.crc32(pk.encode()) % DUE_SHARDS}"

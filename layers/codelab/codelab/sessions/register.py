@@ -1,0 +1,218 @@
+"""The session register: a session's whole mutable state in one small item.
+
+It is changed by compare-and-set on `version` alone, with one exception that cannot disturb another writer: who has
+posted a range of frames removes that range's `post#` attribute. Times are milliseconds since the epoch.
+"""
+
+import copy
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from codelab.protocol.outgoing import Status
+from codelab.sessions import keys
+
+#: A frame that nobody has reported as posted, or a step that nobody acquired, is looked at after this time.
+REPAIR_AFTER_MS = 10_000
+
+
+class Phase(StrEnum):
+    """Where the turn stands."""
+
+    IDLE = "idle"
+    DISPATCHED = "dispatched"  # a step was invoked and not yet acquired
+    RUNNING = "running"  # an owner holds the lease
+    WAITING = "waiting"  # calls are open in the IDE or with the human
+
+
+class CallState(StrEnum):
+    """The life of a tool call."""
+
+    AWAITING_APPROVAL = "awaiting_approval"
+    EXECUTING = "executing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_open(self) -> bool:
+        return self in (CallState.AWAITING_APPROVAL, CallState.EXECUTING)
+
+
+@dataclass(slots=True)
+class Connection:
+    """One WebSocket. `joined_seq` is the log's end when it joined, `greeted` says that it has sent a frame."""
+
+    generation: int
+    joined: int
+    joined_seq: int
+    extensions: bool = False
+    viewer: bool = False
+    args_profile: bool = False
+    expires: int = 0
+    greeted: bool = False
+
+
+@dataclass(slots=True)
+class CallEntry:
+    """An entry of the register's `calls`: what decides about the call. The rest is in its CALL item."""
+
+    tool: str
+    state: CallState
+    due: int
+    seq: int
+
+
+@dataclass(slots=True)
+class Posting:
+    """Frames first … last were logged at `at` and nobody has yet said that they were posted."""
+
+    last: int
+    at: int
+
+
+@dataclass(slots=True)
+class Register:
+    """See the module. `attributes` and `of` are the two directions of its storage form."""
+
+    user: str
+    session_id: str
+    created_at: int
+    agent: str
+    version: int = 0
+    title: str = ""
+    last_activity: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    status: Status = Status.IDLE
+    phase: Phase = Phase.IDLE
+    turn_id: str = ""
+    step: int = 0
+    attempt: int = 0
+    dispatched_at: int = 0
+    lease: str = ""
+    lease_until: int = 0
+    message_id: str = ""
+    usage: dict[str, int] = field(default_factory=dict)
+
+    calls: dict[str, CallEntry] = field(default_factory=dict)
+    inbox: list[str] = field(default_factory=list)
+    last_seq: int = 0
+    history_n: int = 0
+    generation: int = 0
+    executor: str = ""
+    connections: dict[str, Connection] = field(default_factory=dict)
+    postings: dict[int, Posting] = field(default_factory=dict)
+
+    #: `due_at` as the item had it: earlier than need be where frames were reported as posted since.
+    stored_due_at: int | None = field(default=None, compare=False)
+
+    @property
+    def pk(self) -> str:
+        return keys.partition(self.user, self.session_id)
+
+    @property
+    def open_calls(self) -> dict[str, CallEntry]:
+        return {call_id: call for call_id, call in self.calls.items() if call.state.is_open}
+
+    def due_at(self) -> int | None:
+        """When the sweep must look at this session if nothing else happens; None if nothing is outstanding."""
+        times = [posting.at + REPAIR_AFTER_MS for posting in self.postings.values()]
+        if self.phase is Phase.DISPATCHED:
+            times.append(self.dispatched_at + REPAIR_AFTER_MS)
+        elif self.phase is Phase.RUNNING:
+            times.append(self.lease_until)
+        elif self.phase is Phase.WAITING:
+            times.extend(call.due for call in self.open_calls.values())
+        return min(times, default=None)
+
+    def copy(self) -> Self:
+        return copy.deepcopy(self)
+
+    def attributes(self) -> dict[str, Any]:
+        """The item's attributes but for keys, `version` and the due index; what is empty or zero is absent."""
+        plain = {
+            "owner": self.user,
+            "session_id": self.session_id,
+            "created_at": self.created_at,
+            "agent": self.agent,
+            "title": self.title,
+            "last_activity": self.last_activity,
+            "settings": self.settings,
+            "status": self.status.value,
+            "phase": self.phase.value,
+            "turn_id": self.turn_id,
+            "step": self.step,
+            "attempt": self.attempt,
+            "dispatched_at": self.dispatched_at,
+            "lease": self.lease,
+            "lease_until": self.lease_until,
+            "message_id": self.message_id,
+            "usage": self.usage,
+            "calls": {
+                call_id: {"tool": call.tool, "state": call.state.value, "due": call.due, "seq": call.seq}
+                for call_id, call in self.calls.items()
+            },
+            "inbox": self.inbox,
+            "last_seq": self.last_seq,
+            "history_n": self.history_n,
+            "generation": self.generation,
+            "executor": self.executor,
+        }
+        found = {name: value for name, value in plain.items() if value not in ("", 0, {}, [])}
+        for connection_id, connection in self.connections.items():
+            found[f"conn#{connection_id}"] = {
+                "generation": connection.generation,
+                "joined": connection.joined,
+                "joined_seq": connection.joined_seq,
+                "extensions": connection.extensions,
+                "viewer": connection.viewer,
+                "args_profile": connection.args_profile,
+                "expires": connection.expires,
+                "greeted": connection.greeted,
+            }
+        for first, posting in self.postings.items():
+            found[f"post#{first}"] = {"last": posting.last, "at": posting.at}
+        return found
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> Self:
+        """The register in an item that `attributes` made."""
+        register = cls(
+            user=item["owner"],
+            session_id=item["session_id"],
+            created_at=item["created_at"],
+            agent=item["agent"],
+            version=item["version"],
+            title=item.get("title", ""),
+            last_activity=item.get("last_activity", 0),
+            settings=item.get("settings", {}),
+            status=Status(item["status"]),
+            phase=Phase(item["phase"]),
+            turn_id=item.get("turn_id", ""),
+            step=item.get("step", 0),
+            attempt=item.get("attempt", 0),
+            dispatched_at=item.get("dispatched_at", 0),
+            lease=item.get("lease", ""),
+            lease_until=item.get("lease_until", 0),
+            message_id=item.get("message_id", ""),
+            usage=item.get("usage", {}),
+            inbox=item.get("inbox", []),
+            last_seq=item.get("last_seq", 0),
+            history_n=item.get("history_n", 0),
+            generation=item.get("generation", 0),
+            executor=item.get("executor", ""),
+            stored_due_at=item.get("due_at"),
+        )
+        for call_id, call in item.get("calls", {}).items():
+            register.calls[call_id] = CallEntry(
+                tool=call["tool"], state=CallState(call["state"]), due=call["due"], seq=call["seq"]
+            )
+        for name, value in item.items():
+            if name.startswith("conn#"):
+                register.connections[name[5:]] = Connection(**value)
+            elif name.startswith("post#"):
+                register.postings[int(name[5:])] = Posting(last=value["last"], at=value["at"])
+        return register

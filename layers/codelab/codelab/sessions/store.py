@@ -1,0 +1,264 @@
+"""The table's access paths. Every read on a turn's path is by key: it costs the same at message 5,000 as at message 50.
+
+Writes are one transaction each, guarded by the register's version; the two exceptions, the streamed text's events and
+the report that frames were posted, are single conditional writes that cannot disturb another writer.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from codelab.sessions import keys
+from codelab.sessions.items import EventItem, MessageItem, from_dynamodb, to_dynamodb
+from codelab.sessions.register import Register
+from codelab.sessions.transition import Transition
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+class Conflict(Exception):
+    """Another writer was faster: read again, decide again."""
+
+
+class SeqTaken(Conflict):
+    """The log is ahead of the register, because a step streams: look for its end, decide again."""
+
+
+class Duplicate(Exception):
+    """The message with this id was accepted before."""
+
+
+class SessionStore:
+    """Sessions in one DynamoDB table. Holds no state but the client."""
+
+    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+        self._client = client
+        self._table = table
+
+    # -- reads ---------------------------------------------------------------------------------------------------
+
+    def read(self, pk: str) -> Register | None:
+        """The register, read consistently."""
+        found = self._client.get_item(TableName=self._table, Key=_key(pk, keys.REGISTER), ConsistentRead=True)
+        return _register(from_dynamodb(found["Item"])) if "Item" in found else None
+
+    def read_with(self, pk: str, wanted: Iterable[str]) -> tuple[Register | None, dict[str, dict[str, Any] | None]]:
+        """The register and the items with these sort keys in one round trip; None for an item that does not exist."""
+        wanted = list(wanted)
+        found = self.items(pk, [keys.REGISTER, *wanted])
+        register = found.get(keys.REGISTER)
+        return (_register(register) if register else None), {sk: found.get(sk) for sk in wanted}
+
+    def items(self, pk: str, wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Those of the items (at most 100) that exist, by sort key, read consistently."""
+        found: dict[str, dict[str, Any]] = {}
+        request: Any = {self._table: {"Keys": [_key(pk, sk) for sk in wanted], "ConsistentRead": True}}
+        while request:
+            answer = self._client.batch_get_item(RequestItems=request)
+            for item in answer["Responses"].get(self._table, []):
+                plain = from_dynamodb(item)
+                found[plain["sk"]] = plain
+            request = answer.get("UnprocessedKeys") or {}
+        return found
+
+    def history(self, pk: str, first: int, last: int) -> list[MessageItem]:
+        """Messages first … last (at most 100 of them), in order."""
+        if last < first:
+            return []
+        found = self.items(pk, [keys.message_key(n) for n in range(first, last + 1)])
+        return [MessageItem.of(found[sk]) for sk in sorted(found)]
+
+    def events(self, pk: str, first: int, last: int, now: int) -> list[EventItem]:
+        """Logged frames first … last (at most 100 of them) that have not expired by `now` (ms), in order.
+
+        DynamoDB deletes expired items hours to days late, so the age is checked here.
+        """
+        found = self.items(pk, [keys.event_key(seq) for seq in range(first, last + 1)])
+        return [event for event in (EventItem.of(found[sk]) for sk in sorted(found)) if event.ttl * 1000 > now]
+
+    def log_end(self, pk: str, known: int) -> int:
+        """The seq of the last logged frame, at least `known`. Reads ever larger strides, then the gap between two."""
+        low = known
+        while True:
+            strides = [low + 2**power for power in range(16)]
+            found = self.items(pk, [keys.event_key(seq) for seq in strides])
+            present = [seq for seq in strides if keys.event_key(seq) in found]
+            if not present:
+                return low
+            low = max(present)
+
+    # -- writes --------------------------------------------------------------------------------------------------
+
+    def commit(self, transition: Transition) -> None:
+        """Write a transition as one transaction. Raises Duplicate, SeqTaken or Conflict; then nothing was written.
+
+        The SDK gives every transaction a ClientRequestToken, so that its own retry of one that worked is harmless.
+        """
+        after = transition.after
+        writes: list[Any] = [{"Update": self._register_update(transition)}]
+        for item in transition.puts:
+            put: dict[str, Any] = {
+                "TableName": self._table,
+                "Item": to_dynamodb({"pk": after.pk, "sk": item.key(), **item.attributes()}),
+            }
+            if not item.key().startswith("CALL#"):  # a call is guarded by the register's version
+                put["ConditionExpression"] = "attribute_not_exists(pk)"
+            writes.append({"Put": put})
+        for event in transition.events:
+            writes.append({"Put": self._event_put(after.pk, event)})
+        try:
+            self._client.transact_write_items(TransactItems=writes)
+        except ClientError as error:
+            raise _why(error, transition) or error from None
+        after.version += 1
+
+    def append(self, pk: str, event: EventItem) -> bool:
+        """Append a streamed frame at its seq. False if another writer has that seq.
+
+        An SDK retry of an append that had worked finds its own `write_id` there and counts as having worked.
+        """
+        put = self._event_put(pk, event)
+        try:
+            self._client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+        except ClientError as error:
+            if _code(error) != "ConditionalCheckFailedException":
+                raise
+            there = error.response.get("Item", {})
+            return bool(event.write_id and there.get("write_id", {}).get("S") == event.write_id)  # type: ignore[attr-defined]
+        return True
+
+    def posted(self, register: Register, firsts: Sequence[int]) -> None:
+        """Report that the frames of the transitions that logged `firsts` as their first ones were posted.
+
+        Removes an attribute each and leaves `version` alone, so that it never makes a decision fail; `due_at` is made
+        later only if nothing else has changed, for it may be early and never late.
+        """
+        remaining = register.copy()
+        for first in firsts:
+            remaining.postings.pop(first, None)
+        due_at = remaining.due_at()
+        names = {f"#{index}": f"post#{first}" for index, first in enumerate(firsts)}
+        remove = "REMOVE " + ", ".join(names)
+        values = {":version": {"N": str(register.version)}}
+        if due_at is None:
+            update = remove + ", due_at, due_shard"
+        else:
+            update = "SET due_at = :due " + remove
+            values[":due"] = {"N": str(due_at)}
+        request: Any = {
+            "TableName": self._table,
+            "Key": _key(register.pk, keys.REGISTER),
+            "ExpressionAttributeNames": names,
+        }
+        for conditional in (True, False):
+            try:
+                if conditional:
+                    self._client.update_item(
+                        **request,
+                        UpdateExpression=update,
+                        ConditionExpression="version = :version",
+                        ExpressionAttributeValues=values,
+                    )
+                else:
+                    self._client.update_item(
+                        **request, UpdateExpression=remove, ConditionExpression="attribute_exists(pk)"
+                    )
+                return
+            except ClientError as error:
+                if _code(error) not in ("ConditionalCheckFailedException", "TransactionConflictException"):
+                    raise
+        # Both lost a race: the sweep posts the frames once more, and clients drop them by their seq.
+
+    # -- the due index -------------------------------------------------------------------------------------------
+
+    def due(self, shard: str, now: int, limit: int = 100) -> list[str]:
+        """Partition keys of sessions that were due by `now`, the most overdue first. Eventually consistent: re-read."""
+        found = self._client.query(
+            TableName=self._table,
+            IndexName="due",
+            KeyConditionExpression="due_shard = :shard AND due_at <= :now",
+            ExpressionAttributeValues={":shard": {"S": shard}, ":now": {"N": str(now)}},
+            Limit=limit,
+        )
+        return [item["pk"]["S"] for item in found["Items"]]
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _register_update(self, transition: Transition) -> dict[str, Any]:
+        """SET what changed, REMOVE what went; an attribute that did not change is left to whoever may change it."""
+        before, after = transition.before, transition.after
+        old = {} if before is None else before.attributes()
+        new = after.attributes()
+        changed = {name: value for name, value in new.items() if old.get(name) != value}
+        gone = [name for name in old if name not in new]
+        names = {f"#{index}": name for index, name in enumerate([*changed, *gone])}
+        values = to_dynamodb({f":{index}": value for index, value in enumerate(changed.values())})
+        values[":next"] = {"N": str(after.version + 1)}
+        sets = [f"#{index} = :{index}" for index in range(len(changed))] + ["version = :next"]
+        removes = [f"#{len(changed) + index}" for index in range(len(gone))]
+        # Always written: a report of posted frames may have removed what this decision was made on.
+        due_at = after.due_at()
+        if due_at is None:
+            removes += ["due_at", "due_shard"]
+        else:
+            sets += ["due_at = :due", "due_shard = :shard"]
+            values |= {":due": {"N": str(due_at)}, ":shard": {"S": keys.due_shard(after.pk)}}
+        update = "SET " + ", ".join(sets)
+        if removes:
+            update += " REMOVE " + ", ".join(removes)
+        if before is None:
+            condition = "attribute_not_exists(pk)"
+        else:
+            condition = "version = :version"
+            values[":version"] = {"N": str(before.version)}
+        found: dict[str, Any] = {
+            "TableName": self._table,
+            "Key": _key(after.pk, keys.REGISTER),
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeValues": values,
+        }
+        if names:
+            found["ExpressionAttributeNames"] = names
+        return found
+
+    def _event_put(self, pk: str, event: EventItem) -> dict[str, Any]:
+        return {
+            "TableName": self._table,
+            "Item": to_dynamodb({"pk": pk, "sk": event.key(), **event.attributes()}),
+            "ConditionExpression": "attribute_not_exists(pk)",
+        }
+
+
+def _key(pk: str, sk: str) -> dict[str, Any]:
+    return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def _register(item: dict[str, Any]) -> Register:
+    return Register.of(item)
+
+
+def _code(error: ClientError) -> str:
+    return error.response["Error"]["Code"]
+
+
+def _why(error: ClientError, transition: Transition) -> Exception | None:
+    """What a refused transaction means; None if it is no race."""
+    if _code(error) in ("TransactionConflictException", "TransactionInProgressException"):
+        return Conflict()
+    if _code(error) != "TransactionCanceledException":
+        return None
+    reasons: list[dict[str, str]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]
+    codes = [reason.get("Code", "None") for reason in reasons]
+    failed = [index for index, code in enumerate(codes) if code == "ConditionalCheckFailed"]
+    items = [None, *transition.puts, *transition.events]
+    failed_keys = [item.key() for item in (items[index] for index in failed) if item is not None]
+    if any(key.startswith("INPUT#") for key in failed_keys):
+        return Duplicate()
+    if 0 in failed or any(code == "TransactionConflict" for code in codes):
+        return Conflict()
+    if any(key.startswith("EVENT#") for key in failed_keys):
+        return SeqTaken()
+    return Conflict() if failed else None

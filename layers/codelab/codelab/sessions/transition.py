@@ -1,0 +1,49 @@
+"""What one event does to a session: everything that one transaction writes, and the effects to run after it."""
+
+from dataclasses import dataclass
+
+from codelab.sessions.items import CallItem, EventItem, InputItem, MessageItem
+from codelab.sessions.register import Register
+
+Item = InputItem | MessageItem | CallItem
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the asynchronous invoke of `llm_request` names, so that a duplicate is recognised."""
+
+    turn_id: str
+    step: int
+    attempt: int
+    history_n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """Post a logged frame once more, to one connection: a call it must know and may have missed."""
+
+    connection_id: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What one event does. `before` None creates the session; an unchanged register writes nothing.
+
+    `puts` and `events` go into the transaction with the register; the rest is run after it has succeeded: `invoke`
+    first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody reported as posted).
+    """
+
+    before: Register | None
+    after: Register
+    puts: tuple[Item, ...] = ()
+    events: tuple[EventItem, ...] = ()
+    invoke: Step | None = None
+    resend: tuple[Resend, ...] = ()
+    repost: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def writes(self) -> bool:
+        if self.before is None or self.puts or self.events or self.before != self.after:
+            return True
+        return self.before.stored_due_at != self.after.due_at()

@@ -1,0 +1,82 @@
+"""From the model's solution to an Answer, and from a Request's failure to the protocol's error."""
+
+from collections.abc import Callable
+from typing import Any
+
+from codelab.agents import Agent
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.requests import RequestError, TransportError, Usage
+from codelab.sessions.items import CallRequest
+from codelab.turns.steps import Answer
+
+#: The text to show, then the calls: keys are generated in this order, so that text streams first.
+MESSAGE, CALLS = "message", "calls"
+
+
+def answer_schema(agent: Agent) -> dict[str, Any]:
+    """The JSON Schema of the agent's answer: its text, then one branch a tool in `calls`."""
+    return {
+        "type": "object",
+        "properties": {
+            MESSAGE: {"type": "string", "description": "What the user reads, in the user's language; may be empty"},
+            CALLS: {
+                "type": "array",
+                "description": "Tool calls to make now; empty when the answer is complete",
+                "items": {
+                    "anyOf": [_branch(tool.name, tool.description, tool.parameters) for tool in agent.tools.values()]
+                },
+            },
+        },
+        "required": [MESSAGE, CALLS],
+        "additionalProperties": False,
+    }
+
+
+def _branch(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": description,
+        "properties": {"_tool": {"type": "string", "const": name}, **parameters["properties"]},
+        "required": ["_tool", *parameters["required"]],
+        "additionalProperties": False,
+    }
+
+
+def answer_of(solution: dict[str, Any], agent: Agent, usage: Usage, streamed: str, new_id: Callable[[], str]) -> Answer:
+    """The solution with an id for each call. The text is what was streamed, for that is what the user has seen.
+
+    Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, which would end the turn in silence.
+    """
+    if not (streamed or solution[MESSAGE].strip() or solution[CALLS]):
+        raise ProtocolError(
+            ErrorCode.LLM_ERROR, "The model gave an empty answer", details={"reason": "empty"}, retryable=True
+        )
+    calls = []
+    for item in solution[CALLS]:
+        arguments = {name: value for name, value in item.items() if name != "_tool"}
+        calls.append(CallRequest(call_id="call_" + new_id(), tool=item["_tool"], arguments=arguments))
+    return Answer(text=streamed or solution[MESSAGE], calls=tuple(calls), tools=agent.tools, usage=counted(usage))
+
+
+def counted(usage: Usage) -> dict[str, int]:
+    """The usage of one step, as the turn sums it up; what the provider did not say counts as zero."""
+    return {
+        "prompt_tokens": usage.prompt or 0,
+        "completion_tokens": usage.completion or 0,
+        "cached_tokens": usage.cached or 0,
+        "llm_calls": 1,
+    }
+
+
+def failure(error: RequestError) -> ProtocolError:
+    """`LLM_ERROR`, retryable where the same message may work later; `details.reason` is the kind of failure."""
+    details: dict[str, Any] = {"reason": error.code}
+    if isinstance(error, TransportError):
+        retryable = error.retryable
+        if error.status is not None:
+            details["status"] = error.status
+    else:
+        retryable = error.code in ("truncated", "empty", "invalid_json", "invalid_answer", "deadline")
+    return ProtocolError(
+        ErrorCode.LLM_ERROR, f"The model failed: {error.message}", details=details, retryable=retryable
+    )

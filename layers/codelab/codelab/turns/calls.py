@@ -1,0 +1,190 @@
+"""Tool calls: results, human decisions, and the one continuation after the last call of a step is settled."""
+
+from typing import Any
+
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import HitlDecision, ToolResult
+from codelab.protocol.outgoing import Status, ToolCall
+from codelab.protocol.tools import find_tool
+from codelab.sessions.items import Audience, CallItem, dumps
+from codelab.sessions.register import CallEntry, CallState, Phase
+from codelab.sessions.transition import Transition
+from codelab.turns import policy, turn
+from codelab.turns.connections import Caller, touch
+from codelab.turns.draft import Draft
+
+
+def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition | None:
+    """The IDE says how a call ended. None: nothing to do, because it is known already or came after a rejection.
+
+    Raises ProtocolError: INVALID_CALL_ID for a call that is not open, PERMISSION_DENIED where an approval is due first.
+    """
+    outcome = outcome_of(frame)
+    call = draft.call(frame.call_id)
+    entry = draft.register.calls.get(frame.call_id)
+    if call is None:
+        raise _unknown(frame.call_id)
+    if entry is None or not entry.state.is_open:
+        if call.state == CallState.REJECTED or frame.is_partial or call.outcome == outcome:
+            return None
+        raise _unknown(frame.call_id, f"the call is {call.state} already")
+    if caller.viewer:
+        raise ProtocolError(ErrorCode.PERMISSION_DENIED, "A viewer does not execute calls", call_id=frame.call_id)
+    touch(draft, caller)
+    if entry.state is CallState.AWAITING_APPROVAL:
+        if draft.settings.hitl_strict or draft.register.executor != caller.connection_id:
+            raise ProtocolError(
+                ErrorCode.PERMISSION_DENIED,
+                "The call awaits approval; send the result again after it was granted",
+                call_id=frame.call_id,
+            )
+        call.decision = _decision("approve", caller, draft.now, implicit=True)
+        entry.state = CallState.EXECUTING
+        call.state = entry.state.value
+    if frame.is_partial:
+        entry.due = draft.now + policy.deadline_ms(
+            find_tool(entry.tool), awaiting_approval=False, settings=draft.settings
+        )
+        draft.puts.append(call)
+        return draft.finish()
+    settle(draft, call, CallState.FAILED if frame.error else CallState.COMPLETED, outcome)
+    continue_turn(draft)
+    return draft.finish()
+
+
+def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transition | None:
+    """A human approves, edits or rejects. None: the same was decided before.
+
+    Raises ProtocolError: INVALID_CALL_ID, INVALID_ARGUMENTS where an edit does not fit the tool.
+    """
+    call = draft.call(frame.call_id)
+    entry = draft.register.calls.get(frame.call_id)
+    if call is None:
+        raise _unknown(frame.call_id)
+    if entry is None or entry.state is not CallState.AWAITING_APPROVAL:
+        if _already(call, frame):
+            return None
+        raise _unknown(frame.call_id, f"the call is {call.state} already")
+    touch(draft, caller)
+    tool = find_tool(call.tool)
+    call.decision = _decision(frame.decision, caller, draft.now)
+    if frame.feedback:
+        call.decision["feedback"] = frame.feedback
+    if frame.decision == "reject":
+        outcome = {"result": {"status": "rejected", "feedback": frame.feedback or ""}}
+        settle(draft, call, CallState.REJECTED, outcome)
+        continue_turn(draft)
+        return draft.finish()
+    if frame.decision == "edit" and frame.modified_arguments is not None:
+        call.edited_arguments = _checked_edit(draft, call, frame.modified_arguments)
+        call.decision["modified_arguments"] = frame.modified_arguments
+    entry.state = CallState.EXECUTING
+    call.state = entry.state.value
+    entry.due = draft.now + policy.deadline_ms(tool, awaiting_approval=False, settings=draft.settings)
+    draft.puts.append(call)
+    entry.seq = send_call(draft, call, entry)
+    if not any(other.state is CallState.AWAITING_APPROVAL for other in draft.register.calls.values()):
+        draft.set_status(Status.EXECUTING_TOOL, "Executing tools")
+    return draft.finish()
+
+
+def open_call(draft: Draft, call: CallItem) -> None:
+    """Enter a new call in the register, store it and send it: to every connection if it needs approval, else to the executor."""
+    tool = find_tool(call.tool)
+    entry = CallEntry(
+        tool=call.tool,
+        state=CallState.AWAITING_APPROVAL if call.requires_approval else CallState.EXECUTING,
+        due=draft.now + policy.deadline_ms(tool, awaiting_approval=call.requires_approval, settings=draft.settings),
+        seq=0,
+    )
+    call.state = entry.state.value
+    draft.register.calls[call.call_id] = entry
+    draft.puts.append(call)
+    entry.seq = send_call(draft, call, entry)
+
+
+def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
+    """Log the `tool_call` frame of a call as it stands. Returns its seq."""
+    awaiting = entry.state is CallState.AWAITING_APPROVAL
+    frame = ToolCall(
+        call_id=call.call_id,
+        tool_name=call.tool,
+        arguments=call.effective_arguments,
+        requires_approval=awaiting,
+        turn_id=call.turn_id,
+        deadline=entry.due,
+        risk=find_tool(call.tool).risk,
+    )
+    return draft.emit(frame, Audience.ALL if awaiting else Audience.EXECUTOR)
+
+
+def settle(draft: Draft, call: CallItem, state: CallState, outcome: dict[str, Any]) -> None:
+    """The call's one outcome, in the register, in its item and in the history."""
+    draft.register.calls[call.call_id].state = state
+    call.state = state.value
+    call.settled_at = draft.now
+    call.outcome = outcome
+    draft.puts[:] = [item for item in draft.puts if item is not call]
+    draft.puts.append(call)
+    draft.append_message("tool", dumps(_as_the_model_sees_it(call, outcome)), call_id=call.call_id)
+
+
+def continue_turn(draft: Draft) -> None:
+    """The next step, once every call of this one is settled; whoever settles the last one commits this."""
+    register = draft.register
+    if register.phase is Phase.WAITING and not register.open_calls:
+        turn.next_step(draft)
+
+
+def outcome_of(frame: ToolResult) -> dict[str, Any]:
+    """The outcome as it is stored and compared."""
+    if frame.error is not None:
+        return {"error": {"code": frame.error.code.value, "message": frame.error.message}}
+    return {"result": frame.result}
+
+
+def _as_the_model_sees_it(call: CallItem, outcome: dict[str, Any]) -> Any:
+    """The result itself or {error}; a human's edit is told, or the model would take its own arguments for executed."""
+    seen = outcome["result"] if "result" in outcome else outcome
+    if call.edited_arguments is not None:
+        return {
+            "edited_arguments": call.edited_arguments,
+            **({"result": seen} if "result" in outcome else outcome),
+        }
+    return seen
+
+
+def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return find_tool(call.tool).check(arguments, lenient_paths=draft.settings.paths_lenient)
+    except ProtocolError as error:
+        field = error.details.get("field", "")
+        error.call_id = call.call_id
+        error.code = ErrorCode.INVALID_ARGUMENTS
+        error.details["field"] = "modified_arguments" + (f".{field}" if field != "arguments" else "")
+        raise
+
+
+def _already(call: CallItem, frame: HitlDecision) -> bool:
+    """Is this a repeat of what was decided? An approve after an implicit approval counts as one."""
+    if call.decision.get("decision") != frame.decision:
+        return False
+    if frame.decision == "edit":
+        return bool(call.decision.get("modified_arguments") == frame.modified_arguments)
+    return frame.decision == "approve" or call.decision.get("feedback", "") == (frame.feedback or "")
+
+
+def _decision(decision: str, caller: Caller, now: int, *, implicit: bool = False) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "decision": decision,
+        "by": caller.user,
+        "connection": caller.connection_id,
+        "at": now,
+    }
+    if implicit:
+        made["implicit"] = True
+    return made
+
+
+def _unknown(call_id: str, why: str = "there is no such call in this session") -> ProtocolError:
+    return ProtocolError(ErrorCode.INVALID_CALL_ID, f"Invalid call_id: {why}", call_id=call_id)

@@ -1,0 +1,82 @@
+"""Connections come and go; neither cancels nor decides anything."""
+
+from dataclasses import dataclass
+
+from codelab.sessions.register import CallState, Connection, Register
+from codelab.sessions.transition import Resend, Transition
+from codelab.turns.draft import Circumstances, Draft
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent an event: what the authorizer said of the connection. `expires` is in seconds since the epoch, 0 never."""
+
+    user: str
+    session_id: str
+    connection_id: str
+    extensions: bool = False
+    viewer: bool = False
+    args_profile: bool = False
+    expires: int = 0
+
+
+def create(caller: Caller, given: Circumstances) -> Transition:
+    """`$connect` to a session that does not exist."""
+    register = Register(
+        user=caller.user,
+        session_id=caller.session_id,
+        created_at=given.now,
+        last_activity=given.now,
+        agent=given.settings.default_agent,
+    )
+    draft = Draft(before=None, register=register, given=given)
+    _join(draft, caller)
+    return draft.finish()
+
+
+def connect(draft: Draft, caller: Caller) -> Transition:
+    """`$connect` to a session that exists."""
+    _join(draft, caller)
+    return draft.finish()
+
+
+def disconnect(draft: Draft, connection_id: str) -> Transition:
+    """`$disconnect`, or a post that was answered by 410 long after joining. Repeats are harmless."""
+    draft.register.connections.pop(connection_id, None)
+    return draft.finish()
+
+
+def touch(draft: Draft, caller: Caller) -> None:
+    """Every inbound frame re-adds its connection in the write it makes anyway, and may take over the open calls.
+
+    A connection that has not sent a frame yet gets the calls that were opened before it joined; whoever becomes the
+    executor because the last one is gone gets those that wait for execution.
+    """
+    register = draft.register
+    connection = register.connections.get(caller.connection_id)
+    if connection is None:
+        connection = _join(draft, caller)
+    missed = set()
+    if not connection.greeted:
+        connection.greeted = True
+        missed = {call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq}
+    if not caller.viewer and register.executor not in register.connections:
+        register.executor = caller.connection_id
+        missed |= {call.seq for call in register.open_calls.values() if call.state is CallState.EXECUTING}
+    draft.resend.extend(Resend(caller.connection_id, seq) for seq in sorted(missed))
+
+
+def _join(draft: Draft, caller: Caller) -> Connection:
+    register = draft.register
+    register.generation += 1
+    connection = Connection(
+        generation=register.generation,
+        joined=draft.now,
+        joined_seq=register.last_seq,
+        extensions=caller.extensions,
+        viewer=caller.viewer,
+        args_profile=caller.args_profile,
+        expires=caller.expires,
+    )
+    register.connections[caller.connection_id] = connection
+    return connection

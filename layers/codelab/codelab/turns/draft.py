@@ -1,0 +1,146 @@
+"""A transition in the making: the next register and everything that its one transaction writes beside it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from codelab.config import Settings
+from codelab.protocol.outgoing import AgentStatus, ServerFrame, Status
+from codelab.sessions import keys
+from codelab.sessions.items import Audience, CallItem, CallRequest, EventItem, MessageItem
+from codelab.sessions.register import Phase, Posting, Register
+from codelab.sessions.transition import Item, Resend, Step, Transition
+
+#: Ranges of frames not yet reported as posted that the register keeps apart; older ones are merged.
+_POSTINGS = 8
+
+
+class NeedsItem(Exception):
+    """The decision depends on an item that was not read yet; the shell reads it and asks again."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a decision may depend on beside the register and the event. Nothing here reaches out of the process."""
+
+    now: int
+    settings: Settings
+    new_id: Callable[[], str]
+    #: Items of the session that were read, by sort key; None for one that does not exist.
+    items: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Draft:
+    """Collects a Transition. `register` is the draft's own copy."""
+
+    before: Register | None
+    register: Register
+    given: Circumstances
+    puts: list[Item] = field(default_factory=list)
+    events: list[EventItem] = field(default_factory=list)
+    invoke: Step | None = None
+    resend: list[Resend] = field(default_factory=list)
+    repost: list[tuple[int, int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, register: Register, given: Circumstances) -> "Draft":
+        return cls(before=register, register=register.copy(), given=given)
+
+    @property
+    def now(self) -> int:
+        return self.given.now
+
+    @property
+    def settings(self) -> Settings:
+        return self.given.settings
+
+    def item(self, key: str) -> dict[str, Any] | None:
+        """An item of the session as it was read, None if it does not exist. Raises NeedsItem if it was not read."""
+        if key not in self.given.items:
+            raise NeedsItem(key)
+        return self.given.items[key]
+
+    def call(self, call_id: str) -> CallItem | None:
+        found = self.item(keys.call_key(call_id))
+        return CallItem.of(found) if found else None
+
+    def emit(self, frame: ServerFrame, audience: Audience | None = None) -> int:
+        """Log `frame` with the next seq and have it posted. Returns the seq."""
+        register = self.register
+        register.last_seq += 1
+        frame.seq = register.last_seq
+        if audience is None:
+            audience = Audience.EXTENSIONS if frame.extension else Audience.ALL
+        ttl = self.now // 1000 + self.settings.event_retention_s
+        self.events.append(EventItem(register.last_seq, frame.wire(), audience, ttl))
+        return register.last_seq
+
+    def set_status(self, status: Status, message: str) -> None:
+        """Tell the clients, if it is news."""
+        if self.register.status is not status:
+            self.register.status = status
+            self.emit(AgentStatus(status=status, message=message))
+
+    def append_message(
+        self,
+        role: str,
+        content: str,
+        *,
+        call_id: str = "",
+        message_id: str = "",
+        calls: tuple[CallRequest, ...] = (),
+    ) -> None:
+        """Add to the history."""
+        register = self.register
+        register.history_n += 1
+        self.puts.append(
+            MessageItem(
+                n=register.history_n,
+                role=role,
+                content=content,
+                at=self.now,
+                turn_id=register.turn_id,
+                calls=calls,
+                call_id=call_id,
+                message_id=message_id,
+            )
+        )
+
+    def dispatch_step(self, step: int) -> None:
+        """Have the model called: the step is invoked after the commit and acquired by whoever runs it."""
+        register = self.register
+        register.phase = Phase.DISPATCHED
+        register.step = step
+        register.attempt = 0
+        register.dispatched_at = self.now
+        register.lease, register.lease_until, register.message_id = "", 0, ""
+        register.calls = {}
+        self.invoke_step()
+
+    def invoke_step(self) -> None:
+        register = self.register
+        self.invoke = Step(register.turn_id, register.step, register.attempt, register.history_n)
+
+    def finish(self) -> Transition:
+        register = self.register
+        if self.events:
+            first, last = self.events[0].seq, self.events[-1].seq
+            register.postings[first] = Posting(last=last, at=self.now)
+            while len(register.postings) > _POSTINGS:
+                oldest, second = sorted(register.postings)[:2]
+                merged = register.postings.pop(second)
+                register.postings[oldest].last = max(register.postings[oldest].last, merged.last)
+        return Transition(
+            before=self.before,
+            after=register,
+            puts=tuple(self.puts),
+            events=tuple(self.events),
+            invoke=self.invoke,
+            resend=tuple(self.resend),
+            repost=tuple(self.repost),
+        )

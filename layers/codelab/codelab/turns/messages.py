@@ -1,0 +1,31 @@
+"""The user speaks: a turn begins, or the message waits for the running one to end."""
+
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.outgoing import Queued
+from codelab.sessions.items import InputItem
+from codelab.sessions.register import Phase
+from codelab.sessions.transition import Transition
+from codelab.turns import turn
+from codelab.turns.connections import Caller, touch
+from codelab.turns.draft import Draft
+
+
+def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition:
+    """Accept `message`. Its INPUT item is put if absent, so that a repeat changes nothing. Raises ProtocolError BUSY."""
+    register = draft.register
+    touch(draft, caller)
+    if register.phase is Phase.IDLE:
+        draft.puts.append(message)
+        if not caller.viewer:
+            register.executor = caller.connection_id
+        turn.begin(draft, message)
+        return draft.finish()
+    if register.settings.get("when_busy") == "reject":
+        raise ProtocolError(ErrorCode.BUSY, "A turn is running; send the message again when it has ended")
+    if len(register.inbox) >= limits.INBOX:
+        raise ProtocolError(ErrorCode.BUSY, f"{limits.INBOX} messages are waiting already")
+    draft.puts.append(message)
+    register.inbox.append(message.input_id)
+    draft.emit(Queued(client_msg_id=message.input_id, position=len(register.inbox)))
+    return draft.finish()

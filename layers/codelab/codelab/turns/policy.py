@@ -1,0 +1,30 @@
+"""Which calls a human must approve, and how long each may take."""
+
+from collections.abc import Iterable
+
+from codelab.config import Settings
+from codelab.protocol.tools import Tool
+
+
+def needs_approval(tool: Tool, settings: Settings) -> bool:
+    """The catalogue's defaults, changed by `HITL_ENABLED` and `HITL_DANGEROUS_TOOLS`; run_command always asks."""
+    if tool.always_approval:
+        return True
+    if not settings.hitl_enabled:
+        return False
+    listed = settings.hitl_dangerous_tools.strip()
+    if listed.startswith("+"):
+        return tool.approval or tool.name in _names(listed[1:])
+    if listed:
+        return tool.name in _names(listed)
+    return tool.approval
+
+
+def deadline_ms(tool: Tool, *, awaiting_approval: bool, settings: Settings) -> int:
+    """How long the call may stay as it is, in milliseconds."""
+    slow = awaiting_approval or tool.waits_for_human
+    return 1000 * (settings.approval_timeout_s if slow else settings.tool_timeout_s)
+
+
+def _names(listed: str) -> Iterable[str]:
+    return {name.strip() for name in listed.split(",")}

@@ -1,0 +1,149 @@
+"""Runs the steps of a turn in `llm_request`: acquire, ask the model while its answer streams to the client, commit.
+
+Steps that follow at once (a refused call, the next message in line) are run in the same invocation while its time
+lasts: a function that invokes itself is taken for a loop by Lambda.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from codelab.agents import Agent, agents
+from codelab.config import Settings
+from codelab.delivery.stream import StreamSender
+from codelab.protocol.errors import ProtocolError
+from codelab.requests import CallError, Cancellation, Done, Request, RequestConfig, RequestError, TextDelta, Transport
+from codelab.sessions import keys
+from codelab.sessions.items import MessageItem
+from codelab.sessions.register import Register
+from codelab.sessions.transition import Step, Transition
+from codelab.turns import steps
+from codelab.turns.answers import answer_of, answer_schema, counted, failure
+from codelab.turns.context import assemble
+from codelab.turns.draft import Draft
+from codelab.turns.shell import Engine
+from codelab.turns.steps import Lease
+
+#: A lease outlives its owner's deadline by this, so that no one else starts while it may still write.
+LEASE_MARGIN_MS = 5_000
+#: Time that the owner keeps for the commit after the model's deadline, and that a further step needs at least.
+_COMMIT_MS = 3_000
+_NEXT_STEP_MS = 30_000
+
+
+class StepRunner:
+    """One for a process. `remaining_ms` of `run` is what the invocation has left."""
+
+    def __init__(
+        self, engine: Engine, transport: Transport, settings: Settings, estimate: Callable[[str], int]
+    ) -> None:
+        self._engine = engine
+        self._transport = transport
+        self._settings = settings
+        self._estimate = estimate
+        self._config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
+        self._config.check()
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
+
+    def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int]) -> None:
+        """Run `step`, and what follows from it at once. A duplicate invocation does nothing."""
+        following: Step | None = step
+        while following is not None:
+            done = self._run_one(user, session_id, following, remaining_ms)
+            following = done.invoke if done is not None else None
+            if following is not None and done is not None and remaining_ms() < _NEXT_STEP_MS:
+                self._engine.invoke(done.after, following)
+                return
+
+    def _run_one(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int]) -> Transition | None:
+        engine, pk = self._engine, keys.partition(user, session_id)
+        reading = self._pool.submit(self._history, pk, step.history_n)
+        register = engine.store.read(pk)
+        if register is None or not steps.is_current(register, step):
+            return None
+        if register.history_n != step.history_n:  # the context must hold everything that was committed before the step
+            reading = self._pool.submit(self._history, pk, register.history_n)
+        log_end = engine.store.log_end(pk, register.last_seq) if register.attempt else register.last_seq
+        lease = Lease(
+            token=engine.ids(),
+            until=engine.clock() + remaining_ms() + LEASE_MARGIN_MS,
+            message_id="msg_" + engine.ids(),
+        )
+        started = engine.decide(
+            user, session_id, lambda draft: steps.acquire(draft, step, lease, log_end), register=register
+        )
+        if started is None:
+            return None
+        cancellation = Cancellation()
+        sender = StreamSender(
+            engine.store,
+            engine.poster,
+            started,
+            max_delay_s=self._settings.stream_max_delay_ms / 1000,
+            retention_s=self._settings.event_retention_s,
+            clock=engine.clock,
+            on_lost=cancellation.cancel,
+        )
+        sender.start()
+        decide = self._ask(started.after, lease, sender, cancellation, reading.result, remaining_ms)
+        committed = engine.decide(user, session_id, decide, register=sender.register)
+        if committed is not None:
+            self._after_commit(committed, sender)
+        return committed
+
+    def _ask(
+        self,
+        register: Register,
+        lease: Lease,
+        sender: StreamSender,
+        cancellation: Cancellation,
+        history: Callable[[], list[MessageItem]],
+        remaining_ms: Callable[[], int],
+    ) -> Callable[[Draft], Transition | None]:
+        """Call the model and stream its text. Returns the decision that commits what came of it."""
+        agent = self._agent(register)
+        streamed: list[str] = []
+        try:
+            messages = assemble(
+                history(), agent.prompt, budget=self._settings.max_context_tokens, estimate=self._estimate
+            )
+            request = Request(self._config, answer_schema(agent), messages)
+            result = None
+            deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
+            for event in request.stream(self._transport, deadline=deadline, cancel=cancellation):
+                if isinstance(event, TextDelta):
+                    streamed.append(event.text)
+                    sender.write(event.text)
+                elif isinstance(event, Done):
+                    result = event.result
+            assert result is not None  # a stream ends with Done or raises
+            answer = answer_of(result.solution, agent, result.usage, "".join(streamed), self._engine.ids)
+            if answer.text and not streamed:  # a strategy that cannot stream
+                sender.write(answer.text)
+            sender.close()
+            return lambda draft: steps.commit(draft, lease, answer, sender.log_end)
+        except RequestError as error:
+            sender.close()
+            problem, usage = failure(error), counted(error.usage) if isinstance(error, CallError) else {}
+        except ProtocolError as error:
+            sender.close()
+            problem, usage = error, {}
+        return lambda draft: steps.fail(draft, lease, problem, usage, "".join(streamed), sender.log_end)
+
+    def _after_commit(self, committed: Transition, sender: StreamSender) -> None:
+        """Post what the commit logged and report everything of this step as posted."""
+        engine = self._engine
+        posted = list(sender.posted)
+        if committed.events:
+            engine.deliver(committed)
+            posted.append(committed.events[0].seq)
+        if posted:
+            engine.store.posted(committed.after, posted)
+        engine.forget(committed.after, sender.gone)
+
+    def _history(self, pk: str, last: int) -> list[MessageItem]:
+        return self._engine.store.history(pk, max(1, last - self._settings.max_context_messages + 1), last)
+
+    def _agent(self, register: Register) -> Agent:
+        known = agents()
+        return known.get(register.agent) or known[self._settings.default_agent]

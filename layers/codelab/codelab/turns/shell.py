@@ -1,0 +1,193 @@
+"""The shell around the pure core: read, decide, commit, run the effects; on a conflict, all of it again."""
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from codelab.config import Settings
+from codelab.delivery.post import Poster
+from codelab.observability import logger
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.sessions import keys
+from codelab.sessions.register import REPAIR_AFTER_MS, Register
+from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SessionStore
+from codelab.sessions.transition import Resend, Step, Transition
+from codelab.turns import connections
+from codelab.turns.draft import Circumstances, Draft, NeedsItem
+
+Decide = Callable[[Draft], Transition | None]
+
+#: Decisions on one register that may lose a race before the sender is told to try again.
+_TRIES = 30
+#: Frames that one repair posts again; what is beyond is the next sweep's.
+_REPOST = 500
+
+
+def new_id() -> str:
+    """A random id, 96 bits, safe in keys and URLs."""
+    return secrets.token_hex(12)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Engine:
+    """Applies events to sessions. One for a process; everything that reaches out comes in as a parameter."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        poster: Poster,
+        settings: Settings,
+        invoke: Callable[[str, str, Step], None],
+        clock: Callable[[], int] = now_ms,
+        ids: Callable[[], str] = new_id,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.store = store
+        self.poster = poster
+        self.settings = settings
+        self.clock = clock
+        self.ids = ids
+        self._invoke = invoke
+        self._pause = pause
+
+    def join(self, caller: connections.Caller) -> Register:
+        """`$connect`: create the session or join it. 1 read, 1 transaction."""
+        pk = keys.partition(caller.user, caller.session_id)
+        for attempt in range(_TRIES):
+            register = self.store.read(pk)
+            given = self._given({})
+            if register is None:
+                transition = connections.create(caller, given)
+            else:
+                transition = connections.connect(Draft.of(register, given), caller)
+            try:
+                self.store.commit(transition)
+                return transition.after
+            except Conflict:
+                self._back_off(attempt)
+        raise _contended()
+
+    def decide(
+        self,
+        user: str,
+        session_id: str,
+        decide: Decide,
+        wanted: Iterable[str] = (),
+        register: Register | None = None,
+    ) -> Transition | None:
+        """Commit what `decide` makes of the register, without running its effects.
+
+        `wanted` are sort keys of items the decision needs, read in the same round trip. A `register` that was just
+        read saves the first read. None where there was nothing to do. Raises ProtocolError.
+        """
+        pk = keys.partition(user, session_id)
+        wanted = list(wanted)
+        items: dict[str, dict[str, Any] | None] = {}
+        log_end = 0
+        for attempt in range(_TRIES):
+            if register is None:
+                if wanted:
+                    register, items = self.store.read_with(pk, wanted)
+                else:
+                    register = self.store.read(pk)
+            if register is None:
+                raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+            register.last_seq = max(register.last_seq, log_end)
+            try:
+                transition = self._settle(pk, register, decide, items)
+                if transition is not None and transition.writes:
+                    self.store.commit(transition)
+                return transition
+            except Duplicate:
+                return None
+            except SeqTaken:
+                log_end = self.store.log_end(pk, register.last_seq)
+            except Conflict:
+                self._back_off(attempt)
+            register = None
+        raise _contended()
+
+    def apply(self, user: str, session_id: str, decide: Decide, wanted: Iterable[str] = ()) -> Transition | None:
+        """`decide`, then the effects of what was committed."""
+        transition = self.decide(user, session_id, decide, wanted)
+        if transition is not None:
+            self.run_effects(transition)
+        return transition
+
+    def run_effects(self, transition: Transition) -> None:
+        """Invoke, post, report as posted. What fails or dies here is repaired by the sweep."""
+        register = transition.after
+        if transition.invoke is not None:
+            self.invoke(register, transition.invoke)
+        if transition.events:
+            self.deliver(transition)
+            self.store.posted(register, [transition.events[0].seq])
+        for resend in transition.resend:
+            self._resend(register, resend)
+        for first, last in transition.repost:
+            self._repost(register, first, last)
+
+    def invoke(self, register: Register, step: Step) -> None:
+        """Start `llm_request` asynchronously. A lost or refused invoke is repeated by the sweep."""
+        try:
+            self._invoke(register.user, register.session_id, step)
+        except (BotoCoreError, ClientError) as error:
+            logger().warning("step not invoked", extra={"session": register.pk, "error": str(error)})
+
+    def deliver(self, transition: Transition) -> None:
+        """Post the transition's frames; connections that are gone are forgotten."""
+        self.forget(transition.after, self.poster.deliver(transition.events, transition.after))
+
+    def forget(self, register: Register, gone: Iterable[str]) -> None:
+        """Remove connections that answered 410, but none that joined just now: before `$connect` has returned a
+        post to it is answered by 410 too."""
+        for connection_id in gone:
+            connection = register.connections.get(connection_id)
+            if connection is None or connection.joined + REPAIR_AFTER_MS > self.clock():
+                continue
+            generation = connection.generation
+
+            def remove(draft: Draft, connection_id: str = connection_id, generation: int = generation) -> Any:
+                current = draft.register.connections.get(connection_id)
+                if current is None or current.generation != generation:
+                    return None
+                return connections.disconnect(draft, connection_id)
+
+            self.decide(register.user, register.session_id, remove)
+
+    def _settle(
+        self, pk: str, register: Register, decide: Decide, items: dict[str, dict[str, Any] | None]
+    ) -> Transition | None:
+        while True:
+            try:
+                return decide(Draft.of(register, self._given(items)))
+            except NeedsItem as needs:
+                items[needs.key] = self.store.items(pk, [needs.key]).get(needs.key)
+
+    def _given(self, items: dict[str, dict[str, Any] | None]) -> Circumstances:
+        return Circumstances(now=self.clock(), settings=self.settings, new_id=self.ids, items=items)
+
+    def _resend(self, register: Register, resend: Resend) -> None:
+        events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())
+        self.forget(register, self.poster.deliver(events, register, only=[resend.connection_id]))
+
+    def _repost(self, register: Register, first: int, last: int) -> None:
+        last = min(last, first + _REPOST - 1)
+        for start in range(first, last + 1, 100):
+            events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
+            self.forget(register, self.poster.deliver(events, register))
+        self.store.posted(register, [first])
+
+    def _back_off(self, attempt: int) -> None:
+        self._pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
+
+
+def _contended() -> ProtocolError:
+    return ProtocolError(ErrorCode.DATABASE_ERROR, "The session is contended; send the frame again")

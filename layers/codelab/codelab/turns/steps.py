@@ -1,0 +1,149 @@
+"""A step: one schema-enforced Request to the model, run under a lease and committed once."""
+
+from dataclasses import dataclass, field
+
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.outgoing import MessageDiscarded, Status
+from codelab.protocol.tools import Tool, find_tool
+from codelab.sessions.items import CallItem, CallRequest
+from codelab.sessions.register import CallEntry, CallState, Phase, Register
+from codelab.sessions.transition import Step, Transition
+from codelab.turns import calls, policy, turn
+from codelab.turns.draft import Draft
+
+#: Acquires of one step before its turn ends with an error.
+MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What an owner holds: a random token, until when (ms), and the id of the message this attempt streams."""
+
+    token: str
+    until: int
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The model's validated answer. `text` is what was streamed; `tools` the tools that its agent may call."""
+
+    text: str
+    calls: tuple[CallRequest, ...]
+    tools: dict[str, Tool]
+    usage: dict[str, int] = field(default_factory=dict)
+
+
+def is_current(register: Register, step: Step) -> bool:
+    """Does `step` name what the register waits for? A duplicate or late invoke does not."""
+    return register.phase is Phase.DISPATCHED and (register.turn_id, register.step, register.attempt) == (
+        step.turn_id,
+        step.step,
+        step.attempt,
+    )
+
+
+def acquire(draft: Draft, step: Step, lease: Lease, log_end: int) -> Transition | None:
+    """Take the step, once: None for a duplicate.
+
+    Where the log's end is beyond the register's, a dead attempt has streamed text: its message is closed here.
+    """
+    register = draft.register
+    if not is_current(register, step):
+        return None
+    dead = register.message_id if log_end > register.last_seq else ""
+    register.last_seq = max(register.last_seq, log_end)
+    register.attempt += 1
+    register.phase = Phase.RUNNING
+    register.lease, register.lease_until, register.message_id = lease.token, lease.until, lease.message_id
+    if dead:
+        draft.emit(turn.delta(draft, "", dead, is_final=True, aborted=True))
+        draft.emit(MessageDiscarded(message_id=dead, turn_id=register.turn_id))
+    draft.set_status(Status.THINKING, "Thinking")
+    return draft.finish()
+
+
+def owns(register: Register, lease: Lease) -> bool:
+    """Is the lease still this owner's? One that sees a foreign token stops."""
+    return register.phase is Phase.RUNNING and register.lease == lease.token
+
+
+def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transition | None:
+    """The answer into history, its calls into the register and on their way; the turn goes on or ends.
+
+    `log_end` is the seq of the last frame that was streamed. None: the lease is no longer ours.
+    """
+    register = draft.register
+    if not owns(register, lease):
+        return None
+    register.last_seq = max(register.last_seq, log_end)
+    _count(register, answer.usage)
+    draft.append_message("assistant", answer.text, calls=answer.calls, message_id=lease.message_id)
+    if answer.text:
+        draft.emit(turn.delta(draft, "", lease.message_id, is_final=True))
+    register.calls = {}
+    for position, request in enumerate(answer.calls):
+        _take_call(draft, request, answer.tools, position)
+    register.lease, register.lease_until, register.message_id = "", 0, ""
+    if not answer.calls:
+        turn.end(draft, "completed")
+        return draft.finish()
+    register.phase = Phase.WAITING
+    if not register.open_calls:
+        turn.next_step(draft)
+        return draft.finish()
+    if any(call.state is CallState.AWAITING_APPROVAL for call in register.calls.values()):
+        draft.set_status(Status.WAITING_APPROVAL, "Waiting for approval")
+    else:
+        draft.set_status(Status.EXECUTING_TOOL, "Executing tools")
+    return draft.finish()
+
+
+def fail(
+    draft: Draft, lease: Lease, error: ProtocolError, usage: dict[str, int], streamed: str, log_end: int
+) -> Transition | None:
+    """The model gave no valid answer: the turn ends with an `error` frame. None: the lease is no longer ours."""
+    register = draft.register
+    if not owns(register, lease):
+        return None
+    register.last_seq = max(register.last_seq, log_end)
+    _count(register, usage)
+    if streamed:
+        draft.emit(turn.delta(draft, "", lease.message_id, is_final=True, aborted=True))
+    turn.fail(draft, error)
+    return draft.finish()
+
+
+def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], position: int) -> None:
+    """Open a call, or settle it at once as failed: the model is told and the client never sees a bad call."""
+    call = CallItem(
+        call_id=request.call_id,
+        turn_id=draft.register.turn_id,
+        tool=request.tool,
+        arguments=request.arguments,
+        requires_approval=False,
+        state=CallState.EXECUTING.value,
+        at=draft.now,
+    )
+    try:
+        if position >= limits.CALLS_PER_STEP:
+            raise ProtocolError(
+                ErrorCode.INVALID_ARGUMENTS, f"At most {limits.CALLS_PER_STEP} calls may be made at once"
+            )
+        if request.tool not in tools:
+            raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {request.tool!r} here")
+        tool = find_tool(request.tool)
+        call.arguments = tool.check(request.arguments, lenient_paths=draft.settings.paths_lenient)
+        call.requires_approval = policy.needs_approval(tool, draft.settings)
+    except ProtocolError as error:
+        draft.register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, 0, 0)
+        outcome = {"error": {"code": error.code.value, "message": error.message}}
+        calls.settle(draft, call, CallState.FAILED, outcome)
+        return
+    calls.open_call(draft, call)
+
+
+def _count(register: Register, usage: dict[str, int]) -> None:
+    for name, value in usage.items():
+        register.usage[name] = register.usage.get(name, 0) + value

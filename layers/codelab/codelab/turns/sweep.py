@@ -1,0 +1,80 @@
+"""Deadlines without timers: what the passing of time alone does to a session.
+
+Run every minute for sessions whose `due_at` has passed, and at once when `llm_request` failed. Running it twice, or
+beside another, does no harm: it changes only what is still due.
+"""
+
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.sessions.register import REPAIR_AFTER_MS, CallState, Phase, Posting
+from codelab.sessions.transition import Step, Transition
+from codelab.turns import calls, turn
+from codelab.turns.draft import Draft
+from codelab.turns.steps import MAX_ATTEMPTS
+
+
+def tick(draft: Draft, failed: Step | None = None) -> Transition:
+    """Repair what is due. `failed` names a step whose owner is known to be dead, before its lease has ended."""
+    _repost(draft)
+    _revive_step(draft, failed)
+    _expire_calls(draft)
+    return draft.finish()
+
+
+def _repost(draft: Draft) -> None:
+    """Frames that were logged and perhaps never posted are posted again; clients drop what they have by its seq."""
+    for first, posting in sorted(draft.register.postings.items()):
+        if posting.at + REPAIR_AFTER_MS <= draft.now:
+            draft.register.postings[first] = Posting(last=posting.last, at=draft.now)
+            draft.repost.append((first, posting.last))
+
+
+def _revive_step(draft: Draft, failed: Step | None) -> None:
+    register = draft.register
+    if register.phase is Phase.DISPATCHED:
+        if register.dispatched_at + REPAIR_AFTER_MS <= draft.now:
+            register.dispatched_at = draft.now
+            draft.invoke_step()  # the same attempt: the lost invoke was none
+        return
+    if register.phase is not Phase.RUNNING:
+        return
+    # The owner acquired attempt n by an invoke that named n - 1.
+    is_dead = failed is not None and (failed.turn_id, failed.step, failed.attempt + 1) == (
+        register.turn_id,
+        register.step,
+        register.attempt,
+    )
+    if not is_dead and register.lease_until > draft.now:
+        return
+    register.lease, register.lease_until = "", 0
+    if register.attempt >= MAX_ATTEMPTS:
+        turn.fail(
+            draft,
+            ProtocolError(
+                ErrorCode.AGENT_ERROR,
+                f"The answer was interrupted {register.attempt} times; send the message again",
+                details={"reason": "step attempts exhausted"},
+            ),
+        )
+        return
+    register.phase = Phase.DISPATCHED
+    register.dispatched_at = draft.now
+    draft.invoke_step()
+
+
+def _expire_calls(draft: Draft) -> None:
+    """A tool that does not answer in its time has failed; an approval that is not given in its time is a no."""
+    for call_id, entry in draft.register.open_calls.items():
+        if entry.due > draft.now:
+            continue
+        call = draft.call(call_id)
+        if call is None:
+            continue
+        if entry.state is CallState.AWAITING_APPROVAL:
+            outcome = {"result": {"status": "rejected", "reason": "expired", "feedback": ""}}
+            call.decision = {"decision": "reject", "reason": "expired", "at": draft.now}
+            calls.settle(draft, call, CallState.EXPIRED, outcome)
+        else:
+            message = f"{call.tool} did not answer in time"
+            outcome = {"error": {"code": ErrorCode.TIMEOUT.value, "message": message}}
+            calls.settle(draft, call, CallState.FAILED, outcome)
+    calls.continue_turn(draft)

@@ -1,0 +1,47 @@
+"""The sweep's shell: finds what is due and lets the engine repair it."""
+
+from collections.abc import Callable
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from codelab.observability import logger
+from codelab.protocol.errors import ProtocolError
+from codelab.sessions import keys
+from codelab.sessions.transition import Step
+from codelab.turns import sweep
+from codelab.turns.shell import Engine
+
+#: Time that a sweep leaves for the session it is working on.
+_MARGIN_MS = 5_000
+
+
+class Sweeper:
+    """One for a process. What it does not get to in its time stays due for the next one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def sweep(self, remaining_ms: Callable[[], int]) -> int:
+        """Repair every session that is due. Returns how many were looked at."""
+        seen: set[str] = set()
+        for shard in range(keys.DUE_SHARDS):
+            while remaining_ms() > _MARGIN_MS:
+                # The index is read as it was moments ago: what this sweep has repaired may still be in it.
+                due = [pk for pk in self._engine.store.due(f"due{shard}", self._engine.clock()) if pk not in seen]
+                if not due:
+                    break
+                for pk in due:
+                    seen.add(pk)
+                    if remaining_ms() > _MARGIN_MS:
+                        self._repair(*keys.owner_and_session(pk), None)
+        return len(seen)
+
+    def revive(self, user: str, session_id: str, failed: Step) -> None:
+        """The owner of `failed` is dead: hand the step to another attempt now instead of when its lease ends."""
+        self._repair(user, session_id, failed)
+
+    def _repair(self, user: str, session_id: str, failed: Step | None) -> None:
+        try:
+            self._engine.apply(user, session_id, lambda draft: sweep.tick(draft, failed))
+        except (ProtocolError, ClientError, BotoCoreError):
+            logger().exception("session not repaired", extra={"session": f"{user}/{session_id}"})

@@ -1,0 +1,87 @@
+"""A turn: from the user's message to idle, or to the next message in line."""
+
+from typing import Literal
+
+from codelab.protocol.errors import ProtocolError
+from codelab.protocol.outgoing import AssistantMessage, Error, Status, TurnEnd
+from codelab.sessions import keys
+from codelab.sessions.items import InputItem
+from codelab.sessions.register import Phase
+from codelab.turns.draft import Draft
+
+_TITLE_CHARS = 80
+
+Reason = Literal["completed", "cancelled", "max_steps", "refused", "error"]
+
+
+def begin(draft: Draft, message: InputItem) -> None:
+    """Start the turn that answers `message`."""
+    register = draft.register
+    register.turn_id = draft.given.new_id()
+    register.usage = {}
+    register.last_activity = draft.now
+    if not register.title:
+        register.title = message.content[:_TITLE_CHARS]
+    draft.append_message("user", quoted(message))
+    draft.dispatch_step(1)
+
+
+def quoted(message: InputItem) -> str:
+    """The content as the model sees it: another role than `user` is data that the user quotes, never an instruction."""
+    if message.role == "user":
+        return message.content
+    return f'The user quotes a message of role "{message.role}":\n"""\n{message.content}\n"""'
+
+
+def next_step(draft: Draft) -> None:
+    """Have the model called again, now that all calls of the last answer are settled; or stop at `MAX_STEPS`."""
+    step = draft.register.step + 1
+    most = draft.settings.max_steps
+    if step <= most:
+        draft.dispatch_step(step)
+        return
+    text = f"I stop here: this turn has reached its limit of {most} steps."
+    say(draft, text, draft.given.new_id())
+    end(draft, "max_steps")
+
+
+def say(draft: Draft, text: str, message_id: str) -> None:
+    """A whole message of the assistant at once, in the history and on the wire."""
+    draft.append_message("assistant", text, message_id=message_id)
+    draft.emit(delta(draft, text, message_id, is_final=True))
+
+
+def delta(draft: Draft, text: str, message_id: str, *, is_final: bool, aborted: bool | None = None) -> AssistantMessage:
+    register = draft.register
+    return AssistantMessage(
+        token=text,
+        content=text,
+        is_final=is_final,
+        message_id=message_id,
+        turn_id=register.turn_id,
+        agent=register.agent,
+        aborted=aborted,
+    )
+
+
+def fail(draft: Draft, error: ProtocolError) -> None:
+    """The turn ends with an error; the session stays usable and the user's message in its history."""
+    draft.emit(Error.of(error))
+    draft.set_status(Status.ERROR, error.message)
+    end(draft, "error")
+
+
+def end(draft: Draft, reason: Reason) -> None:
+    """End the turn, and begin the one that answers the next message in line."""
+    register = draft.register
+    draft.emit(TurnEnd(turn_id=register.turn_id, reason=reason, usage=dict(register.usage)))
+    register.phase = Phase.IDLE
+    register.step = register.attempt = register.dispatched_at = register.lease_until = 0
+    register.lease = register.message_id = ""
+    while register.inbox:
+        found = draft.item(keys.input_key(register.inbox[0]))
+        register.inbox.pop(0)
+        if found is not None:
+            begin(draft, InputItem.of(found))
+            return
+    draft.set_status(Status.IDLE, "Ready")
