@@ -1,0 +1,232 @@
+"""The local cloud as a whole: what is started in which order, and stopped."""
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from codelab_local.aws_api import AwsError
+from codelab_local.connections import Connections
+from codelab_local.deployment import Deployment, Function, deploy
+from codelab_local.emulator import Emulator
+from codelab_local.errors import StartError
+from codelab_local.function_environment import function_environment, third_party_imports
+from codelab_local.function_log import FunctionLog
+from codelab_local.gateway import Gateway
+from codelab_local.gateway_events import EventBuilder
+from codelab_local.health import Health
+from codelab_local.internal_api import InternalApi
+from codelab_local.lambda_service import LambdaService
+from codelab_local.paths import PathForms
+from codelab_local.pool import Pool
+from codelab_local.processes import free_port, kill_group, spawn
+from codelab_local.public_port import PublicPort
+from codelab_local.schedules import Schedules
+from codelab_local.settings import Settings
+from codelab_local.source_watch import SourceWatch
+from codelab_local.template import Template, read_template
+from codelab_local.zygotes import ColdStarts, InitFailed, Processes, Root, WorkerConfig, Zygote
+
+REAP_INTERVAL = 10.0
+
+
+class Cloud:
+    """One local cloud. `start` and `stop` are to be called from the main thread's event loop, `stop` in any case."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folder = Path(tempfile.mkdtemp(prefix="codelab-local-"))
+        self._emulator = Emulator(self._folder, settings.region, settings.state_dir)
+        self._root: Root | None = None
+        self._internal = InternalApi()
+        self._public: PublicPort | None = None
+        self._gateway: Gateway | None = None
+        self._logs: dict[str, FunctionLog] = {}
+        self._pools: dict[str, Pool] = {}
+        self._lambdas = LambdaService(self._pools, settings.retry_minute)
+        self._schedules: Schedules | None = None
+        self._watch: SourceWatch | None = None
+        self._model: subprocess.Popen[bytes] | None = None
+        self._reaper: asyncio.Task[None] | None = None
+        self._overlay: dict[str, str] = {}
+        self.port = 0
+        self.first_path = ""
+        self._stage = ""
+
+    @property
+    def url(self) -> str:
+        """Where clients connect, with the path's variables in braces."""
+        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        return f"ws://{host}:{self.port}{self.first_path}"
+
+    async def start(self) -> None:
+        """Start everything; raises :class:`StartError`. What takes longest is started first, side by side."""
+        settings = self._settings
+        template = read_template(settings.template)
+        _raise_file_limit()
+        self._emulator.start()
+        model_url = self._start_model()
+        if not settings.cold:
+            folders = {path for source in template.sources.values() for path in (source.folder, *source.layers)}
+            self._root = Root(third_party_imports(folders))
+            self._root.start()
+        await self._internal.start()
+        self._internal.lambdas = self._lambdas
+        deployment = await asyncio.to_thread(self._deploy, template)
+        await self._start_functions(deployment)
+        await self._start_gateway(deployment, model_url)
+        self._schedules = Schedules(deployment, self._lambdas, settings.schedule_minute)
+        self._schedules.start()
+        if settings.watch:
+            self._watch = SourceWatch(self._pools.values())
+            self._watch.start()
+        self._reaper = asyncio.get_running_loop().create_task(self._reap())
+
+    async def stop(self) -> None:
+        """Stop every process, close every port, remove the temporary folder. Bounded, and safe at any stage of a start."""
+        for stoppable in (self._schedules, self._reaper):
+            if stoppable is not None:
+                stoppable.cancel() if isinstance(stoppable, asyncio.Task) else stoppable.stop()
+        if self._public is not None:
+            await self._public.stop(2.0)
+        if self._gateway is not None:
+            await self._gateway.stop()
+        self._lambdas.close()
+        if self._watch is not None:
+            await self._watch.stop()
+        for pool in self._pools.values():
+            pool.close()
+        if self._root is not None:
+            self._root.stop()
+        self._internal.stop()
+        for log in self._logs.values():
+            log.close()
+        if self._model is not None:
+            kill_group(self._model)
+        self._emulator.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def describe(self) -> dict[str, Any]:
+        """Addresses for tests."""
+        return {
+            "port": self.port,
+            "path": self.first_path,
+            "stage": self._stage,
+            "region": self._settings.region,
+            "emulator": self._emulator.url,
+            "internal": f"http://127.0.0.1:{self._internal.port}",
+            "pid": os.getpid(),
+            "folder": str(self._folder),
+        }
+
+    # The steps.
+
+    def _start_model(self) -> str | None:
+        """The demonstration model, when the project wants one and the caller names no other."""
+        settings = self._settings
+        url = settings.overrides.get("LLM_BASE_URL") or settings.caller.get("LLM_BASE_URL")
+        if url or not settings.demo_model:
+            return url or None
+        if importlib.util.find_spec("codelab_local.demo_model") is None:
+            raise StartError("the demonstration model is not installed: set LLM_BASE_URL to a model's address")
+        port = free_port()
+        environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        environment["TMPDIR"] = str(self._folder)
+        self._model = spawn("codelab_local.demo_model", "--port", str(port), environment=environment)
+        url = f"http://127.0.0.1:{port}/v1"
+        self._overlay = {"LLM_BASE_URL": url, "LLM_API_KEY": "demo", "LLM_MODEL": "demonstration"}
+        return url
+
+    def _deploy(self, template: Template) -> Deployment:
+        aws = self._emulator.wait()
+        try:
+            return deploy(aws, template, dict(self._settings.parameters), self._settings.region)
+        except (AwsError, OSError) as error:
+            raise StartError(f"the template cannot be deployed: {error}") from None
+
+    async def _start_functions(self, deployment: Deployment) -> None:
+        (self._folder / "functions").mkdir()
+        for function in deployment.functions:
+            log = FunctionLog(function.source.name)
+            self._logs[function.name] = log
+            config = self._config(function, deployment)
+            self._pools[function.name] = Pool(
+                function,
+                self._settings.concurrency,
+                lambda pool, config=config, log=log: self._processes(pool, config, log),  # type: ignore[misc]
+                log.line,
+            )
+        starts = [pool.start(wait_for_worker=self._settings.cold) for pool in self._pools.values()]
+        outcomes = await asyncio.gather(*starts, return_exceptions=True)
+        for pool, outcome in zip(self._pools.values(), outcomes, strict=True):
+            if isinstance(outcome, InitFailed):
+                raise StartError(f"function {pool.function.source.name} cannot start: {outcome}")
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    def _config(self, function: Function, deployment: Deployment) -> WorkerConfig:
+        environment = function_environment(
+            function,
+            deployment.api,
+            self._settings,
+            emulator_url=self._emulator.url,
+            internal_port=self._internal.port,
+            temporary=self._folder / "functions",
+            overlay=self._overlay,
+        )
+        return WorkerConfig(
+            folder=function.source.name,
+            handler=function.handler,
+            path=[str(path) for path in (function.folder, *function.source.layers)],
+            environment=environment,
+            runtime_api=f"127.0.0.1:{self._internal.port}",
+        )
+
+    def _processes(self, pool: Pool, config: WorkerConfig, log: FunctionLog) -> Processes:
+        if self._root is None:
+            return ColdStarts(config, log.writer, pool)
+        return Zygote(self._root, config, log.writer, pool)
+
+    async def _start_gateway(self, deployment: Deployment, model_url: str | None) -> None:
+        settings, api = self._settings, deployment.api
+        connections = Connections(api.stage)
+        self._internal.connections = connections.handle
+        paths = PathForms(api.stage, settings.paths)
+        self._gateway = Gateway(
+            api,
+            EventBuilder(api, deployment.account, deployment.region),
+            self._lambdas,
+            connections,
+            paths,
+            integration_timeout=settings.integration_timeout,
+            idle_timeout=settings.idle_timeout,
+            connection_limit=settings.connection_limit,
+            shuffle_seed=settings.shuffle_seed,
+        )
+        self._public = PublicPort(self._gateway)
+        health = Health(settings.service, settings.version, self._emulator.port, settings.region, model_url)
+        self._public.routes["/health"] = health.handle
+        self.port = await self._public.start(settings.host, settings.port)
+        self.first_path = paths.forms[0]
+        self._stage = api.stage
+        if self._model is not None and self._model.poll() is not None:
+            raise StartError("the demonstration model does not start: set LLM_BASE_URL to a model's address")
+
+    async def _reap(self) -> None:
+        while True:
+            await asyncio.sleep(min(REAP_INTERVAL, self._settings.worker_idle))
+            for pool in self._pools.values():
+                pool.reap(self._settings.worker_idle)
+
+
+def _raise_file_limit() -> None:
+    """Every worker and every client is an open file; the usual soft limit of 1,024 is soon used up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65_536, hard))

@@ -1,0 +1,333 @@
+"""Deploying the template to the emulated CloudFormation, and reading back what was deployed.
+
+Everything that runs is taken from the deployed stack, not from the template, so that conditions, parameters and intrinsics
+have had their say.
+"""
+
+import io
+import re
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from codelab_local.aws_api import AwsApi, AwsError
+from codelab_local.errors import StartError
+from codelab_local.template import CODE_BUCKET, CODE_KEY, Source, Template
+
+STACK = "codelab-local"
+DEPLOY_TIMEOUT = 120.0
+
+
+@dataclass(frozen=True)
+class Function:
+    """A deployed function and the source it is run from. `retries`, `max_age` and the destinations are its EventInvokeConfig."""
+
+    name: str
+    arn: str
+    source: Source
+    handler: str
+    environment: dict[str, str]
+    timeout: int
+    memory: int
+    retries: int = 2
+    max_age: int = 21_600
+    on_failure: str | None = None
+    on_success: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self.source.folder
+
+
+@dataclass(frozen=True)
+class Route:
+    """A route of the WebSocket API. `function` is None for an integration that is no Lambda function."""
+
+    key: str
+    function: str | None
+    timeout: float
+    replies: bool
+    authorizer: "Authorizer | None" = None
+
+
+@dataclass(frozen=True)
+class Authorizer:
+    """A REQUEST authorizer; `identity_source` are expressions such as `route.request.header.Auth`."""
+
+    function: str
+    identity_source: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WebSocketApi:
+    """The deployed WebSocket API with its stage."""
+
+    api_id: str
+    stage: str
+    selection: str
+    routes: dict[str, Route]
+    stage_variables: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A deployed EventBridge rule or Scheduler schedule with a Lambda function as its target."""
+
+    arn: str
+    expression: str
+    function: str
+    source: str
+    input: str | None
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What the stack holds, as far as the local cloud runs it."""
+
+    account: str
+    region: str
+    functions: tuple[Function, ...]
+    api: WebSocketApi
+    schedules: tuple[Schedule, ...]
+
+
+def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: str) -> Deployment:
+    """Create the stack (or update the one that STATE_DIR kept) and read it; raises :class:`StartError`."""
+    missing = [
+        name
+        for name, declared in template.parameters.items()
+        if isinstance(declared, dict) and "Default" not in declared and name not in parameters
+    ]
+    if missing:
+        raise StartError(f"the template needs {', '.join(missing)}: give --parameter {missing[0]}=VALUE", 2)
+    _upload_placeholder(aws)
+    kept = _deploy_stack(aws, template, parameters)
+    resources = _stack_resources(aws)
+    return Deployment(
+        account="000000000000",
+        region=region,
+        functions=_read_functions(aws, resources, template),
+        api=_read_api(aws, resources),
+        schedules=(*_take_rules(aws, resources, kept), *_take_scheduler(aws, resources, kept)),
+    )
+
+
+def function_name(reference: str) -> str:
+    """The bare name in a function's name, partial ARN or ARN, in an integration's URI, with or without a qualifier."""
+    found = re.search(r"(?:^|:)function:([A-Za-z0-9_-]+)", reference)
+    return found.group(1) if found else reference.split(":")[0]
+
+
+def _upload_placeholder(aws: AwsApi) -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as writer:
+        writer.writestr("README", "The local cloud runs the source tree where it lies.\n")
+    try:
+        aws.request("s3", "PUT", f"/{CODE_BUCKET}")
+    except AwsError as error:
+        if error.status != 409:  # kept by STATE_DIR
+            raise
+    aws.request("s3", "PUT", f"/{CODE_BUCKET}/{CODE_KEY}", archive.getvalue(), {"Content-Type": "application/zip"})
+
+
+def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -> bool:
+    """Create or update the stack; True when it was there, in which case its schedules were switched off by us before."""
+    request = {"StackName": STACK, "TemplateBody": template.body}
+    for number, capability in enumerate(("IAM", "NAMED_IAM", "AUTO_EXPAND"), 1):
+        request[f"Capabilities.member.{number}"] = f"CAPABILITY_{capability}"
+    for number, (name, value) in enumerate(parameters.items(), 1):
+        request[f"Parameters.member.{number}.ParameterKey"] = name
+        request[f"Parameters.member.{number}.ParameterValue"] = value
+    kept = False
+    try:
+        aws.cloudformation("CreateStack", request)
+    except AwsError as error:
+        if error.code == "AlreadyExistsException":
+            kept = True
+            try:
+                aws.cloudformation("UpdateStack", request)
+            except AwsError as update:
+                if "No updates" not in str(update):
+                    raise StartError(
+                        f"the stack kept in STATE_DIR cannot be updated: {update}; remove STATE_DIR"
+                    ) from None
+                return True
+        elif "aws-sam-translator" in str(error):
+            raise StartError(
+                "the package aws-sam-translator is missing, which expands the template: install it beside ministack"
+            ) from None
+        else:
+            raise StartError(f"the template is refused: {error}") from None
+    _wait_for_stack(aws)
+    return kept
+
+
+def _wait_for_stack(aws: AwsApi) -> None:
+    deadline = time.monotonic() + DEPLOY_TIMEOUT
+    while time.monotonic() < deadline:
+        answer = aws.cloudformation("DescribeStacks", {"StackName": STACK})
+        status = answer.findtext(".//StackStatus") or ""
+        if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+            return
+        if not status.endswith("IN_PROGRESS"):
+            raise StartError(f"the template cannot be deployed ({status}): {_first_failure(aws)}")
+        time.sleep(0.01)
+    raise StartError(f"the template is not deployed after {DEPLOY_TIMEOUT:.0f} s")
+
+
+def _first_failure(aws: AwsApi) -> str:
+    answer = aws.cloudformation("DescribeStackEvents", {"StackName": STACK})
+    failed = [
+        f"{event.findtext('LogicalResourceId')}: {event.findtext('ResourceStatusReason')}"
+        for event in answer.iter("member")
+        if (event.findtext("ResourceStatus") or "").endswith("_FAILED")
+        and "cancelled" not in (event.findtext("ResourceStatusReason") or "").lower()
+    ]
+    return failed[-1] if failed else "no reason is given"
+
+
+def _stack_resources(aws: AwsApi) -> dict[str, dict[str, str]]:
+    """Physical ids by logical id, by resource type."""
+    found: dict[str, dict[str, str]] = {}
+    token = ""
+    while True:
+        request = {"StackName": STACK, **({"NextToken": token} if token else {})}
+        answer = aws.cloudformation("ListStackResources", request)
+        for member in answer.iter("member"):
+            of_type = found.setdefault(member.findtext("ResourceType") or "", {})
+            of_type[member.findtext("LogicalResourceId") or ""] = member.findtext("PhysicalResourceId") or ""
+        token = answer.findtext("NextToken") or ""
+        if not token:
+            return found
+
+
+def _read_functions(aws: AwsApi, resources: dict[str, dict[str, str]], template: Template) -> tuple[Function, ...]:
+    listed = aws.rest_all("lambda", "/2015-03-31/functions/", "Functions", "NextMarker", "Marker")
+    configurations = {item["FunctionName"]: item for item in listed}
+    functions = []
+    for logical_id, name in resources.get("AWS::Lambda::Function", {}).items():
+        source = template.sources.get(logical_id)
+        if source is None or name not in configurations:
+            continue
+        configuration = configurations[name]
+        functions.append(
+            Function(
+                name=name,
+                arn=configuration["FunctionArn"],
+                source=source,
+                handler=configuration["Handler"],
+                environment=dict((configuration.get("Environment") or {}).get("Variables") or {}),
+                timeout=int(configuration["Timeout"]),
+                memory=int(configuration["MemorySize"]),
+                **_event_invoke_config(aws, name),
+            )
+        )
+    if not functions:
+        raise StartError("the deployed stack has no function: are all of them switched off by a Condition?")
+    return tuple(functions)
+
+
+def _event_invoke_config(aws: AwsApi, name: str) -> dict[str, Any]:
+    # The emulator finds it only under the qualifier that CloudFormation gave it.
+    path = f"/2019-09-25/functions/{quote(name)}/event-invoke-config?Qualifier=%24LATEST"
+    try:
+        answer = aws.rest("lambda", "GET", path)
+    except AwsError as error:
+        if error.status == 404:
+            return {}
+        raise
+    destinations = answer.get("DestinationConfig") or {}
+    return {
+        "retries": int(answer.get("MaximumRetryAttempts", 2)),
+        "max_age": int(answer.get("MaximumEventAgeInSeconds") or 21_600),
+        "on_failure": (destinations.get("OnFailure") or {}).get("Destination"),
+        "on_success": (destinations.get("OnSuccess") or {}).get("Destination"),
+    }
+
+
+def _read_api(aws: AwsApi, resources: dict[str, dict[str, str]]) -> WebSocketApi:
+    candidates = [
+        aws.rest("apigateway", "GET", f"/v2/apis/{api_id}")
+        for api_id in resources.get("AWS::ApiGatewayV2::Api", {}).values()
+    ]
+    apis = [api for api in candidates if api.get("protocolType") == "WEBSOCKET"]
+    if not apis:
+        raise StartError("the template has no AWS::ApiGatewayV2::Api with ProtocolType WEBSOCKET")
+    api = apis[0]
+    root = f"/v2/apis/{api['apiId']}"
+
+    def items(kind: str) -> list[dict[str, Any]]:
+        return aws.rest_all("apigateway", f"{root}/{kind}", "items", "nextToken", "nextToken")
+
+    stages = items("stages")
+    if not stages:
+        raise StartError("the template's WebSocket API has no AWS::ApiGatewayV2::Stage")
+    integrations = {item["integrationId"]: item for item in items("integrations")}
+    authorizers = {item["authorizerId"]: item for item in items("authorizers")}
+    routes = [_route(item, integrations, authorizers) for item in items("routes")]
+    return WebSocketApi(
+        api_id=api["apiId"],
+        stage=stages[0]["stageName"],
+        selection=api.get("routeSelectionExpression") or "$request.body.action",
+        routes={route.key: route for route in routes},
+        stage_variables=dict(stages[0].get("stageVariables") or {}),
+    )
+
+
+def _route(item: dict[str, Any], integrations: dict[str, Any], authorizers: dict[str, Any]) -> Route:
+    integration = integrations.get(str(item.get("target", "")).rpartition("/")[2], {})
+    uri = str(integration.get("integrationUri") or "")
+    authorizer = authorizers.get(str(item.get("authorizerId") or ""))
+    return Route(
+        key=item["routeKey"],
+        function=function_name(uri) if ":function:" in uri else None,
+        timeout=min(29.0, float(integration.get("timeoutInMillis") or 29_000) / 1000),
+        replies=item.get("routeResponseSelectionExpression") == "$default",
+        authorizer=_authorizer(authorizer) if authorizer and item.get("authorizationType") == "CUSTOM" else None,
+    )
+
+
+def _authorizer(item: dict[str, Any]) -> Authorizer:
+    # The emulator invents `$request.header.Authorization`, the syntax of HTTP APIs, where a template names no source.
+    sources = tuple(s for s in item.get("identitySource") or () if str(s).startswith("route.request."))
+    return Authorizer(function_name(str(item.get("authorizerUri") or "")), sources)
+
+
+def _take_rules(aws: AwsApi, resources: dict[str, dict[str, str]], kept: bool) -> list[Schedule]:
+    """The stack's EventBridge schedule rules, switched off in the emulator, which would run them in its own Lambda."""
+    schedules = []
+    for physical_id in resources.get("AWS::Events::Rule", {}).values():
+        name = physical_id.rpartition("|")[2].rpartition("/")[2]
+        rule = aws.target("events", "AWSEvents.DescribeRule", {"Name": name})
+        if not rule.get("ScheduleExpression"):
+            continue
+        enabled = kept or rule.get("State") != "DISABLED"
+        aws.target("events", "AWSEvents.DisableRule", {"Name": name})
+        targets = aws.target("events", "AWSEvents.ListTargetsByRule", {"Rule": name}).get("Targets", [])
+        for item in targets if enabled else ():
+            if ":function:" in item["Arn"]:
+                expression = rule["ScheduleExpression"]
+                target = function_name(item["Arn"])
+                schedules.append(Schedule(rule["Arn"], expression, target, "aws.events", item.get("Input")))
+    return schedules
+
+
+def _take_scheduler(aws: AwsApi, resources: dict[str, dict[str, str]], kept: bool) -> list[Schedule]:
+    """The same for EventBridge Scheduler (a function's `ScheduleV2` event)."""
+    schedules = []
+    for physical_id in resources.get("AWS::Scheduler::Schedule", {}).values():
+        path = f"/schedules/{quote(physical_id.rpartition('/')[2])}"
+        item = aws.rest("scheduler", "GET", path)
+        if item.get("State") == "DISABLED" and not kept:
+            continue
+        kept = ("FlexibleTimeWindow", "ScheduleExpression", "Target", "GroupName")
+        aws.rest("scheduler", "PUT", path, {**{k: item[k] for k in kept if k in item}, "State": "DISABLED"})
+        target = item["Target"]
+        if ":function:" in target["Arn"]:
+            expression = item["ScheduleExpression"]
+            arn = function_name(target["Arn"])
+            schedules.append(Schedule(item["Arn"], expression, arn, "aws.scheduler", target.get("Input")))
+    return schedules

@@ -1,0 +1,98 @@
+"""The environment that a function runs with, and which third-party packages all of them will want.
+
+In the order in which one overrides the other: what Lambda sets, what the template deployed, the project's local defaults,
+the caller's environment (for the names that the function declares and those the project lets pass), `--env`.
+"""
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from codelab_local.deployment import Function, WebSocketApi
+from codelab_local.settings import Settings
+
+_FROM_CALLER = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_FROM_CALLER += tuple(name.lower() for name in _FROM_CALLER[4:]) + (
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+)
+
+
+def function_environment(
+    function: Function,
+    api: WebSocketApi,
+    settings: Settings,
+    *,
+    emulator_url: str,
+    internal_port: int,
+    temporary: Path,
+    overlay: Mapping[str, str],
+) -> dict[str, str]:
+    """All variables of a function's processes. `overlay` are defaults that the local cloud itself decided on."""
+    internal = f"http://127.0.0.1:{internal_port}"
+    callback = f"{internal}/{api.stage}"
+    caller = settings.caller
+    values = {
+        **{name: caller[name] for name in _FROM_CALLER if name in caller},
+        "NO_PROXY": ",".join(filter(None, (caller.get("NO_PROXY", caller.get("no_proxy", "")), "127.0.0.1,localhost"))),
+        "TZ": ":UTC",
+        "TMPDIR": str(temporary),
+        "LAMBDA_TASK_ROOT": str(function.folder),
+        "PYTHONPATH": os.pathsep.join(str(path) for path in (function.folder, *function.source.layers)),
+        "PYTHONUNBUFFERED": "1",
+        "_HANDLER": function.handler,
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
+        "AWS_LAMBDA_FUNCTION_NAME": function.name,
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory),
+        "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{function.name}",
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_REGION": settings.region,
+        "AWS_DEFAULT_REGION": settings.region,
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_SESSION_TOKEN": "local",
+        # A profile in the caller's home must not lead a function to a real account.
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_ENDPOINT_URL": emulator_url,
+        "AWS_ENDPOINT_URL_LAMBDA": internal,
+        "AWS_ENDPOINT_URL_APIGATEWAYMANAGEMENTAPI": callback,
+        "CODELAB_LOCAL": "1",
+    }
+    deployed = function.environment
+    may_pass = settings.pass_names | deployed.keys()
+    passed = {name: caller[name] for name in may_pass if name in caller}
+    address = re.compile(rf"(?:https?|wss?)://{re.escape(api.api_id)}\.execute-api\.[^/\s\"']+")
+    for layer in (deployed, settings.environment, overlay, passed, settings.overrides):
+        values.update({name: address.sub(internal, value) for name, value in layer.items()})
+    return values
+
+
+def third_party_imports(folders: Iterable[Path]) -> list[str]:
+    """Modules of installed packages that the sources under `folders` import at their top level, by static reading.
+
+    The root process imports them once for all functions.
+    """
+    roots = [folder.resolve() for folder in folders]
+    own = {entry.stem for root in roots for entry in root.iterdir()}
+    found: set[str] = set()
+    for root in roots:
+        for path in root.rglob("*.py"):
+            try:
+                body = ast.parse(path.read_bytes()).body
+            except (SyntaxError, ValueError, OSError):
+                continue  # the function's own init will say so
+            for node in body:
+                if isinstance(node, ast.Import):
+                    found.update(alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                    found.add(node.module)
+    # The runtime client must not be imported before the fork.
+    skipped = own | set(sys.stdlib_module_names) | {"awslambdaric", "runtime_client", "__future__"}
+    return sorted(name for name in found if name.split(".")[0] not in skipped)

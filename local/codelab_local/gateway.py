@@ -1,0 +1,240 @@
+"""The WebSocket API: a connection's life, as API Gateway leads it.
+
+`$connect` (authorizer, then the integration) runs before the upgrade is answered, so the connection does not exist until it
+has returned. Every message is dispatched on its own, concurrently. Nothing that a function does closes the connection; the
+close codes are API Gateway's: 1009 too big, 1003 binary, 1001 idle or too old.
+"""
+
+import asyncio
+import json
+import random
+import time
+from http import HTTPStatus
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection
+from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from codelab_local.authorizer import Refused, authorize
+from codelab_local.connections import Connection, Connections
+from codelab_local.deployment import Route, WebSocketApi
+from codelab_local.gateway_events import Caller, EventBuilder, new_connection_id, new_request_id
+from codelab_local.lambda_service import LambdaService
+from codelab_local.paths import PathForms
+from codelab_local.pool import Result
+
+MAX_MESSAGE = 128 * 1024
+MAX_FRAME = 32 * 1024
+MAX_URL = 4096
+SHUFFLE_DELAY = 0.02  # the longest that shuffle mode holds back a message
+
+
+class Gateway:
+    """One API. The three methods without underscore are what a `websockets` server calls."""
+
+    def __init__(
+        self,
+        api: WebSocketApi,
+        events: EventBuilder,
+        lambdas: LambdaService,
+        connections: Connections,
+        paths: PathForms,
+        *,
+        integration_timeout: float,
+        idle_timeout: float,
+        connection_limit: float,
+        shuffle_seed: int | None = None,
+    ) -> None:
+        self._api = api
+        self._events = events
+        self._lambdas = lambdas
+        self._connections = connections
+        self._paths = paths
+        self._integration_timeout = integration_timeout
+        self._idle_timeout = idle_timeout
+        self._connection_limit = connection_limit
+        self._shuffle = None if shuffle_seed is None else random.Random(shuffle_seed)
+        self._select = _selector(api.selection)
+        self._accepted: dict[ServerConnection, tuple[Caller, str | None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def connect(self, socket: ServerConnection, request: Request) -> Response | None:
+        """`process_request`: run `$connect`; a response refuses the upgrade."""
+        try:
+            await self._connect(socket, request)
+        except Refused as refusal:
+            caller = self._accepted.pop(socket, (None, None))[0]
+            body = {"message": str(refusal), "connectionId": caller.connection_id if caller else new_connection_id()}
+            return _http_response(refusal.status, json.dumps({**body, "requestId": new_request_id()}))
+        return None
+
+    def select_subprotocol(self, socket: ServerConnection, _offered: Any) -> Any:
+        """Echo what `$connect` answered, and nothing of our own."""
+        return self._accepted[socket][1]
+
+    async def serve(self, socket: ServerConnection) -> None:
+        """The connection from the upgrade to its end."""
+        caller, _ = self._accepted.pop(socket)
+        connection = self._connections.open(caller, socket)
+        timers = asyncio.get_running_loop().create_task(self._watch_limits(connection))
+        try:
+            while True:
+                body = await socket.recv()
+                connection.touch()
+                if isinstance(body, bytes):
+                    await socket.close(1003, "Binary frames are not supported")
+                    break
+                self._run(self._dispatch(connection, body))
+        except ConnectionClosed:
+            pass
+        finally:
+            timers.cancel()
+            self._connections.forget(connection)
+            self._disconnected(connection)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    # $connect
+
+    async def _connect(self, socket: ServerConnection, request: Request) -> None:
+        match = self._paths.match(request.path)
+        if len(request.path) > MAX_URL:
+            raise Refused(414, "URI Too Long")
+        if match is None:
+            raise Refused(403, "Forbidden")
+        headers: dict[str, list[str]] = {}
+        for name, value in request.headers.raw_items():
+            headers.setdefault(name, []).append(value)
+        now = int(time.time() * 1000)
+        peer = socket.remote_address
+        user_agent = request.headers.get("User-Agent", "")
+        caller = Caller(new_connection_id(), peer[0] if peer else "", user_agent, now, headers, match)
+        self._accepted[socket] = (caller, None)
+        route = self._api.routes.get("$connect")
+        if route is None:
+            return
+        if route.authorizer is not None:
+            event = self._events.authorize(caller, route.key)
+            caller.authorizer = await authorize(route.authorizer, event, caller, self._lambdas.invoke)
+        if route.function is None:
+            return
+        answer = await self._integrate(route, self._events.connect(caller))
+        self._accepted[socket] = (caller, self._accept(answer, request.headers))
+
+    def _accept(self, answer: Result | None, offered: Headers) -> str | None:
+        """Read the `$connect` integration's answer: refuse, or return the subprotocol to echo."""
+        if answer is None:
+            raise Refused(504, "Endpoint request timed out")
+        value = _loads(answer.payload)
+        if answer.error is not None or not isinstance(value, dict) or not isinstance(value.get("statusCode"), int):
+            raise Refused(502, "Internal server error")  # a malformed proxy response
+        if value["statusCode"] >= 300:
+            body = _loads(str(value.get("body") or "").encode())
+            message = body.get("message") if isinstance(body, dict) else value.get("body")
+            raise Refused(value["statusCode"], str(message or HTTPStatus(value["statusCode"]).phrase))
+        for name, echoed in {**(value.get("headers") or {}), **(value.get("multiValueHeaders") or {})}.items():
+            if name.lower() == "sec-websocket-protocol":
+                chosen = str(echoed[0] if isinstance(echoed, list) else echoed)
+                return chosen if offered.get_all("Sec-WebSocket-Protocol") else None
+        return None
+
+    # Messages
+
+    async def _dispatch(self, connection: Connection, body: str) -> None:
+        if self._shuffle is not None:
+            await asyncio.sleep(self._shuffle.random() * SHUFFLE_DELAY)
+        route = self._api.routes.get(self._select(body)) or self._api.routes.get("$default")
+        if route is None or route.function is None:
+            await self._send_error(connection, "Forbidden", new_request_id())
+            return
+        event = self._events.message(connection.caller, route.key, body)
+        answer = await self._integrate(route, event)
+        request_id = event["requestContext"]["requestId"]
+        if answer is None:
+            await self._send_error(connection, "Endpoint request timed out", request_id)
+        elif answer.error is not None:
+            await self._send_error(connection, "Internal server error", request_id)
+        elif route.replies:
+            value = _loads(answer.payload)
+            reply = value.get("body") if isinstance(value, dict) else None
+            if reply:
+                await connection.send(str(reply).encode())
+
+    async def _integrate(self, route: Route, event: dict[str, Any]) -> Result | None:
+        """Run a route's function; None when it took longer than the integration timeout (it runs on, as in the cloud)."""
+        assert route.function is not None
+        running = asyncio.ensure_future(self._lambdas.invoke(route.function, json.dumps(event).encode()))
+        limit = min(route.timeout, self._integration_timeout)
+        done, _ = await asyncio.wait({running}, timeout=limit)
+        return running.result() if done else None
+
+    async def _send_error(self, connection: Connection, message: str, request_id: str) -> None:
+        frame = {"message": message, "connectionId": connection.id, "requestId": request_id}
+        await connection.send(json.dumps(frame).encode())
+
+    # The end
+
+    async def _watch_limits(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._connection_limit
+        while True:
+            idle_end = connection.active_at + self._idle_timeout
+            wait = min(end, idle_end) - loop.time()
+            if wait <= 0:
+                await connection.socket.close(1001, "Going away")
+                return
+            await asyncio.sleep(wait)
+
+    def _disconnected(self, connection: Connection) -> None:
+        route = self._api.routes.get("$disconnect")
+        if route is None or route.function is None:
+            return
+        code = connection.socket.close_code or 1006
+        event = self._events.disconnect(connection.caller, code, connection.socket.close_reason or "")
+        self._run(self._notify(route.function, event))
+
+    async def _notify(self, function: str, event: dict[str, Any]) -> None:
+        await self._lambdas.invoke(function, json.dumps(event).encode())
+
+    def _run(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _selector(expression: str) -> Any:
+    """The function that reads the route key out of a message, for `$request.body.a.b`.
+
+    Not JSON, not an object, no such key, or a value that is no string: None, and the message goes to `$default`.
+    """
+    keys = expression.removeprefix("$request.body.").removeprefix("${request.body.").removesuffix("}").split(".")
+
+    def select(body: str) -> str | None:
+        value = _loads(body)
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        # The three keys with a dollar belong to API Gateway: no message can ask for them.
+        return value if isinstance(value, str) and not value.startswith("$") else None
+
+    return select
+
+
+def _loads(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _http_response(status: int, body: str) -> Response:
+    data = body.encode()
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = "Refused"
+    headers = Headers({"Content-Type": "application/json", "Content-Length": str(len(data)), "Connection": "close"})
+    return Response(status, phrase, headers, data)

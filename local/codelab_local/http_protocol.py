@@ -1,0 +1,184 @@
+"""A small HTTP/1.1 server side on `httptools`, for the two ports of the local cloud.
+
+The internal port carries several requests for every Lambda invocation, all of it on the cores that the functions need too.
+So there is no framework and, where the answer is known at once, no task: an application is a function from
+:class:`Request` to a :class:`Response` or to something that can be awaited for one.
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import httptools
+
+MAX_HEADERS = 32 * 1024
+MAX_BODY = 16 * 1024 * 1024  # above every limit that the applications check themselves
+
+
+@dataclass(slots=True)
+class Request:
+    """One request; `headers` have lower-case names, `path` is as it was sent (still percent-encoded)."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    body: bytes
+    peer: str = ""
+
+
+@dataclass(slots=True)
+class Response:
+    """One response; the length is filled in by the server."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def json(cls, value: Any, status: int = 200, **headers: str) -> "Response":
+        return cls(status, json.dumps(value).encode(), headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+    def encode(self) -> bytes:
+        reason = _REASONS.get(self.status, "")
+        head = f"HTTP/1.1 {self.status} {reason}\r\nContent-Length: {len(self.body)}\r\n"
+        if self.body:
+            head += f"Content-Type: {self.content_type}\r\n"
+        for name, value in self.headers.items():
+            head += f"{name}: {value}\r\n"
+        return head.encode("latin-1", "replace") + b"\r\n" + self.body
+
+
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+
+Application = Callable[[Request], Response | Awaitable[Response]]
+
+
+class HttpProtocol(asyncio.Protocol):
+    """One keep-alive connection; requests are answered in the order in which they came."""
+
+    def __init__(self, application: Application, open_protocols: "set[HttpProtocol]") -> None:
+        self._application = application
+        self._open_protocols = open_protocols
+        self._parser = httptools.HttpRequestParser(self)
+        self._waiting: deque[tuple[Request, bool]] = deque()
+        self._running: asyncio.Future[Response] | None = None
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._header_bytes = 0
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        self._peer = peer[0] if peer else ""
+        self._open_protocols.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open_protocols.discard(self)
+        self._waiting.clear()
+        if self._running is not None:
+            self._running.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(400, "Bad Request")
+        except httptools.HttpParserError:
+            self._refuse(400, "Bad Request")
+
+    # What httptools calls while it parses.
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers = {}
+        self._header_bytes = 0
+        self._body = []
+        self._body_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > MAX_HEADERS:
+            raise ValueError("headers too large")
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        known = self._headers.get(key)
+        self._headers[key] = text if known is None else f"{known}, {text}"
+
+    def on_headers_complete(self) -> None:
+        # The AWS SDKs wait for this before they send a big body.
+        if self._headers.get("expect", "").lower() == "100-continue":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        if self._body_bytes > MAX_BODY:
+            raise ValueError("body too large")
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        target = self._url.decode("latin-1")
+        path, _, query = target.partition("?")
+        if not path.startswith("/"):  # the absolute form, as a proxy would send it
+            parts = urlsplit(target)
+            path, query = parts.path or "/", parts.query
+        method = self._parser.get_method().decode("ascii")
+        request = Request(method, path, query, self._headers, b"".join(self._body), self._peer)
+        self._waiting.append((request, self._parser.should_keep_alive()))
+        if self._running is None:
+            self._next()
+
+    # Answering.
+
+    def _next(self) -> None:
+        while self._waiting and self._running is None:
+            request, keep_alive = self._waiting.popleft()
+            try:
+                answer = self._application(request)
+            except Exception as error:
+                answer = _internal_error(error)
+            if isinstance(answer, Response):
+                self._write(answer, keep_alive)
+                continue
+            self._running = asyncio.ensure_future(answer)
+            self._running.add_done_callback(lambda done, keep=keep_alive: self._finish(done, keep))  # type: ignore[misc]
+
+    def _finish(self, done: "asyncio.Future[Response]", keep_alive: bool) -> None:
+        self._running = None
+        if done.cancelled():
+            self.transport.close()
+            return
+        error = done.exception()
+        self._write(done.result() if error is None else _internal_error(error), keep_alive)
+        self._next()
+
+    def _write(self, response: Response, keep_alive: bool) -> None:
+        if self.transport.is_closing():
+            return
+        if not keep_alive:
+            response.headers["Connection"] = "close"
+        self.transport.write(response.encode())
+        if not keep_alive:
+            self.transport.close()
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._write(Response.json({"message": message}, status), keep_alive=False)
+
+
+def _internal_error(error: BaseException) -> Response:
+    context = {"message": "unhandled error in an HTTP application", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(context)
+    return Response.json({"message": "Internal Server Error"}, 500)

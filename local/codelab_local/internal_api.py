@@ -1,0 +1,75 @@
+"""The internal port: what functions and their runtime call. It listens on the loopback interface only.
+
+/worker/{id}/2018-06-01/runtime/…      the Lambda Runtime API, one address for each worker
+/2015-03-31/functions/{name}/…         Lambda's Invoke
+/{stage}/@connections/{id}             API Gateway's management of WebSocket connections
+/_local/functions                      which processes there are (for tests)
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from codelab_local import lambda_service
+from codelab_local.http_protocol import HttpProtocol, Request, Response
+from codelab_local.lambda_service import LambdaService
+
+_RUNTIME = "2018-06-01/runtime/"
+
+
+class InternalApi:
+    """Routes by the first letters of the path: a worker's requests are nine of ten."""
+
+    def __init__(self) -> None:
+        self.lambdas: LambdaService
+        self.connections: Callable[[Request], Response | Awaitable[Response]]
+        self._protocols: set[HttpProtocol] = set()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: HttpProtocol(self._handle, self._protocols), "127.0.0.1", 0, backlog=1024
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for protocol in list(self._protocols):
+            protocol.transport.abort()
+
+    def _handle(self, request: Request) -> Response | Awaitable[Response]:
+        path = request.path
+        if path.startswith("/worker/"):
+            return self._runtime(request)
+        if path.startswith(lambda_service.PATH):
+            return self.lambdas.handle(request)
+        if path == "/_local/functions":
+            return self._describe()
+        return self.connections(request)
+
+    def _runtime(self, request: Request) -> Response | Awaitable[Response]:
+        worker, _, operation = request.path[len("/worker/") :].partition("/")
+        operation = operation.removeprefix(_RUNTIME)
+        pool = next((p for p in self.lambdas.pools.values() if worker in p.workers), None)
+        if pool is None:
+            return Response.json({"errorMessage": "unknown worker"}, 403)
+        if operation == "invocation/next":
+            return pool.next(worker)
+        _, request_id, outcome = operation.split("/")
+        error = None
+        if outcome == "error":
+            error = request.headers.get("lambda-runtime-function-error-type") or "Unhandled"
+            error = "Handled" if error == "Handled" else "Unhandled"
+        return pool.answer(worker, request_id, request.body, error)
+
+    def _describe(self) -> Response:
+        functions = {
+            pool.function.source.name: {
+                "name": pool.function.name,
+                "workers": [worker.pid for worker in pool.workers.values() if worker.pid and worker.seen],
+            }
+            for pool in self.lambdas.pools.values()
+        }
+        return Response.json(functions)

@@ -1,0 +1,169 @@
+"""Lambda's Invoke: synchronous, and asynchronous with retries and destinations.
+
+The sources are the Lambda developer guide's pages on asynchronous invocation and on its destinations' records, and the
+API reference of Invoke.
+"""
+
+import asyncio
+import base64
+import json
+import time
+import uuid
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+from codelab_local.deployment import Function, function_name
+from codelab_local.function_log import notice
+from codelab_local.http_protocol import Request, Response
+from codelab_local.pool import Pool, Result
+
+PATH = "/2015-03-31/functions/"
+MAX_SYNCHRONOUS = 6 * 1024 * 1024
+MAX_ASYNCHRONOUS = 1024 * 1024
+
+
+class LambdaService:
+    """All functions. `retry_minute` is how long the minute is that Lambda waits before the first retry of an event."""
+
+    def __init__(self, pools: dict[str, Pool], retry_minute: float) -> None:
+        self.pools = pools
+        self._retry_minute = retry_minute
+        self._events: set[asyncio.Task[None]] = set()
+
+    def find(self, reference: str) -> Pool | None:
+        """By name, partial ARN or ARN; by the source folder's name too, which is how a person knows a function."""
+        name = function_name(reference)
+        pool = self.pools.get(name)
+        if pool is None:
+            pool = next((p for p in self.pools.values() if p.function.source.name == name), None)
+        return pool
+
+    async def invoke(self, name: str, payload: bytes) -> Result:
+        """Run a function for API Gateway, which waits for a worker: two cores here are a thousand in the cloud."""
+        pool = self.find(name)
+        if pool is None:
+            return Result(json.dumps({"errorMessage": f"Function not found: {name}"}).encode(), "Unhandled")
+        return await pool.invoke(payload)
+
+    def send(self, name: str, payload: bytes) -> str:
+        """Accept an asynchronous event and return its request id."""
+        pool = self.find(name)
+        request_id = str(uuid.uuid4())
+        if pool is not None:
+            task = asyncio.get_running_loop().create_task(self._deliver(pool, payload, request_id))
+            self._events.add(task)
+            task.add_done_callback(self._events.discard)
+        return request_id
+
+    def close(self) -> None:
+        for task in self._events:
+            task.cancel()
+
+    async def _deliver(self, pool: Pool, payload: bytes, request_id: str) -> None:
+        function = pool.function
+        accepted = time.monotonic()
+        attempt = 0
+        while True:
+            attempt += 1
+            result = await pool.invoke(payload, request_id)
+            if result.error is None:
+                self._send_record(function, function.on_success, "Success", payload, request_id, attempt, result)
+                return
+            if attempt > function.retries:
+                condition = "RetriesExhausted"
+                break
+            await asyncio.sleep(self._retry_minute * attempt)  # one minute, then two
+            if time.monotonic() - accepted > function.max_age:
+                condition = "EventAgeExceeded"
+                break
+        self._send_record(function, function.on_failure, condition, payload, request_id, attempt, result)
+
+    def _send_record(
+        self,
+        function: Function,
+        destination: str | None,
+        condition: str,
+        payload: bytes,
+        request_id: str,
+        attempt: int,
+        result: Result,
+    ) -> None:
+        if destination is None:
+            return
+        if ":function:" not in destination:
+            notice(f"the destination {destination} of {function.source.name} is no Lambda function: skipped")
+            return
+        context = {"statusCode": 200, "executedVersion": "$LATEST"}
+        if result.error is not None:
+            context["functionError"] = result.error
+        record = {
+            "version": "1.0",
+            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "requestContext": {
+                "requestId": request_id,
+                "functionArn": f"{function.arn}:$LATEST",
+                "condition": condition,
+                "approximateInvokeCount": attempt,
+            },
+            "requestPayload": json.loads(payload or b"{}"),
+            "responseContext": context,
+            "responsePayload": _json_or_text(result.payload),
+        }
+        self.send(destination, json.dumps(record).encode())
+
+    # The HTTP API.
+
+    def handle(self, request: Request) -> "Response | asyncio.Future[Response]":
+        """`POST /2015-03-31/functions/{name}/invocations`; nothing else of the Lambda API is served here."""
+        name, _, operation = unquote(request.path[len(PATH) :]).rpartition("/")
+        if request.method != "POST" or operation not in ("invocations", "invoke-async"):
+            return _refusal(404, "ResourceNotFoundException", "only Invoke is served by the local cloud")
+        pool = self.find(name)
+        if pool is None:
+            return _refusal(404, "ResourceNotFoundException", f"Function not found: {name}")
+        kind = request.headers.get("x-amz-invocation-type", "RequestResponse")
+        payload = request.body or b"{}"
+        limit = MAX_ASYNCHRONOUS if kind == "Event" else MAX_SYNCHRONOUS
+        if len(payload) > limit:
+            return _refusal(413, "RequestTooLargeException", f"Request must be smaller than {limit} bytes")
+        try:
+            json.loads(payload)
+        except ValueError as error:
+            return _refusal(400, "InvalidRequestContentException", f"Could not parse request body into json: {error}")
+        if kind == "DryRun":
+            return Response(204)
+        if kind == "Event":
+            return Response(202, headers={"x-amzn-RequestId": self.send(name, payload)})
+        if pool.load >= pool.limit:
+            return _refusal(
+                429, "TooManyRequestsException", "Rate Exceeded.", Reason="ConcurrentInvocationLimitExceeded"
+            )
+        context = request.headers.get("x-amz-client-context")
+        request_id = str(uuid.uuid4())
+        running = pool.invoke(payload, request_id, base64.b64decode(context).decode() if context else None)
+        return asyncio.ensure_future(_respond(running, request_id))
+
+
+async def _respond(running: "asyncio.Future[Result]", request_id: str) -> Response:
+    result = await running
+    headers = {"x-amzn-RequestId": request_id, "X-Amz-Executed-Version": "$LATEST"}
+    if result.error is not None:
+        headers["X-Amz-Function-Error"] = result.error
+    if len(result.payload) > MAX_SYNCHRONOUS:
+        headers["X-Amz-Function-Error"] = "Unhandled"
+        message = f"Response payload size exceeded maximum allowed payload size ({MAX_SYNCHRONOUS} bytes)."
+        body = json.dumps({"errorMessage": message, "errorType": "Function.ResponseSizeTooLarge"}).encode()
+        return Response(200, body, headers=headers)
+    return Response(200, result.payload, headers=headers)
+
+
+def _refusal(status: int, kind: str, message: str, **fields: str) -> Response:
+    body = {"Type": "User", "Message": message, "message": message, **fields}
+    return Response(status, json.dumps(body).encode(), headers={"x-amzn-ErrorType": kind})
+
+
+def _json_or_text(payload: bytes) -> object:
+    try:
+        return json.loads(payload)
+    except ValueError:
+        return payload.decode("utf-8", "replace")

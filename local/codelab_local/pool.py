@@ -1,0 +1,322 @@
+"""A function's workers: one request at a time each, real timeouts, at most `limit` of them.
+
+As in Lambda a request takes an idle worker or a new one. Unlike there, only a few workers are being started at any
+moment, so that a burst of short requests is served by a few workers that come back quickly, not by a hundred forks on two
+cores; a burst of long requests gets its workers all the same, a few milliseconds apart.
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from codelab_local.deployment import Function
+from codelab_local.http_protocol import Response
+from codelab_local.zygotes import InitFailed, Processes
+
+MAX_STARTING = 4
+
+
+@dataclass(slots=True)
+class Result:
+    """What an invocation came to. `error` is the value of X-Amz-Function-Error, or None."""
+
+    payload: bytes
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Invocation:
+    """One request on its way through a worker."""
+
+    payload: bytes
+    done: "asyncio.Future[Result]"
+    request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    client_context: str | None = None
+    deadline: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One worker process, from the moment it is asked for."""
+
+    name: str
+    processes: Processes
+    pid: int | None = None
+    poll: "asyncio.Future[Response] | None" = None
+    invocation: Invocation | None = None
+    idle_since: float = 0.0
+    seen: bool = False
+
+
+class Pool:
+    """The workers of one function. Everything happens in the event loop's thread."""
+
+    _names = itertools.count(1)
+
+    def __init__(
+        self,
+        function: Function,
+        limit: int,
+        make_processes: Callable[["Pool"], Processes],
+        report: Callable[[str], None],
+    ) -> None:
+        self.function = function
+        self.limit = limit
+        self.workers: dict[str, Worker] = {}
+        self._make = make_processes
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[Invocation] = deque()
+        self._idle: list[Worker] = []
+        self._running = 0
+        self._processes: Processes | None = None
+        self._changing: asyncio.Task[None] | None = None
+        self._change_again = False
+        self._closed = False
+        self._first: asyncio.Future[None] | None = None
+
+    # Requests.
+
+    @property
+    def load(self) -> int:
+        """Requests that are running or waiting."""
+        return self._running + len(self._queue)
+
+    def invoke(
+        self, payload: bytes, request_id: str | None = None, client_context: str | None = None
+    ) -> "asyncio.Future[Result]":
+        """Run the function; waits for a worker when all are busy. Never raises: failures are results."""
+        invocation = Invocation(payload, self._loop.create_future(), client_context=client_context)
+        if request_id is not None:
+            invocation.request_id = request_id
+        self._queue.append(invocation)
+        if self._processes is None and not self._closed:
+            self.change()  # its code could not be loaded: by now it may be
+        self._dispatch()
+        return invocation.done
+
+    def _dispatch(self) -> None:
+        if self._closed or self._processes is None or self._changing is not None:
+            return  # a change of code is under way: what came after it runs the new code
+        while self._queue and self._idle:
+            worker = self._idle.pop()
+            assert worker.poll is not None
+            poll, worker.poll = worker.poll, None
+            if not poll.done():
+                poll.set_result(self._hand_over(worker))
+        starting = sum(not worker.seen for worker in self.workers.values()) if self._queue else 0
+        wanted = min(len(self._queue), self.limit - len(self.workers) + starting, MAX_STARTING)
+        for _ in range(wanted - starting):
+            self._start_worker()
+
+    def _hand_over(self, worker: Worker) -> Response:
+        """The answer to `invocation/next`: the oldest waiting request. Its time starts to run."""
+        invocation = self._queue.popleft()
+        worker.invocation = invocation
+        self._running += 1
+        timeout = self.function.timeout
+        invocation.deadline = self._loop.call_later(timeout, self._time_out, worker, invocation)
+        headers = {
+            "Lambda-Runtime-Aws-Request-Id": invocation.request_id,
+            "Lambda-Runtime-Deadline-Ms": str(int((time.time() + timeout) * 1000)),
+            "Lambda-Runtime-Invoked-Function-Arn": self.function.arn,
+            "Lambda-Runtime-Trace-Id": f"Root=1-{int(time.time()):08x}-{invocation.request_id.replace('-', '')[:24]};Sampled=0",
+        }
+        if invocation.client_context is not None:
+            headers["Lambda-Runtime-Client-Context"] = invocation.client_context
+        return Response(200, invocation.payload, headers=headers)
+
+    def _time_out(self, worker: Worker, invocation: Invocation) -> None:
+        if worker.invocation is not invocation:
+            return
+        # Lambda kills the execution environment, whatever it was doing.
+        worker.processes.kill(worker.name)
+        message = f"RequestId: {invocation.request_id} Error: Task timed out after {self.function.timeout:.2f} seconds"
+        self._report(f"Task timed out after {self.function.timeout:.2f} seconds")
+        self._finish(worker, _failure("Sandbox.Timedout", message))
+
+    def _finish(self, worker: Worker, result: Result) -> None:
+        invocation, worker.invocation = worker.invocation, None
+        if invocation is None:
+            return
+        self._running -= 1
+        if invocation.deadline is not None:
+            invocation.deadline.cancel()
+        if not invocation.done.done():
+            invocation.done.set_result(result)
+
+    # What workers ask, through the Runtime API.
+
+    def next(self, name: str) -> "Response | asyncio.Future[Response]":
+        """`GET /runtime/invocation/next`: a request, now or later."""
+        worker = self.workers.get(name)
+        if worker is None:
+            return Response.json({"errorMessage": "unknown worker"}, 403)
+        worker.seen = True
+        if self._first is not None and not self._first.done():
+            self._first.set_result(None)
+        if worker.processes is not self._processes:  # the code has changed since it was started
+            worker.processes.kill(name)
+        elif self._queue and not self._idle and self._changing is None:
+            answer = self._hand_over(worker)
+            self._dispatch()
+            return answer
+        else:
+            worker.idle_since = self._loop.time()
+            self._idle.append(worker)
+        worker.poll = self._loop.create_future()
+        poll = worker.poll
+        self._dispatch()
+        return poll
+
+    def answer(self, name: str, request_id: str, payload: bytes, error: str | None) -> Response:
+        """`POST /runtime/invocation/{id}/response` or `/error`."""
+        worker = self.workers.get(name)
+        if worker is None or worker.invocation is None or worker.invocation.request_id != request_id:
+            return Response.json({"errorMessage": "InvalidRequestID"}, 400)  # it came after the deadline
+        self._finish(worker, Result(payload, error))
+        return Response.json({"status": "OK"}, 202)
+
+    # What becomes of workers.
+
+    def _start_worker(self) -> None:
+        assert self._processes is not None
+        worker = Worker(str(next(self._names)), self._processes)
+        self.workers[worker.name] = worker
+        self._processes.start(worker.name)
+
+    def worker_started(self, name: str, pid: int) -> None:
+        if name in self.workers:
+            self.workers[name].pid = pid
+
+    def worker_failed(self, name: str, error: InitFailed) -> None:
+        if self._first is not None and not self._first.done():
+            self._first.set_exception(error)
+        self._fail_oldest(error)
+
+    def worker_exited(self, name: str, status: int) -> None:
+        worker = self.workers.pop(name, None)
+        if worker is None:
+            return
+        if worker in self._idle:
+            self._idle.remove(worker)
+        if worker.poll is not None:
+            worker.poll.cancel()
+        if worker.invocation is not None:
+            how = _exit_text(status)
+            self._report(f"worker {worker.pid} ended while it served a request: {how}")
+            text = f"RequestId: {worker.invocation.request_id} Error: Runtime exited with error: {how}"
+            self._finish(worker, _failure("Runtime.ExitError", text))
+        self._close_if_unused(worker.processes)
+        self._dispatch()
+
+    def processes_lost(self, processes: Processes) -> None:
+        """The zygote is gone, and its workers with it."""
+        for worker in [w for w in self.workers.values() if w.processes is processes]:
+            self.worker_exited(worker.name, 9)
+        if processes is self._processes and not self._closed:
+            self._processes = None
+            self.change()
+
+    def _close_if_unused(self, processes: Processes) -> None:
+        if processes is not self._processes and all(w.processes is not processes for w in self.workers.values()):
+            processes.close()
+
+    def _fail_oldest(self, error: InitFailed) -> None:
+        if self._queue:
+            invocation = self._queue.popleft()
+            if not invocation.done.done():
+                invocation.done.set_result(_failure("Runtime.UserCodeError", str(error)))
+
+    # Code.
+
+    async def start(self, wait_for_worker: bool = False) -> None:
+        """Load the code and start one worker; raises :class:`InitFailed`."""
+        processes = self._make(self)
+        await processes.ready()
+        self._processes = processes
+        self._first = self._loop.create_future()
+        self._start_worker()
+        if wait_for_worker:  # a cold start runs the handler's init only now
+            await self._first
+
+    def change(self) -> "asyncio.Task[None]":
+        """The source has changed: load it anew. Requests wait meanwhile; if it cannot be loaded the old code goes on."""
+        if self._changing is not None:
+            self._change_again = True
+            return self._changing
+        self._changing = self._loop.create_task(self._change())
+        return self._changing
+
+    async def _change(self) -> None:
+        while True:
+            self._change_again = False
+            processes = self._make(self)
+            try:
+                await processes.ready()
+            except InitFailed as error:
+                processes.close()
+                if not self._change_again:
+                    self._keep_old_code(error)
+                    break
+            else:
+                old, self._processes = self._processes, processes
+                if old is not None:
+                    self._retire(old)
+                if not self._change_again:
+                    break
+        self._changing = None
+        if self._processes is not None and not self.workers:
+            self._start_worker()
+        self._dispatch()
+
+    def _keep_old_code(self, error: InitFailed) -> None:
+        if self._processes is not None:
+            self._report(f"the changed code cannot be loaded, the previous one goes on: {error}")
+            return
+        self._report(f"cannot start: {error}")
+        while self._queue:
+            self._fail_oldest(error)
+
+    def _retire(self, processes: Processes) -> None:
+        """Let the busy workers of an old version finish; the others go now."""
+        self._idle = [worker for worker in self._idle if worker.processes is not processes]
+        for worker in self.workers.values():
+            if worker.processes is processes and worker.invocation is None:
+                processes.kill(worker.name)
+        self._close_if_unused(processes)
+
+    def reap(self, idle_seconds: float) -> None:
+        """Let go of workers that had nothing to do for so long, all but one."""
+        before = self._loop.time() - idle_seconds
+        for worker in self._idle[:-1]:  # the longest idle are in front, because the last to come is the first to go
+            if worker.idle_since < before:
+                self._idle.remove(worker)
+                worker.processes.kill(worker.name)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._changing is not None:
+            self._changing.cancel()
+        for processes in {id(w.processes): w.processes for w in self.workers.values()}.values():
+            if processes is not self._processes:
+                processes.close()
+        if self._processes is not None:
+            self._processes.close()
+
+
+def _failure(kind: str, message: str) -> Result:
+    return Result(json.dumps({"errorType": kind, "errorMessage": message}).encode(), "Unhandled")
+
+
+def _exit_text(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        signal_number = os.WTERMSIG(status)
+        return "signal: killed" if signal_number == 9 else f"signal: {signal_number}"
+    return f"exit status {os.WEXITSTATUS(status)}"

@@ -1,0 +1,66 @@
+"""Starting child processes so that none of them outlives the local cloud, whatever ends it."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def die_with_parent(parent: int, sig: int = signal.SIGKILL) -> None:
+    """Called in a child: have the kernel send it `sig` when `parent` is gone, also by `kill -9` (Linux only)."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, sig, 0, 0, 0)
+        if os.getppid() != parent:  # it died in between
+            os.kill(os.getpid(), sig)
+
+
+def spawn(
+    module: str,
+    *arguments: str,
+    environment: Mapping[str, str],
+    pass_fds: Sequence[int] = (),
+    death_signal: int = signal.SIGKILL,
+    stdout: int | None = subprocess.DEVNULL,
+    stderr: int | None = None,
+) -> "subprocess.Popen[bytes]":
+    """Start `python -m module` in a session of its own: Ctrl-C in a terminal must reach only the local cloud.
+
+    To be called from the main thread, because the kernel watches the thread that forks, not the process.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        env=dict(environment),
+        pass_fds=pass_fds,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        preexec_fn=_before_exec(os.getpid(), death_signal),
+    )
+
+
+def _before_exec(parent: int, sig: int) -> Callable[[], None] | None:
+    return (lambda: die_with_parent(parent, sig)) if _libc is not None else None
+
+
+def kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process that :func:`spawn` started, and everything it forked (its session is its process group)."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        process.kill()
+    process.wait()
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

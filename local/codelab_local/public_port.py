@@ -1,0 +1,156 @@
+"""The public port: WebSocket and HTTP side by side.
+
+`websockets` parses no request but a GET without a body, so the head of a connection's first request is looked at here: an
+upgrade goes to `websockets`, everything else to an HTTP application on the same transport.
+"""
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+
+from codelab_local.connections import MAX_UNSENT
+from codelab_local.errors import StartError
+from codelab_local.gateway import MAX_FRAME, MAX_MESSAGE, Gateway
+from codelab_local.http_protocol import Application, HttpProtocol, Request, Response
+
+MAX_HEAD = 32 * 1024
+HEAD_TIMEOUT = 10.0
+HANDSHAKE_TIMEOUT = 60.0  # $connect may take the authorizer's and the integration's 29 s each
+
+
+class PublicPort:
+    """Listens on HOST:PORT. `routes` maps paths to HTTP applications; an HTTP API of the template would be mounted there."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.routes: dict[str, Application] = {}
+        self._gateway = gateway
+        self._protocols: set[HttpProtocol] = set()
+        self._undecided: set[_FirstLook] = set()
+        self._server: Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Returns the port that it listens on; raises :class:`StartError` when it cannot."""
+
+        def create(*arguments: Any, **keywords: Any) -> ServerConnection:
+            return _FirstLook(self._to_http, self._undecided, *arguments, **keywords)
+
+        try:
+            self._server = await serve(
+                self._gateway.serve,
+                host,
+                port,
+                create_connection=create,  # type: ignore[arg-type]
+                process_request=self._gateway.connect,
+                select_subprotocol=self._gateway.select_subprotocol,
+                max_size=(MAX_MESSAGE, MAX_FRAME),
+                # API Gateway negotiates no compression and sends no pings.
+                compression=None,
+                ping_interval=None,
+                server_header=None,
+                open_timeout=HANDSHAKE_TIMEOUT,
+                close_timeout=2,
+                # Never reached: a client that is so far behind is refused with 429 before (see connections.py).
+                write_limit=4 * MAX_UNSENT,
+                backlog=1024,
+            )
+        except OSError as error:
+            raise StartError(_why(error, host, port)) from None
+        listening: int = self._server.sockets[0].getsockname()[1]
+        return listening
+
+    async def stop(self, seconds: float) -> None:
+        """Close every connection (1001), within a bound."""
+        if self._server is None:
+            return
+        self._server.close()
+        for protocol in list(self._protocols):
+            protocol.transport.abort()
+        for undecided in list(self._undecided):
+            undecided.abandon()
+        try:
+            await asyncio.wait_for(self._server.wait_closed(), seconds)
+        except TimeoutError:
+            for connection in list(self._server.all_connections):
+                connection.transport.abort()
+
+    def _to_http(self, transport: asyncio.Transport, data: bytes) -> None:
+        protocol = HttpProtocol(self._answer, self._protocols)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        protocol.data_received(data)
+
+    def _answer(self, request: Request) -> Response | Awaitable[Response]:
+        application = self.routes.get(request.path)
+        return application(request) if application is not None else Response.json({"message": "Not Found"}, 404)
+
+
+class _FirstLook(ServerConnection):
+    """A WebSocket connection that first looks whether it is one."""
+
+    def __init__(
+        self,
+        to_http: Callable[[asyncio.Transport, bytes], None],
+        undecided: "set[_FirstLook]",
+        *arguments: Any,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(*arguments, **keywords)
+        self._to_http = to_http
+        self._undecided = undecided
+        self._head: bytes | None = b""
+        self._raw: asyncio.Transport
+        self._timer: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._raw = transport
+        self._undecided.add(self)
+        self._timer = asyncio.get_running_loop().call_later(HEAD_TIMEOUT, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        if self._head is None:
+            super().data_received(data)
+            return
+        self._head += data
+        end = self._head.find(b"\r\n\r\n")
+        if end < 0 and len(self._head) <= MAX_HEAD:
+            return
+        head, self._head = self._head, None
+        self.abandon(close=False)
+        if _is_upgrade(head[:end] if end >= 0 else head):
+            super().connection_made(self._raw)
+            super().data_received(head)
+        else:
+            self._to_http(self._raw, head)
+
+    def eof_received(self) -> None:
+        if self._head is None:
+            super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._head is None:
+            super().connection_lost(exc)
+        else:
+            self.abandon(close=False)
+
+    def abandon(self, close: bool = True) -> None:
+        self._timer.cancel()
+        self._undecided.discard(self)
+        if close:
+            self._raw.abort()
+
+
+def _is_upgrade(head: bytes) -> bool:
+    lines = head.lower().split(b"\r\n")
+    return any(line.startswith(b"upgrade:") and b"websocket" in line for line in lines[1:])
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use: stop what listens there, or choose another with PORT={port + 1}"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"port {port} on {host} may not be used: choose one above 1023 with PORT=8000"
+    return f"HOST {host} cannot be listened on: use an address of this machine, for example HOST=127.0.0.1"

@@ -1,0 +1,60 @@
+"""Firing the deployed schedules, with the cloud's minute made short.
+
+Lambda receives a schedule's event asynchronously. A run that takes longer than its interval delays the next one instead of
+piling up behind it: here an interval is so short that it would.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+
+from codelab_local.deployment import Deployment, Schedule
+from codelab_local.function_log import notice
+from codelab_local.gateway_events import scheduled
+from codelab_local.lambda_service import LambdaService
+
+_RATE = re.compile(r"rate\((\d+)\s+(minute|hour|day)s?\)")
+_MINUTES = {"minute": 1, "hour": 60, "day": 1440}
+
+
+class Schedules:
+    """`minute` is how many seconds a minute lasts."""
+
+    def __init__(self, deployment: Deployment, lambdas: LambdaService, minute: float) -> None:
+        self._deployment = deployment
+        self._lambdas = lambdas
+        self._minute = minute
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        for schedule, minutes in _readable(self._deployment.schedules):
+            self._tasks.append(asyncio.get_running_loop().create_task(self._run(schedule, minutes * self._minute)))
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _run(self, schedule: Schedule, seconds: float) -> None:
+        pool = self._lambdas.find(schedule.function)
+        while pool is not None:
+            await asyncio.sleep(seconds)
+            event = schedule.input
+            if event is None:
+                account, region = self._deployment.account, self._deployment.region
+                event = json.dumps(scheduled(schedule.arn, account, region, schedule.source))
+            await pool.invoke(event.encode())
+
+
+def _readable(schedules: Sequence[Schedule]) -> list[tuple[Schedule, int]]:
+    """Schedules with their interval in minutes."""
+    found = []
+    for schedule in schedules:
+        rate = _RATE.fullmatch(schedule.expression.strip())
+        if rate is not None:
+            found.append((schedule, int(rate.group(1)) * _MINUTES[rate.group(2)]))
+        elif schedule.expression.startswith(("cron(* ", "cron(*/1 ")):
+            found.append((schedule, 1))
+        else:
+            notice(f"the schedule {schedule.expression} is not run: only rate(…) and a cron of every minute are")
+    return found

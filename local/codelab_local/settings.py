@@ -1,0 +1,151 @@
+"""Everything that a person can set: the environment, the command line, and the project's pyproject.toml."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codelab_local.errors import StartError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked settings. Durations are seconds; each field's variable is named in `from_environment`."""
+
+    template: Path
+    host: str = "127.0.0.1"
+    port: int = 8000
+    state_dir: Path | None = None
+    concurrency: int = 100
+    cold: bool = False
+    region: str = "us-east-1"
+    # Scaled-down cloud times: what is a minute there is this many seconds here.
+    schedule_minute: float = 1.0
+    retry_minute: float = 1.0
+    # API Gateway's quotas; shortened by tests.
+    integration_timeout: float = 29.0
+    idle_timeout: float = 600.0
+    connection_limit: float = 7200.0
+    shuffle_seed: int | None = None
+    worker_idle: float = 120.0
+    watch: bool = True
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    # From [tool.codelab-local].
+    service: str = "codelab"
+    version: str = "0.0.0"
+    paths: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pass_names: frozenset[str] = frozenset()
+    demo_model: bool = False
+    # From --env: overlaid last, over every function.
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    caller: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_environment(
+        cls,
+        template: Path,
+        environ: Mapping[str, str],
+        *,
+        overrides: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+    ) -> "Settings":
+        """Read the settings; raises :class:`StartError` naming the variable that is wrong."""
+        template = template.resolve()
+        if not template.is_file():
+            raise StartError(f"template {template} does not exist: name one with --template", 2)
+        read = _Reader(environ)
+        host = environ.get("HOST", "").strip() or "127.0.0.1"
+        if any(c.isspace() or c in "/?#@" for c in host) or "://" in host:
+            raise StartError(f"HOST must be a host name or an IP address, not {host!r}: for example HOST=127.0.0.1", 2)
+        state = environ.get("STATE_DIR", "").strip()
+        return cls(
+            template=template,
+            host=host,
+            port=read.integer("PORT", 8000, 0, 65535),
+            state_dir=Path(state).expanduser().resolve() if state else None,
+            concurrency=read.integer("LOCAL_CONCURRENCY", 100, 1, 10_000),
+            cold=read.flag("COLD"),
+            region=environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1",
+            schedule_minute=read.seconds("LOCAL_SCHEDULE_MINUTE_S", 1.0),
+            retry_minute=read.seconds("LOCAL_RETRY_MINUTE_S", 1.0),
+            integration_timeout=read.seconds("GATEWAY_INTEGRATION_TIMEOUT_S", 29.0),
+            idle_timeout=read.seconds("GATEWAY_IDLE_S", 600.0),
+            connection_limit=read.seconds("GATEWAY_CONNECTION_S", 7200.0),
+            shuffle_seed=read.optional_integer("GATEWAY_SHUFFLE"),
+            worker_idle=read.seconds("LOCAL_WORKER_IDLE_S", 120.0),
+            watch=not read.flag("LOCAL_NO_WATCH"),
+            parameters=dict(parameters or {}),
+            overrides=dict(overrides or {}),
+            caller=dict(environ),
+            **_project(template.parent / "pyproject.toml"),
+        )
+
+
+class _Reader:
+    """Reads numbers from the environment; an empty value counts as unset, as with `PORT= make run`."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def integer(self, name: str, default: int, low: int, high: int) -> int:
+        value = self.optional_integer(name)
+        if value is None:
+            return default
+        if not low <= value <= high:
+            raise StartError(f"{name} must be an integer from {low} to {high}, not {self._environ[name]!r}", 2)
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        text = self._environ.get(name, "").strip()
+        if not text:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise StartError(f"{name} must be an integer, not {text!r}: for example {name}=8000", 2) from None
+
+    def seconds(self, name: str, default: float) -> float:
+        text = self._environ.get(name, "").strip()
+        try:
+            value = float(text) if text else default
+        except ValueError:
+            value = -1.0
+        if not 0 < value < 1e9:
+            raise StartError(f"{name} must be a number of seconds above 0, not {text!r}", 2)
+        return value
+
+    def flag(self, name: str) -> bool:
+        text = self._environ.get(name, "").strip().lower()
+        if text not in ("", "0", "1", "false", "true", "no", "yes"):
+            raise StartError(f"{name} must be 1 or 0, not {text!r}", 2)
+        return text in ("1", "true", "yes")
+
+
+def _project(path: Path) -> dict[str, Any]:
+    """The `[tool.codelab-local]` table beside the template; every key is optional."""
+    if not path.is_file():
+        return {}
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StartError(f"{path} is not valid TOML: {error}") from None
+    table = document.get("tool", {}).get("codelab-local", {})
+    known: dict[str, type] = {"paths": list, "environment": dict, "pass": list, "demo_model": bool, "service": str}
+    for key, value in table.items():
+        if key not in known:
+            raise StartError(f"{path}: [tool.codelab-local] has no setting {key!r}; there are {', '.join(known)}")
+        if not isinstance(value, known[key]):
+            raise StartError(f"{path}: [tool.codelab-local] {key} must be a {known[key].__name__}")
+    fields: dict[str, Any] = {
+        "paths": tuple(str(form) for form in table.get("paths", ())),
+        "environment": {name: str(value) for name, value in table.get("environment", {}).items()},
+        "pass_names": frozenset(str(name) for name in table.get("pass", ())),
+        "demo_model": table.get("demo_model", False),
+    }
+    if "service" in table:
+        fields["service"] = table["service"]
+    if "version" in document.get("project", {}):
+        fields["version"] = str(document["project"]["version"])
+    return fields

@@ -1,0 +1,172 @@
+"""The local cloud inside a test: `with LocalCloud(template=…) as cloud: …`.
+
+It runs in a child process, exactly as a person would start it, on free ports; every wait has a bound, and when a start or
+the body of the `with` fails, the functions' logs are shown.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 30.0
+
+
+class LocalCloud:
+    """A running local cloud. `environment` is laid over this process's own; `env` and `parameters` are `--env`, `--parameter`."""
+
+    def __init__(
+        self,
+        template: str | Path = "template.yaml",
+        *,
+        environment: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        port: int = 0,
+        show_logs: bool = True,
+    ) -> None:
+        self.template = Path(template).resolve()
+        self._environment = {**os.environ, "HOST": "127.0.0.1", "PORT": str(port), **(environment or {})}
+        self._arguments = [f"--env={name}={value}" for name, value in (env or {}).items()]
+        self._arguments += [f"--parameter={name}={value}" for name, value in (parameters or {}).items()]
+        self._show_logs = show_logs
+        self.process: subprocess.Popen[bytes]
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        self.stop()
+        if kind is not None and self._show_logs:
+            sys.stderr.write(self.logs())
+        self._folder.cleanup()
+
+    def start(self) -> Self:
+        """Start it and wait until it serves; raises :class:`RuntimeError` with its output when it does not."""
+        self._folder = tempfile.TemporaryDirectory(prefix="codelab-local-test-")
+        folder = Path(self._folder.name)
+        self._output, self._log, info = folder / "stdout", folder / "stderr", folder / "info.json"
+        command = [sys.executable, "-m", "codelab_local", "--template", str(self.template), "--info", str(info)]
+        with self._output.open("wb") as stdout, self._log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [*command, *self._arguments],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,  # a Ctrl-C during a test is the test's to pass on
+            )
+        deadline = time.monotonic() + START_TIMEOUT
+        while b"ready " not in self._output.read_bytes():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError(f"the local cloud does not start: {self.logs()}")
+            time.sleep(0.02)
+        self.info: dict[str, Any] = json.loads(info.read_text())
+        return self
+
+    def stop(self, sig: int = signal.SIGINT) -> int:
+        """Stop it as Ctrl-C does and return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+            try:
+                self.process.wait(STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        return self.process.wait()
+
+    def logs(self) -> str:
+        """What it and its functions wrote to stderr."""
+        return self._log.read_text("utf-8", "replace")
+
+    # Where it is.
+
+    @property
+    def http(self) -> str:
+        return f"http://127.0.0.1:{self.info['port']}"
+
+    def url(self, session: str | None = None, **query: Any) -> str:
+        """A WebSocket address; with `session` the project's first path form, without it the stage's own path."""
+        path = str(self.info["path"]) if session is not None else f"/{self.info['stage']}"
+        for variable in {part.split("}")[0] for part in path.split("{")[1:]}:
+            path = path.replace(f"{{{variable}}}", quote(session or "", safe=""))
+        text = "&".join(f"{quote(name)}={quote(str(value), safe='')}" for name, value in query.items())
+        return f"ws://127.0.0.1:{self.info['port']}{path}{'?' + text if text else ''}"
+
+    def client(self, service: str, **keywords: Any) -> Any:
+        """A boto3 client of the emulated service (Lambda's Invoke and `@connections` are the local cloud's own)."""
+        import boto3
+
+        endpoints = {
+            "lambda": self.info["internal"],
+            "apigatewaymanagementapi": f"{self.info['internal']}/{self.info['stage']}",
+        }
+        return boto3.client(
+            service,
+            endpoint_url=endpoints.get(service, self.info["emulator"]),
+            region_name=self.info["region"],
+            aws_access_key_id="local",
+            aws_secret_access_key="local",
+            **keywords,
+        )
+
+    # Functions.
+
+    def invoke(self, function: str, event: Any = None, *, asynchronous: bool = False) -> Any:
+        """Invoke by the source folder's name and return what the function returned.
+
+        Raises :class:`FunctionError` when it failed, and when the call was refused (then with the HTTP status).
+        """
+        request = urllib.request.Request(
+            f"{self.info['internal']}/2015-03-31/functions/{quote(function)}/invocations",
+            json.dumps({} if event is None else event).encode(),
+            {"X-Amz-Invocation-Type": "Event" if asynchronous else "RequestResponse"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as response:
+                body = response.read()
+                failed = response.headers.get("X-Amz-Function-Error")
+        except urllib.error.HTTPError as error:
+            raise FunctionError(json.loads(error.read()), error.code) from None
+        answer = json.loads(body) if body else None
+        if failed:
+            raise FunctionError(answer)
+        return answer
+
+    def functions(self) -> dict[str, dict[str, Any]]:
+        """Deployed name and worker pids, by the source folder's name."""
+        with urllib.request.urlopen(f"{self.info['internal']}/_local/functions", timeout=10) as response:
+            found: dict[str, dict[str, Any]] = json.loads(response.read())
+        return found
+
+    def workers(self, function: str) -> list[int]:
+        """The pids of a function's worker processes."""
+        pids: list[int] = self.functions()[function]["workers"]
+        return pids
+
+    def kill(self, function: str) -> list[int]:
+        """Kill a function's workers, as an out-of-memory kill would, and return their pids."""
+        pids = self.workers(function)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return pids
+
+
+class FunctionError(Exception):
+    """A function failed; `answer` is its error object. `status` is set when Invoke itself was refused."""
+
+    def __init__(self, answer: Any, status: int | None = None) -> None:
+        super().__init__(json.dumps(answer))
+        self.answer = answer
+        self.status = status

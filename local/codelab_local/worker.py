@@ -1,0 +1,273 @@
+"""The processes that functions run in: `python -m codelab_local.worker`. Imports nothing but the standard library.
+
+Three generations, each forked from the one before, so that what is expensive is done once:
+
+- the *root* has imported the third-party packages that the functions import (boto3 and pydantic cost more than all
+  handlers together);
+- a *zygote*, one a function, has the function's environment and has run its handler's init; it never serves a request;
+- a *worker* serves one request at a time under AWS's own runtime client until it is killed.
+
+Nobody forks with a socket open but the control channel, or with a second thread: neither survives a fork. AWS's client
+(`awslambdaric`) is imported after the last fork, because its native part reads AWS_LAMBDA_RUNTIME_API when it is imported.
+With `--cold` a process is zygote and worker in one and forks nothing, as in the cloud.
+
+The control channel is a SOCK_SEQPACKET socket with one JSON object a message.
+
+To the root: `{"zygote": config}` with two file descriptors: the zygote's control channel and the pipe for the function's log.
+To a zygote: `{"start": id}`, `{"kill": id}`. From a zygote: `{"ready": true}` or `{"failed": message, "trace": text}`; then
+`{"started": id, "pid": pid}` and `{"exited": id, "status": wait status}`.
+"""
+
+import ctypes
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from codelab_local.processes import die_with_parent
+
+_TITLE_SPACE = 96  # room for a folder's name in the root's command line, which its forks overwrite
+PADDING = "function" + " " * (_TITLE_SPACE - len("function"))
+
+
+def main() -> None:
+    mode, descriptor = sys.argv[1], int(sys.argv[2])
+    control = socket.socket(fileno=descriptor)
+    if mode == "--cold":
+        config, descriptors = _receive(control)
+        os.dup2(descriptors[0], 1)
+        os.dup2(descriptors[0], 2)
+        os.close(descriptors[0])
+        _Zygote(control, config["zygote"]).serve_cold(config["start"])
+    else:
+        _serve_root(control)
+
+
+# The root.
+
+
+def _serve_root(control: socket.socket) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # its zygotes' ends are seen on their control channels
+    while True:
+        message, descriptors = _receive(control)
+        if not message:
+            return
+        if "preload" in message:
+            _preload(message["preload"])
+            continue
+        me = os.getpid()
+        if os.fork() == 0:
+            control.close()
+            channel = socket.socket(fileno=descriptors[0])
+            os.dup2(descriptors[1], 1)
+            os.dup2(descriptors[1], 2)
+            os.close(descriptors[1])
+            die_with_parent(me)
+            _run_and_exit(_Zygote(channel, message["zygote"]).serve)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _preload(modules: list[str]) -> None:
+    """Import what the functions will import. A failure is left to the function, whose init then reports it."""
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except BaseException:
+            continue
+        if threading.active_count() > 1:
+            raise SystemExit(f"importing {name} starts a thread: it cannot be imported before a fork")
+
+
+# A zygote and its workers.
+
+
+class _Zygote:
+    def __init__(self, control: socket.socket, config: dict[str, Any]) -> None:
+        self._control = control
+        self._config = config
+        self._workers: dict[int, str] = {}
+
+    def serve(self) -> None:
+        """Run the handler's init, then fork a worker whenever one is asked for."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _set_title(self._config["folder"])
+        if not self._initialise():
+            return
+        gc.collect()
+        gc.freeze()  # a collection in a worker would write to every page that it shares with the others
+        wakeup, wake = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._send({"ready": True})
+        while True:
+            readable, _, _ = select.select([self._control, wakeup], [], [])
+            if wakeup in readable:
+                os.read(wakeup, 4096)
+                self._reap()
+            if self._control in readable:
+                message, _ = _receive(self._control)
+                if not message:
+                    return  # the local cloud is gone, or done with this code; the workers die with their parent
+                if "start" in message:
+                    self._fork(message["start"], (wakeup, wake))
+                elif "kill" in message:
+                    self._kill(message["kill"])
+
+    def serve_cold(self, worker: str) -> None:
+        if self._initialise():
+            self._send({"ready": True})
+            self._send({"started": worker, "pid": os.getpid()})
+            _run_worker(self._config, worker)
+
+    def _initialise(self) -> bool:
+        config = self._config
+        os.environ.clear()
+        os.environ.update(config["environment"])
+        time.tzset()
+        os.chdir(config["path"][0])
+        sys.path[:0] = config["path"]
+        sys.argv = [sys.argv[0]]
+        importlib.invalidate_caches()
+        module, _, attribute = config["handler"].rpartition(".")
+        try:
+            if not module:
+                raise ImportError(f"Handler {config['handler']!r} must be MODULE.FUNCTION")
+            handler = getattr(importlib.import_module(module.replace("/", ".")), attribute, None)
+            if not callable(handler):
+                raise ImportError(f"module {module!r} has no function {attribute!r}")
+            _run_snapshot_hooks("get_before_snapshot")
+        except BaseException as error:
+            self._send({"failed": _one_line(error, config["path"]), "trace": traceback.format_exc()})
+            return False
+        return True
+
+    def _fork(self, worker: str, descriptors: tuple[int, int]) -> None:
+        me = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            die_with_parent(me)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._control.close()
+            for descriptor in descriptors:
+                os.close(descriptor)
+            _run_and_exit(lambda: _run_worker(self._config, worker))
+        self._workers[pid] = worker
+        self._send({"started": worker, "pid": pid})
+
+    def _kill(self, worker: str) -> None:
+        # Only its parent can kill it without any risk that the pid is somebody else's by now.
+        for pid, name in self._workers.items():
+            if name == worker:
+                os.kill(pid, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        while self._workers:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self._workers:
+                self._send({"exited": self._workers.pop(pid), "status": status})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._control.send(json.dumps(message).encode())
+        except OSError:
+            os._exit(0)  # nobody listens any more
+
+
+def _run_worker(config: dict[str, Any], worker: str) -> None:
+    """Serve requests for ever. The address names the worker, so that the Runtime API knows who asks."""
+    os.environ["AWS_LAMBDA_RUNTIME_API"] = f"{config['runtime_api']}/worker/{worker}"
+    os.environ["AWS_LAMBDA_LOG_STREAM_NAME"] = f"{time.strftime('%Y/%m/%d')}/[$LATEST]{worker}"
+    _run_snapshot_hooks("get_after_restore")
+    from awslambdaric import bootstrap
+    from awslambdaric.lambda_runtime_client import LambdaRuntimeClient
+
+    try:
+        bootstrap.run(config["handler"], LambdaRuntimeClient(os.environ["AWS_LAMBDA_RUNTIME_API"]))
+    except RuntimeError:
+        os._exit(1)  # the Runtime API is gone, and so is whoever would read a traceback
+
+
+def _run_snapshot_hooks(getter: str) -> None:
+    """A fork of an initialised process is what SnapStart does to one: the same hooks prepare for it and follow it."""
+    hooks = sys.modules.get("snapshot_restore_py")
+    if hooks is None:
+        return
+    for function, arguments, keywords in list(getattr(hooks, getter)()):
+        function(*arguments, **keywords)
+
+
+# The operating system.
+
+
+def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """One message with the file descriptors that came with it; an empty one at the end."""
+    data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 4)
+    return (json.loads(data) if data else {}), list(descriptors)
+
+
+def _run_and_exit(body: Callable[[], None]) -> NoReturn:
+    """End a forked process without the clean-up that belongs to the one that it was forked from."""
+    status = 1
+    try:
+        body()
+        status = 0
+    except SystemExit as request:
+        status = request.code if isinstance(request.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
+
+
+def _one_line(error: BaseException, path: list[str]) -> str:
+    """An exception as a person wants to read it: its message, and where in the function's own code it came from."""
+    message = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {message}"
+    if isinstance(error, SystemExit | ValueError | RuntimeError) or type(error).__module__ != "builtins":
+        return message  # raised for a person, such as a check of the environment
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(tuple(path))]
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {message}{place}"
+
+
+def _set_title(name: str) -> None:
+    """Put the function's folder into the process's command line, over the root's padding (Linux only)."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        start, end = int(fields[45]), int(fields[46])
+    except (OSError, IndexError, ValueError):
+        return
+    line = ctypes.string_at(start, end - start)
+    position = line.rfind(PADDING.encode())
+    if position >= 0:
+        title = name.encode()[:_TITLE_SPACE]
+        ctypes.memmove(start + position, title + b"\0" * (_TITLE_SPACE - len(title)), _TITLE_SPACE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Answers what the query asks for: `auth=deny`, `unauthorized`, `raise`, `nothing`, else allow with a context."""
+
+from typing import Any
+
+from sample import record
+
+
+def handler(event: dict[str, Any], _context: Any) -> Any:
+    query = event.get("queryStringParameters") or {}
+    wish = query.get("auth", "allow")
+    record("authorize", event["requestContext"]["connectionId"], event)
+    if wish == "unauthorized":
+        raise Exception("Unauthorized")  # noqa: TRY002 - the one exception that API Gateway understands
+    if wish == "raise":
+        raise ValueError("the authorizer is broken")
+    if wish == "nothing":
+        return None
+    statement = {
+        "Action": "execute-api:Invoke",
+        "Effect": "Deny" if wish == "deny" else "Allow",
+        "Resource": "*" if wish == "other" else event["methodArn"],
+    }
+    return {
+        "principalId": "someone",
+        "policyDocument": {"Version": "2012-10-17", "Statement": [statement]},
+        "context": {"user": "someone", "session": query.get("session_id", ""), "number": 7, "flag": True},
+    }

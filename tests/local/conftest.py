@@ -1,0 +1,16 @@
+"""One local cloud with the sample application for all tests here that do not need their own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from codelab_local import LocalCloud
+
+APP = Path(__file__).parent / "app"
+
+
+@pytest.fixture(scope="session")
+def cloud() -> Iterator[LocalCloud]:
+    with LocalCloud(APP / "template.yaml") as running:
+        yield running
