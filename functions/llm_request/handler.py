@@ -5,7 +5,6 @@ from typing import Any
 from codelab.config import secret, settings
 from codelab.gateway.services import engine, step_of
 from codelab.requests import openai_transport
-from codelab.turns.context import estimate_tokens
 from codelab.turns.runner import StepRunner
 
 configured = settings()
@@ -16,7 +15,6 @@ runner = StepRunner(
         api_key=secret(configured.llm_api_key, configured.llm_api_key_secret_arn),
     ),
     configured,
-    estimate_tokens,
 )
 
 

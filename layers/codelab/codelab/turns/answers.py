@@ -5,6 +5,7 @@ from typing import Any
 
 from codelab.agents import Agent
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.tools import Tool
 from codelab.requests import RequestError, TransportError, Usage
 from codelab.sessions.items import CallRequest
 from codelab.turns.steps import Answer
@@ -22,9 +23,7 @@ def answer_schema(agent: Agent) -> dict[str, Any]:
             CALLS: {
                 "type": "array",
                 "description": "Tool calls to make now; empty when the answer is complete",
-                "items": {
-                    "anyOf": [_branch(tool.name, tool.description, tool.parameters) for tool in agent.tools.values()]
-                },
+                "items": {"anyOf": [_branch(tool) for tool in agent.tools.values()]},
             },
         },
         "required": [MESSAGE, CALLS],
@@ -32,12 +31,12 @@ def answer_schema(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _branch(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def _branch(tool: Tool) -> dict[str, Any]:
     return {
         "type": "object",
-        "description": description,
-        "properties": {"_tool": {"type": "string", "const": name}, **parameters["properties"]},
-        "required": ["_tool", *parameters["required"]],
+        "description": tool.description,
+        "properties": {"_tool": {"type": "string", "const": tool.name}, **tool.parameters["properties"]},
+        "required": ["_tool", *tool.parameters["required"]],
         "additionalProperties": False,
     }
 

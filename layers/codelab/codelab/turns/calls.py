@@ -89,7 +89,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
 
 
 def open_call(draft: Draft, call: CallItem) -> None:
-    """Enter a new call in the register, store it and send it: to every connection if it needs approval, else to the executor."""
+    """Enter a new call, store it and send it: to every connection if it needs approval, else to the executor."""
     tool = find_tool(call.tool)
     entry = CallEntry(
         tool=call.tool,
@@ -145,13 +145,9 @@ def outcome_of(frame: ToolResult) -> dict[str, Any]:
 
 def _as_the_model_sees_it(call: CallItem, outcome: dict[str, Any]) -> Any:
     """The result itself or {error}; a human's edit is told, or the model would take its own arguments for executed."""
-    seen = outcome["result"] if "result" in outcome else outcome
     if call.edited_arguments is not None:
-        return {
-            "edited_arguments": call.edited_arguments,
-            **({"result": seen} if "result" in outcome else outcome),
-        }
-    return seen
+        return {"edited_arguments": call.edited_arguments, **outcome}
+    return outcome.get("result", outcome)
 
 
 def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> dict[str, Any]:

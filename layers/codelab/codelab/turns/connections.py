@@ -9,7 +9,7 @@ from codelab.turns.draft import Circumstances, Draft
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent an event: what the authorizer said of the connection. `expires` is in seconds since the epoch, 0 never."""
+    """Who sent an event, as the authorizer said. `expires` is in seconds since the epoch, 0 never."""
 
     user: str
     session_id: str

@@ -4,7 +4,7 @@ Whatever happened before, every tool call has exactly one result and every resul
 that made the calls, and the messages in between alternate.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -23,19 +23,17 @@ def estimate_tokens(text: str) -> int:
     return len(text) // _CHARS_PER_TOKEN + 1
 
 
-def assemble(
-    history: Sequence[MessageItem], system: str, *, budget: int, estimate: Callable[[str], int]
-) -> list[dict[str, Any]]:
+def assemble(history: Sequence[MessageItem], system: str, *, budget: int) -> list[dict[str, Any]]:
     """OpenAI chat messages: the system prompt, then the newest of the history that fit `budget` tokens.
 
     An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if not
     even the newest group fits.
     """
-    left = budget - estimate(system)
+    left = budget - estimate_tokens(system)
     kept: list[list[dict[str, Any]]] = []
     for group in reversed(_groups(history)):
         messages = _bounded(group, budget)
-        left -= sum(estimate(message.get("content") or "") + estimate(_call_text(message)) for message in messages)
+        left -= sum(estimate_tokens((message.get("content") or "") + _call_text(message)) for message in messages)
         if left < 0:
             if not kept:
                 raise ProtocolError(

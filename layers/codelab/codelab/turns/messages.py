@@ -12,7 +12,7 @@ from codelab.turns.draft import Draft
 
 
 def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition:
-    """Accept `message`. Its INPUT item is put if absent, so that a repeat changes nothing. Raises ProtocolError BUSY."""
+    """Accept `message`. Its INPUT item is put if absent: a repeat changes nothing. Raises ProtocolError BUSY."""
     register = draft.register
     touch(draft, caller)
     if register.phase is Phase.IDLE:

@@ -34,13 +34,10 @@ _NEXT_STEP_MS = 30_000
 class StepRunner:
     """One for a process. `remaining_ms` of `run` is what the invocation has left."""
 
-    def __init__(
-        self, engine: Engine, transport: Transport, settings: Settings, estimate: Callable[[str], int]
-    ) -> None:
+    def __init__(self, engine: Engine, transport: Transport, settings: Settings) -> None:
         self._engine = engine
         self._transport = transport
         self._settings = settings
-        self._estimate = estimate
         self._config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self._config.check()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
@@ -104,9 +101,7 @@ class StepRunner:
         agent = self._agent(register)
         streamed: list[str] = []
         try:
-            messages = assemble(
-                history(), agent.prompt, budget=self._settings.max_context_tokens, estimate=self._estimate
-            )
+            messages = assemble(history(), agent.prompt, budget=self._settings.max_context_tokens)
             request = Request(self._config, answer_schema(agent), messages)
             result = None
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
