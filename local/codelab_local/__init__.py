@@ -2,7 +2,7 @@
 
 `python -m codelab_local --template template.yaml` runs it; :class:`LocalCloud` runs it inside a test.
 
-This package is imported by every Lambda worker, so importing it must cost nothing: the names below load on use.
+This package is imported by every Lambda worker, so importing it must cost nothing: names load on use.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -66,7 +66,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m codelab_local",
         description="Run a SAM WebSocket application on this machine, without an account and without Docker.",
-        epilog="Environment: HOST (127.0.0.1), PORT (8000), STATE_DIR (unset: memory only), LOCAL_CONCURRENCY (100), COLD=1.",
+        epilog="Environment: HOST (127.0.0.1), PORT (8000), STATE_DIR (memory only), LOCAL_CONCURRENCY (100), COLD=1.",
     )
     parser.add_argument("--template", default="template.yaml", help="the SAM template (default: %(default)s)")
     parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="set a variable of every function")

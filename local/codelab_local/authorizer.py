@@ -1,4 +1,7 @@
-"""Asking a Lambda authorizer, and reading what it answers as API Gateway does (developer guide, "Output from a Lambda authorizer")."""
+"""Asking a Lambda authorizer, and reading its answer as API Gateway does.
+
+Developer guide: "Output from a Lambda authorizer".
+"""
 
 import fnmatch
 import json
@@ -84,7 +87,7 @@ def _many(value: Any) -> list[Any]:
 
 
 def _present(source: str, caller: Caller) -> bool:
-    _, _, place, name = (source.split(".", 3) + ["", ""])[:4]
+    _, _, place, name = [*source.split(".", 3), "", ""][:4]
     if place == "header":
         return any(header.lower() == name.lower() and values[-1] for header, values in caller.headers.items())
     if place == "querystring":

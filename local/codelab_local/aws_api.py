@@ -1,7 +1,7 @@
 """The few calls that the local cloud itself makes to the emulated AWS, on the standard library alone.
 
-boto3 would do, but importing it and making six clients costs 0.6 s of the start-up budget. Emulators check no signature;
-they route by the service that the Authorization header's credential scope names.
+boto3 would do, but importing it and making six clients costs 0.6 s of the start-up budget. Emulators check no
+signature; they route by the service that the Authorization header's credential scope names.
 """
 
 import http.client

@@ -89,10 +89,14 @@ class Cloud:
         self._reaper = asyncio.get_running_loop().create_task(self._reap())
 
     async def stop(self) -> None:
-        """Stop every process, close every port, remove the temporary folder. Bounded, and safe at any stage of a start."""
-        for stoppable in (self._schedules, self._reaper):
-            if stoppable is not None:
-                stoppable.cancel() if isinstance(stoppable, asyncio.Task) else stoppable.stop()
+        """Stop every process, close every port, remove the temporary folder.
+
+        Bounded in time, and safe at any stage of a start.
+        """
+        if self._reaper is not None:
+            self._reaper.cancel()
+        if self._schedules is not None:
+            self._schedules.stop()
         if self._public is not None:
             await self._public.stop(2.0)
         if self._gateway is not None:
@@ -227,6 +231,6 @@ class Cloud:
 
 def _raise_file_limit() -> None:
     """Every worker and every client is an open file; the usual soft limit of 1,024 is soon used up."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65_536, hard))

@@ -1,4 +1,7 @@
-"""The open connections, and `@connections`: what a function can do to one (API reference, "API Gateway Management API")."""
+"""The open connections, and `@connections`: what a function can do to one.
+
+API reference: "API Gateway Management API".
+"""
 
 import asyncio
 import time

@@ -1,7 +1,7 @@
 """Deploying the template to the emulated CloudFormation, and reading back what was deployed.
 
-Everything that runs is taken from the deployed stack, not from the template, so that conditions, parameters and intrinsics
-have had their say.
+Everything that runs is taken from the deployed stack, not from the template, so that conditions, parameters
+and intrinsics have had their say.
 """
 
 import io
@@ -23,7 +23,10 @@ DEPLOY_TIMEOUT = 120.0
 
 @dataclass(frozen=True)
 class Function:
-    """A deployed function and the source it is run from. `retries`, `max_age` and the destinations are its EventInvokeConfig."""
+    """A deployed function and the source it is run from.
+
+    `retries`, `max_age` (seconds) and the destinations are its EventInvokeConfig.
+    """
 
     name: str
     arn: str
@@ -134,7 +137,7 @@ def _upload_placeholder(aws: AwsApi) -> None:
 
 
 def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -> bool:
-    """Create or update the stack; True when it was there, in which case its schedules were switched off by us before."""
+    """Create or update the stack; True when it was there (its schedules were switched off by us then)."""
     request = {"StackName": STACK, "TemplateBody": template.body}
     for number, capability in enumerate(("IAM", "NAMED_IAM", "AUTO_EXPAND"), 1):
         request[f"Capabilities.member.{number}"] = f"CAPABILITY_{capability}"
@@ -323,8 +326,8 @@ def _take_scheduler(aws: AwsApi, resources: dict[str, dict[str, str]], kept: boo
         item = aws.rest("scheduler", "GET", path)
         if item.get("State") == "DISABLED" and not kept:
             continue
-        kept = ("FlexibleTimeWindow", "ScheduleExpression", "Target", "GroupName")
-        aws.rest("scheduler", "PUT", path, {**{k: item[k] for k in kept if k in item}, "State": "DISABLED"})
+        needed = ("FlexibleTimeWindow", "ScheduleExpression", "Target", "GroupName")
+        aws.rest("scheduler", "PUT", path, {**{k: item[k] for k in needed if k in item}, "State": "DISABLED"})
         target = item["Target"]
         if ":function:" in target["Arn"]:
             expression = item["ScheduleExpression"]

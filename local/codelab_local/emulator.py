@@ -1,5 +1,6 @@
-"""ministack as a child process: DynamoDB, S3, Secrets Manager, IAM, EventBridge and CloudFormation on a loopback port."""
+"""ministack as a child process: DynamoDB, S3, Secrets Manager, IAM, EventBridge, CloudFormation on a loopback port."""
 
+import contextlib
 import http.client
 import os
 import signal
@@ -86,8 +87,6 @@ class Emulator:
         if self.process is None:
             return
         self.process.send_signal(signal.SIGTERM)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(15 if self._state_dir is not None else 2)
-        except subprocess.TimeoutExpired:
-            pass
         kill_group(self.process)

@@ -1,7 +1,8 @@
 """The process that ministack runs in: `python -m codelab_local.emulator_process` (started by `emulator.py`).
 
-It differs from `python -m ministack` in three ways: the SAM translator, whose import is the longest part of a deployment, is
-imported while the server starts; it goes away when the local cloud does; and it takes its temporary folder with it.
+It differs from `python -m ministack` in three ways: the SAM translator, whose import is the longest part of a
+deployment, is imported while the server starts; it goes away when the local cloud does; and it takes its
+temporary folder with it.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
 """The environment that a function runs with, and which third-party packages all of them will want.
 
-In the order in which one overrides the other: what Lambda sets, what the template deployed, the project's local defaults,
-the caller's environment (for the names that the function declares and those the project lets pass), `--env`.
+In the order in which one overrides the other: what Lambda sets, what the template deployed, the project's
+local defaults, the caller's environment (for the names that the function declares and those the project lets
+pass), `--env`.
 """
 
 import ast
@@ -14,12 +15,9 @@ from pathlib import Path
 from codelab_local.deployment import Function, WebSocketApi
 from codelab_local.settings import Settings
 
-_FROM_CALLER = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_FROM_CALLER += tuple(name.lower() for name in _FROM_CALLER[4:]) + (
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "REQUESTS_CA_BUNDLE",
-)
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+_FROM_CALLER = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", *_PROXIES, *_CERTIFICATES)
 
 
 def function_environment(
@@ -36,9 +34,11 @@ def function_environment(
     internal = f"http://127.0.0.1:{internal_port}"
     callback = f"{internal}/{api.stage}"
     caller = settings.caller
+    direct = ",".join(filter(None, (caller.get("NO_PROXY") or caller.get("no_proxy"), "127.0.0.1,localhost")))
     values = {
         **{name: caller[name] for name in _FROM_CALLER if name in caller},
-        "NO_PROXY": ",".join(filter(None, (caller.get("NO_PROXY", caller.get("no_proxy", "")), "127.0.0.1,localhost"))),
+        "NO_PROXY": direct,
+        "no_proxy": direct,
         "TZ": ":UTC",
         "TMPDIR": str(temporary),
         "LAMBDA_TASK_ROOT": str(function.folder),

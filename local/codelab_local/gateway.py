@@ -1,8 +1,9 @@
 """The WebSocket API: a connection's life, as API Gateway leads it.
 
-`$connect` (authorizer, then the integration) runs before the upgrade is answered, so the connection does not exist until it
-has returned. Every message is dispatched on its own, concurrently. Nothing that a function does closes the connection; the
-close codes are API Gateway's: 1009 too big, 1003 binary, 1001 idle or too old.
+`$connect` (authorizer, then the integration) runs before the upgrade is answered, so the connection does not
+exist until it has returned. Every message is dispatched on its own, concurrently. Nothing that a function
+does closes the connection; the close codes are API Gateway's: 1009 too big, 1003 binary, 1001 idle or too
+old.
 """
 
 import asyncio
@@ -165,7 +166,7 @@ class Gateway:
                 await connection.send(str(reply).encode())
 
     async def _integrate(self, route: Route, event: dict[str, Any]) -> Result | None:
-        """Run a route's function; None when it took longer than the integration timeout (it runs on, as in the cloud)."""
+        """Run a route's function; None when it took longer than the integration timeout (it runs on)."""
         assert route.function is not None
         running = asyncio.ensure_future(self._lambdas.invoke(route.function, json.dumps(event).encode()))
         limit = min(route.timeout, self._integration_timeout)

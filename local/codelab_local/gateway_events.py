@@ -1,8 +1,8 @@
 """The events that API Gateway sends to a WebSocket API's functions, and their ids.
 
-Shapes from the API Gateway developer guide ("Lambda authorizer input", "$context variables for WebSocket APIs") and from
-recorded events: CONNECT carries headers and query but no messageId, MESSAGE carries a body and neither headers nor query,
-DISCONNECT carries the close code and reason.
+Shapes from the API Gateway developer guide ("Lambda authorizer input", "$context variables for WebSocket
+APIs"): CONNECT carries headers and query but no messageId, MESSAGE carries a body
+and neither headers nor query, DISCONNECT carries the close code and reason.
 """
 
 import base64
@@ -29,7 +29,7 @@ def new_request_id() -> str:
 
 @dataclass(slots=True)
 class Caller:
-    """A connection as events tell of it. `authorizer` is the context that the authorizer gave, which every event carries."""
+    """A connection as events tell of it; `authorizer` is the context that every one of them carries."""
 
     connection_id: str
     source_ip: str

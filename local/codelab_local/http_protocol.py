@@ -1,8 +1,8 @@
 """A small HTTP/1.1 server side on `httptools`, for the two ports of the local cloud.
 
-The internal port carries several requests for every Lambda invocation, all of it on the cores that the functions need too.
-So there is no framework and, where the answer is known at once, no task: an application is a function from
-:class:`Request` to a :class:`Response` or to something that can be awaited for one.
+The internal port carries several requests for every Lambda invocation, all of it on the cores that the
+functions need too. So there is no framework and, where the answer is known at once, no task: an application
+is a function from :class:`Request` to a :class:`Response` or to something that can be awaited for one.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -154,9 +155,9 @@ class HttpProtocol(asyncio.Protocol):
                 self._write(answer, keep_alive)
                 continue
             self._running = asyncio.ensure_future(answer)
-            self._running.add_done_callback(lambda done, keep=keep_alive: self._finish(done, keep))  # type: ignore[misc]
+            self._running.add_done_callback(partial(self._finish, keep_alive))
 
-    def _finish(self, done: "asyncio.Future[Response]", keep_alive: bool) -> None:
+    def _finish(self, keep_alive: bool, done: "asyncio.Future[Response]") -> None:
         self._running = None
         if done.cancelled():
             self.transport.close()

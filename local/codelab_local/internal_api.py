@@ -1,9 +1,9 @@
 """The internal port: what functions and their runtime call. It listens on the loopback interface only.
 
-/worker/{id}/2018-06-01/runtime/…      the Lambda Runtime API, one address for each worker
-/2015-03-31/functions/{name}/…         Lambda's Invoke
-/{stage}/@connections/{id}             API Gateway's management of WebSocket connections
-/_local/functions                      which processes there are (for tests)
+/worker/{id}/2018-06-01/runtime/…   the Lambda Runtime API, one address for each worker
+/2015-03-31/functions/{name}/…      Lambda's Invoke
+/{stage}/@connections/{id}          API Gateway's management of WebSocket connections
+/_local/functions                   which processes there are (for tests)
 """
 
 import asyncio

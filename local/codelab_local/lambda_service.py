@@ -1,7 +1,7 @@
 """Lambda's Invoke: synchronous, and asynchronous with retries and destinations.
 
-The sources are the Lambda developer guide's pages on asynchronous invocation and on its destinations' records, and the
-API reference of Invoke.
+The sources are the Lambda developer guide's pages on asynchronous invocation and on its destinations'
+records, and the API reference of Invoke.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The addresses under which the WebSocket API is reached locally.
 
-A deployed one has a single address, `/{stage}?session_id=…`. Locally, and behind an edge that rewrites paths, there can be
-others, `/ws/{session_id}` for example, whose variables become query string parameters.
+A deployed one has a single address, `/{stage}?session_id=…`. Locally, and behind an edge that rewrites paths,
+there can be others, `/ws/{session_id}` for example, whose variables become query string parameters.
 """
 
 import re

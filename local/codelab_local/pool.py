@@ -1,8 +1,8 @@
 """A function's workers: one request at a time each, real timeouts, at most `limit` of them.
 
-As in Lambda a request takes an idle worker or a new one. Unlike there, only a few workers are being started at any
-moment, so that a burst of short requests is served by a few workers that come back quickly, not by a hundred forks on two
-cores; a burst of long requests gets its workers all the same, a few milliseconds apart.
+As in Lambda a request takes an idle worker or a new one. Unlike there, only a few workers are being started
+at any moment, so that a burst of short requests is served by a few workers that come back quickly, not by a
+hundred forks on two cores; a burst of long requests gets its workers all the same, a few milliseconds apart.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ class Pool:
             "Lambda-Runtime-Aws-Request-Id": invocation.request_id,
             "Lambda-Runtime-Deadline-Ms": str(int((time.time() + timeout) * 1000)),
             "Lambda-Runtime-Invoked-Function-Arn": self.function.arn,
-            "Lambda-Runtime-Trace-Id": f"Root=1-{int(time.time()):08x}-{invocation.request_id.replace('-', '')[:24]};Sampled=0",
+            "Lambda-Runtime-Trace-Id": _trace_id(invocation.request_id),
         }
         if invocation.client_context is not None:
             headers["Lambda-Runtime-Client-Context"] = invocation.client_context
@@ -247,7 +247,10 @@ class Pool:
             await self._first
 
     def change(self) -> "asyncio.Task[None]":
-        """The source has changed: load it anew. Requests wait meanwhile; if it cannot be loaded the old code goes on."""
+        """The source has changed: load it anew; requests wait meanwhile.
+
+        If it cannot be loaded the old code goes on.
+        """
         if self._changing is not None:
             self._change_again = True
             return self._changing
@@ -313,6 +316,10 @@ class Pool:
 
 def _failure(kind: str, message: str) -> Result:
     return Result(json.dumps({"errorType": kind, "errorMessage": message}).encode(), "Unhandled")
+
+
+def _trace_id(request_id: str) -> str:
+    return f"Root=1-{int(time.time()):08x}-{request_id.replace('-', '')[:24]};Sampled=0"
 
 
 def _exit_text(status: int) -> str:

@@ -1,7 +1,7 @@
 """The public port: WebSocket and HTTP side by side.
 
-`websockets` parses no request but a GET without a body, so the head of a connection's first request is looked at here: an
-upgrade goes to `websockets`, everything else to an HTTP application on the same transport.
+`websockets` parses no request but a GET without a body, so the head of a connection's first request is looked
+at here: an upgrade goes to `websockets`, everything else to an HTTP application on the same transport.
 """
 
 import asyncio
@@ -22,7 +22,10 @@ HANDSHAKE_TIMEOUT = 60.0  # $connect may take the authorizer's and the integrati
 
 
 class PublicPort:
-    """Listens on HOST:PORT. `routes` maps paths to HTTP applications; an HTTP API of the template would be mounted there."""
+    """Listens on HOST:PORT.
+
+    `routes` maps paths to HTTP applications; an HTTP API of the template would be mounted there.
+    """
 
     def __init__(self, gateway: Gateway) -> None:
         self.routes: dict[str, Application] = {}

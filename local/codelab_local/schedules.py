@@ -1,7 +1,7 @@
 """Firing the deployed schedules, with the cloud's minute made short.
 
-Lambda receives a schedule's event asynchronously. A run that takes longer than its interval delays the next one instead of
-piling up behind it: here an interval is so short that it would.
+Lambda receives a schedule's event asynchronously. A run that takes longer than its interval delays the next
+one instead of piling up behind it: here an interval is so short that it would.
 """
 
 import asyncio

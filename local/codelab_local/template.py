@@ -1,7 +1,9 @@
-"""The SAM template as the local cloud needs it: where each function's source lies, and a copy that an emulator accepts.
+"""The SAM template as the local cloud needs it: where each function's source lies, and a copy that an emulator
+accepts.
 
-CloudFormation itself takes no local folder as `CodeUri`; `sam deploy` would upload a zip first. Here the source tree is
-run as it lies, so the copy points at a tiny object in the emulator's S3 and the folders are remembered.
+CloudFormation itself takes no local folder as `CodeUri`; `sam deploy` would upload a zip first. Here the
+source tree is run as it lies, so the copy points at a tiny object in the emulator's S3 and the folders are
+remembered.
 """
 
 import json

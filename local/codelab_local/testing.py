@@ -1,7 +1,7 @@
 """The local cloud inside a test: `with LocalCloud(template=…) as cloud: …`.
 
-It runs in a child process, exactly as a person would start it, on free ports; every wait has a bound, and when a start or
-the body of the `with` fails, the functions' logs are shown.
+It runs in a child process, exactly as a person would start it, on free ports; every wait has a bound, and
+when a start or the body of the `with` fails, the functions' logs are shown.
 """
 
 import json
@@ -24,7 +24,10 @@ STOP_TIMEOUT = 30.0
 
 
 class LocalCloud:
-    """A running local cloud. `environment` is laid over this process's own; `env` and `parameters` are `--env`, `--parameter`."""
+    """A running local cloud.
+
+    `environment` is laid over this process's own; `env` is `--env`, `parameters` is `--parameter`.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,9 @@ class LocalCloud:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
         if kind is not None and self._show_logs:
             sys.stderr.write(self.logs())
@@ -108,11 +113,12 @@ class LocalCloud:
         """A boto3 client of the emulated service (Lambda's Invoke and `@connections` are the local cloud's own)."""
         import boto3
 
+        make: Any = boto3.client
         endpoints = {
             "lambda": self.info["internal"],
             "apigatewaymanagementapi": f"{self.info['internal']}/{self.info['stage']}",
         }
-        return boto3.client(
+        return make(
             service,
             endpoint_url=endpoints.get(service, self.info["emulator"]),
             region_name=self.info["region"],

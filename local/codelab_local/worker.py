@@ -1,4 +1,5 @@
-"""The processes that functions run in: `python -m codelab_local.worker`. Imports nothing but the standard library.
+"""The processes that functions run in: `python -m codelab_local.worker`. Imports nothing but the standard
+library.
 
 Three generations, each forked from the one before, so that what is expensive is done once:
 
@@ -7,15 +8,16 @@ Three generations, each forked from the one before, so that what is expensive is
 - a *zygote*, one a function, has the function's environment and has run its handler's init; it never serves a request;
 - a *worker* serves one request at a time under AWS's own runtime client until it is killed.
 
-Nobody forks with a socket open but the control channel, or with a second thread: neither survives a fork. AWS's client
-(`awslambdaric`) is imported after the last fork, because its native part reads AWS_LAMBDA_RUNTIME_API when it is imported.
-With `--cold` a process is zygote and worker in one and forks nothing, as in the cloud.
+Nobody forks with a socket open but the control channel, or with a second thread: neither survives a fork.
+AWS's client (`awslambdaric`) is imported after the last fork, because its native part reads
+AWS_LAMBDA_RUNTIME_API when it is imported. With `--cold` a process is zygote and worker in one and forks
+nothing, as in the cloud.
 
 The control channel is a SOCK_SEQPACKET socket with one JSON object a message.
 
-To the root: `{"zygote": config}` with two file descriptors: the zygote's control channel and the pipe for the function's log.
-To a zygote: `{"start": id}`, `{"kill": id}`. From a zygote: `{"ready": true}` or `{"failed": message, "trace": text}`; then
-`{"started": id, "pid": pid}` and `{"exited": id, "status": wait status}`.
+To the root: `{"zygote": config}` with two file descriptors: the zygote's control channel and the pipe for the
+function's log. To a zygote: `{"start": id}`, `{"kill": id}`. From a zygote: `{"ready": true}` or `{"failed":
+message, "trace": text}`; then `{"started": id, "pid": pid}` and `{"exited": id, "status": wait status}`.
 """
 
 import ctypes
@@ -113,12 +115,13 @@ class _Zygote:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._send({"ready": True})
+        channel = self._control.fileno()
         while True:
-            readable, _, _ = select.select([self._control, wakeup], [], [])
+            readable, _, _ = select.select([channel, wakeup], [], [])
             if wakeup in readable:
                 os.read(wakeup, 4096)
                 self._reap()
-            if self._control in readable:
+            if channel in readable:
                 message, _ = _receive(self._control)
                 if not message:
                     return  # the local cloud is gone, or done with this code; the workers die with their parent

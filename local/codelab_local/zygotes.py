@@ -1,7 +1,7 @@
 """The local cloud's side of `worker.py`: asking for processes, and hearing what became of them.
 
-A :class:`Processes` is one version of one function's code. Two kinds: :class:`Zygote` forks workers from a process that has
-run the handler's init, :class:`ColdStarts` (`COLD=1`) starts every worker from nothing.
+A :class:`Processes` is one version of one function's code. Two kinds: :class:`Zygote` forks workers from a
+process that has run the handler's init, :class:`ColdStarts` (`COLD=1`) starts every worker from nothing.
 """
 
 import asyncio

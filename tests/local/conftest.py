@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from codelab_local import LocalCloud
 
 APP = Path(__file__).parent / "app"

@@ -10,7 +10,7 @@ def handler(event: dict[str, Any], _context: Any) -> Any:
     wish = query.get("auth", "allow")
     record("authorize", event["requestContext"]["connectionId"], event)
     if wish == "unauthorized":
-        raise Exception("Unauthorized")  # noqa: TRY002 - the one exception that API Gateway understands
+        raise Exception("Unauthorized")
     if wish == "raise":
         raise ValueError("the authorizer is broken")
     if wish == "nothing":

@@ -5,9 +5,8 @@ import os
 import time
 from typing import Any
 
-from sample import lambdas, send
-
 import words
+from sample import lambdas, send
 
 STEPS = int(os.environ["STEPS"]) if os.environ["STEPS"].isdigit() else None
 if STEPS is None:
@@ -46,7 +45,11 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
             return dict(os.environ)
         case "pid":
             time.sleep(event.get("seconds", 0))
-            return {"pid": os.getpid(), "remaining": context.get_remaining_time_in_millis(), "arn": context.invoked_function_arn}
+            return {
+                "pid": os.getpid(),
+                "remaining": context.get_remaining_time_in_millis(),
+                "arn": context.invoked_function_arn,
+            }
         case "exit":
             os._exit(3)
         case "raise":

@@ -3,7 +3,6 @@
 from typing import Any
 
 from botocore.exceptions import ClientError
-
 from sample import callback, record
 
 
