@@ -1,0 +1,128 @@
+"""Frames from the client: what is understood, and how what is not is refused."""
+
+import json
+
+import pytest
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import HitlDecision, ToolResult, UserMessage, parse_frame
+
+
+def frame(**fields):
+    return parse_frame(json.dumps(fields))
+
+
+def refused(body: str) -> ProtocolError:
+    with pytest.raises(ProtocolError) as caught:
+        parse_frame(body)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "body", ["", "not json", "{", "[1]", "5", "null", '"text"', '{"type":"user_message","content":NaN}']
+)
+def test_what_is_no_json_object_has_an_invalid_format(body):
+    assert refused(body).code is ErrorCode.INVALID_FORMAT
+
+
+@pytest.mark.parametrize(
+    "body", ["{}", '{"type":null}', '{"type":5}', '{"type":"nonsense"}', '{"type":["user_message"]}']
+)
+def test_an_unknown_or_missing_type_is_named(body):
+    error = refused(body)
+    assert error.code is ErrorCode.INVALID_TYPE
+    assert error.details == {"field": "type"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "field"),
+    [
+        ({"type": "user_message"}, "MISSING_FIELD", "content"),
+        ({"type": "user_message", "content": None}, "MISSING_FIELD", "content"),
+        ({"type": "user_message", "content": 5}, "INVALID_ARGUMENTS", "content"),
+        ({"type": "user_message", "content": ""}, "INVALID_ARGUMENTS", "content"),
+        ({"type": "user_message", "content": "x" * 10_001}, "INVALID_ARGUMENTS", "content"),
+        ({"type": "user_message", "content": "x", "role": "king"}, "INVALID_ARGUMENTS", "role"),
+        ({"type": "tool_result", "result": 1}, "MISSING_FIELD", "call_id"),
+        ({"type": "tool_result", "call_id": "c"}, "INVALID_ARGUMENTS", "result"),
+        ({"type": "tool_result", "call_id": "c", "result": 1, "error": "x"}, "INVALID_ARGUMENTS", "error"),
+        ({"type": "tool_result", "call_id": "c", "error": 5}, "INVALID_ARGUMENTS", "error"),
+        ({"type": "hitl_decision", "call_id": "c"}, "MISSING_FIELD", "decision"),
+        ({"type": "hitl_decision", "call_id": "c", "decision": "maybe"}, "INVALID_ARGUMENTS", "decision"),
+        ({"type": "hitl_decision", "call_id": "c", "decision": "edit"}, "MISSING_FIELD", "modified_arguments"),
+        (
+            {"type": "hitl_decision", "call_id": "c", "decision": "edit", "modified_arguments": [1]},
+            "INVALID_ARGUMENTS",
+            "modified_arguments",
+        ),
+    ],
+)
+def test_a_wrong_field_is_refused_by_name(fields, code, field):
+    error = refused(json.dumps(fields))
+    assert (error.code, error.details["field"]) == (code, field)
+    assert error.call_id == fields.get("call_id")
+
+
+def test_ten_thousand_characters_fit():
+    assert len(frame(type="user_message", content="😀" * 10_000).content) == 10_000
+
+
+def test_a_lone_surrogate_is_refused_and_not_stored():
+    assert refused(r'{"type":"user_message","content":"\ud800"}').code is ErrorCode.INVALID_FORMAT
+
+
+def test_unknown_fields_and_nulls_are_ignored():
+    found = frame(
+        type="user_message",
+        content="hi",
+        role="user",
+        **dict.fromkeys(["is_final", "call_id", "tool_name", "arguments", "result", "error", "reason", "metadata"]),
+        from_a_later_version={"x": 1},
+    )
+    assert found == UserMessage(type="user_message", content="hi")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "message"),
+    [
+        ({"error": "File not found"}, "EXECUTION_FAILED", "File not found"),
+        ({"error": "gone", "error_code": "FILE_NOT_FOUND"}, "FILE_NOT_FOUND", "gone"),
+        ({"error": {"code": "FILE_NOT_FOUND", "message": "gone"}}, "FILE_NOT_FOUND", "gone"),
+        ({"error": {"code": "TOOL_EXECUTION_ERROR", "message": "bang"}}, "EXECUTION_FAILED", "bang"),
+        ({"error": {"code": "MY_OWN_CODE", "message": "bang"}}, "EXECUTION_FAILED", "bang"),
+        ({"error": {"message": "bang"}, "result": None}, "EXECUTION_FAILED", "bang"),
+    ],
+)
+def test_all_shapes_of_a_tools_error_become_one(fields, code, message):
+    found = frame(type="tool_result", call_id="c", **fields)
+    assert isinstance(found, ToolResult)
+    assert found.error is not None
+    assert (found.error.code, found.error.message) == (code, message)
+
+
+def test_a_null_result_is_a_success():
+    found = frame(type="tool_result", call_id="c", result=None, error=None)
+    assert isinstance(found, ToolResult)
+    assert found.error is None
+
+
+@pytest.mark.parametrize(
+    ("result", "partial"),
+    [
+        ({"stdout": "a", "exit_code": None}, True),
+        ({"stdout": "a", "exit_code": None, "signal": "SIGKILL"}, False),
+        ({"stdout": "a", "exit_code": 0}, False),
+        ({"stdout": "a"}, False),
+    ],
+)
+def test_output_without_an_exit_code_yet_is_partial(result, partial):
+    assert frame(type="tool_result", call_id="c", result=result).is_partial is partial
+
+
+def test_modified_arguments_are_read_under_both_names():
+    assert isinstance(
+        found := frame(type="hitl_decision", call_id="c", decision="edit", modified_args={"path": "a"}), HitlDecision
+    )
+    assert found.modified_arguments == {"path": "a"}
+    fields = {"modified_args": {"path": "a"}, "modified_arguments": {"path": "b"}}
+    body = json.dumps({"type": "hitl_decision", "call_id": "c", "decision": "edit", **fields})
+    assert refused(body).code is ErrorCode.INVALID_ARGUMENTS

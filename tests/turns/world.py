@@ -1,0 +1,134 @@
+"""A session in memory: the pure core's decisions are applied as the table would apply them."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from codelab.agents import agents
+from codelab.config import Settings
+from codelab.protocol.errors import ProtocolError
+from codelab.protocol.incoming import HitlDecision, ToolResult
+from codelab.sessions.items import CallRequest, InputItem
+from codelab.sessions.register import Register
+from codelab.sessions.transition import Step, Transition
+from codelab.turns import calls, connections, messages, steps, sweep
+from codelab.turns.connections import Caller
+from codelab.turns.draft import Circumstances, Draft, NeedsItem
+from codelab.turns.steps import Answer, Lease
+
+IDE = Caller("ann", "s1", "conn-1", extensions=True)
+
+
+class World:
+    """Drives one session. `frames` are all logged frames, `invokes` all steps that were started."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.now = 1_000_000
+        self.settings = Settings(**settings)
+        self._ids = (f"id{n}" for n in itertools.count(1))
+        self.items: dict[str, dict[str, Any]] = {}
+        self._read: dict[str, dict[str, Any] | None] = {}
+        self.frames: list[dict[str, Any]] = []
+        self.invokes: list[Step] = []
+        self.reposts: list[tuple[int, int]] = []
+        self.resends: list[tuple[str, int]] = []
+        self.register = Register("ann", "s1", self.now, "universal")
+        self.apply(connections.create(IDE, self._given()))
+
+    def _given(self) -> Circumstances:
+        return Circumstances(self.now, self.settings, lambda: next(self._ids), dict(self._read))
+
+    def decide(self, decide: Callable[[Draft], Transition | None]) -> Transition | None:
+        """Apply a decision, reading the items that it asks for as the shell does."""
+        self._read = {}
+        while True:
+            try:
+                transition = decide(Draft.of(self.register, self._given()))
+            except NeedsItem as needs:
+                self._read[needs.key] = self.items.get(needs.key)
+                continue
+            if transition is not None:
+                self.apply(transition)
+            return transition
+
+    def apply(self, transition: Transition) -> None:
+        for item in transition.puts:
+            if not item.key().startswith("CALL#"):
+                assert item.key() not in self.items, f"{item.key()} is put twice"
+            self.items[item.key()] = {"sk": item.key(), **item.attributes()}
+        for event in transition.events:
+            assert event.seq == len(self.frames) + 1
+            self.frames.append(event.frame)
+        # What is stored is what the next decision reads.
+        version = self.register.version + 1
+        stored = {**transition.after.attributes(), "version": version, "due_at": transition.after.due_at()}
+        self.register = Register.of(stored)
+        self.reposts += transition.repost
+        self.resends += [(resend.connection_id, resend.seq) for resend in transition.resend]
+        if transition.invoke:
+            self.invokes.append(transition.invoke)
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def say(self, content: str = "hello", caller: Caller = IDE, **fields: Any) -> Transition | None:
+        message = InputItem(fields.get("id") or next(self._ids), content, fields.get("role", "user"), self.now)
+        return self.decide(lambda draft: messages.user_message(draft, caller, message))
+
+    def acquire(self, step: Step | None = None, log_end: int = 0) -> Lease | None:
+        step = step or self.invokes[-1]
+        lease = Lease(next(self._ids), self.now + 305_000, "msg_" + next(self._ids))
+        done = self.decide(lambda draft: steps.acquire(draft, step, lease, log_end or self.register.last_seq))
+        return lease if done else None
+
+    def answer(self, text: str = "", *wanted: tuple[str, dict[str, Any]], lease: Lease | None = None) -> list[str]:
+        """Acquire (unless a lease is given), answer, commit. Returns the ids of the calls."""
+        held = lease or self.acquire()
+        assert held is not None
+        requests = tuple(CallRequest("call_" + next(self._ids), tool, arguments) for tool, arguments in wanted)
+        answer = Answer(text, requests, agents()["universal"].tools, {"prompt_tokens": 10, "llm_calls": 1})
+        self.decide(lambda draft: steps.commit(draft, held, answer, self.register.last_seq))
+        return [request.call_id for request in requests]
+
+    def result(self, call_id: str, caller: Caller = IDE, **outcome: Any) -> Transition | None:
+        frame = ToolResult.model_validate({"type": "tool_result", "call_id": call_id, **outcome})
+        return self.decide(lambda draft: calls.tool_result(draft, caller, frame))
+
+    def decision(self, call_id: str, decision: str, caller: Caller = IDE, **fields: Any) -> Transition | None:
+        frame = HitlDecision.model_validate(
+            {"type": "hitl_decision", "call_id": call_id, "decision": decision, **fields}
+        )
+        return self.decide(lambda draft: calls.hitl_decision(draft, caller, frame))
+
+    def join(self, caller: Caller) -> None:
+        self.decide(lambda draft: connections.connect(draft, caller))
+
+    def leave(self, caller: Caller = IDE) -> None:
+        self.decide(lambda draft: connections.disconnect(draft, caller.connection_id))
+
+    def pass_time(self, seconds: float, failed: Step | None = None) -> None:
+        self.now += int(seconds * 1000)
+        self.decide(lambda draft: sweep.tick(draft, failed))
+
+    # -- what came of it -----------------------------------------------------------------------------------------
+
+    def of_type(self, frame_type: str) -> list[dict[str, Any]]:
+        return [frame for frame in self.frames if frame["type"] == frame_type]
+
+    def statuses(self) -> list[str]:
+        return [frame["status"] for frame in self.of_type("agent_status")]
+
+    def history(self) -> list[tuple[str, str]]:
+        found = [item for sk, item in sorted(self.items.items()) if sk.startswith("MESSAGE#")]
+        return [(item["role"], item["content"]) for item in found]
+
+    def call_item(self, call_id: str) -> dict[str, Any]:
+        return self.items[f"CALL#{call_id}"]
+
+
+def refusal(run: Callable[[], Any]) -> ProtocolError:
+    """The error that `run` is refused with."""
+    try:
+        run()
+    except ProtocolError as error:
+        return error
+    raise AssertionError("nothing was refused")
