@@ -1,0 +1,177 @@
+"""Any other JSON Schema is answered with a valid instance, the same one each time."""
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from codelab_local.demo_model.instance import instance
+from codelab_local.demo_model.schemas import schema_in_text
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.demo_model.driver import streamed
+
+_TREE = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#"}, "minItems": 0}},
+    "required": ["name", "children"],
+    "additionalProperties": False,
+}
+_EXPRESSION = {
+    "$ref": "#/$defs/node",
+    "$defs": {
+        "node": {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {
+                        "op": {"enum": ["+", "*"]},
+                        "left": {"$ref": "#/$defs/node"},
+                        "right": {"$ref": "#/$defs/node"},
+                    },
+                    "required": ["op", "left", "right"],
+                    "additionalProperties": False,
+                },
+                {"type": "number"},
+            ]
+        }
+    },
+}
+_FORMATS = ("date-time", "date", "time", "email", "ipv4", "ipv6", "uri", "uuid", "hostname")
+SCHEMAS: list[Any] = [
+    {"type": "string"},
+    {"type": "integer", "minimum": 5, "maximum": 7, "multipleOf": 3},
+    {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.001},
+    {"type": "number", "minimum": -4, "maximum": -3.5},
+    {"type": "integer", "exclusiveMinimum": -8, "maximum": -7},
+    {"type": "string", "minLength": 40},
+    {"type": "string", "maxLength": 3},
+    {"type": "string", "pattern": r"^[A-Z]{2}\d{3,5}(-[a-f]+)?$", "minLength": 8},
+    {"type": "string", "pattern": r"foo|bar"},
+    {"type": "string", "pattern": r"^(?!x)[^@\s]+@\w+\.(com|org)$"},
+    {"type": "string", "pattern": r"^\d{4}-\d{2}$", "maxLength": 7},
+    *({"type": "string", "format": name} for name in _FORMATS),
+    {"enum": [None, 1, "x"]},
+    {"const": {"deep": [1, 2]}},
+    {"type": ["null", "array"], "items": {"type": "boolean"}, "minItems": 2},
+    {"type": "array", "items": {"enum": ["a", "b", "c", "d"]}, "minItems": 4, "uniqueItems": True},
+    {"type": "array", "items": {"type": "integer"}, "minItems": 6, "uniqueItems": True},
+    {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False, "minItems": 2},
+    {"type": "array", "contains": {"const": 7}, "minContains": 2, "maxItems": 3, "items": {"type": "integer"}},
+    {"type": "object", "required": ["undeclared"]},
+    {"type": "object", "minProperties": 3, "maxProperties": 4, "properties": {"a": {"type": "null"}}},
+    {
+        "type": "object",
+        "patternProperties": {"^x-": {"type": "integer"}},
+        "additionalProperties": False,
+        "minProperties": 2,
+    },
+    {"type": "object", "propertyNames": {"pattern": "^[a-c]+$"}, "minProperties": 2},
+    {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"], "maxProperties": 1},
+    {"oneOf": [{"type": "integer", "multipleOf": 2}, {"type": "integer", "multipleOf": 3}]},
+    {"allOf": [{"type": "object", "required": ["a"]}, {"properties": {"a": {"type": "integer", "minimum": 9}}}]},
+    {"anyOf": [False, {"type": "boolean"}]},
+    {"type": "string", "not": {"const": "demonstration"}},
+    {"if": {"properties": {"k": {"const": 1}}, "required": ["k"]}, "then": {"required": ["v"]}, "type": "object"},
+    _TREE,
+    _EXPRESSION,
+    {"properties": {"node": _TREE | {"$id": "urn:tree"}}, "required": ["node"], "type": "object"},
+    {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/properties/b"}, "b": {"type": "integer"}},
+        "required": ["a", "b"],
+    },
+    {"$defs": {"a/b": {"type": "integer"}}, "$ref": "#/$defs/a~1b"},
+    {
+        "$ref": "#/definitions/x",
+        "definitions": {"x": {"type": "object", "properties": {"y": {"$ref": "#/definitions/x"}}}},
+    },
+    {"type": "object", "dependentRequired": {"a": ["b"]}, "properties": {"a": {"type": "string"}}, "required": ["a"]},
+    {},
+    True,
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_is_answered_validly(schema: Any) -> None:
+    value = instance(schema)
+    jsonschema_rs.validator_for(schema, validate_formats=True).validate(value)
+    assert instance(schema) == value
+    assert len(json.dumps(value)) < 20_000
+
+
+@pytest.mark.parametrize("schema", [schema for schema in SCHEMAS if isinstance(schema, dict)], ids=str)
+def test_is_answered_over_http(base_url: str, schema: dict[str, Any]) -> None:
+    body = {
+        "messages": [{"role": "user", "content": "Fill this in"}],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "any", "schema": schema}},
+    }
+    answer = json.loads("".join(streamed(base_url + "/chat/completions", body)))
+    jsonschema_rs.validator_for(schema).validate(answer)
+
+
+def test_recursion_that_cannot_end_is_given_up_quickly() -> None:
+    endless = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
+    instance(endless)
+    wide = {"type": "object", "properties": {f"p{n}": {"anyOf": [{"$ref": "#"}, {"type": "null"}]} for n in range(30)}}
+    wide["required"] = list(wide["properties"])
+    value = instance(wide)
+    jsonschema_rs.validator_for(wide).validate(value)
+    assert len(json.dumps(value)) < 100_000
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _strict_schemas() -> st.SearchStrategy[dict[str, Any]]:
+    """Schemas as strict mode allows them: closed objects, unions, enums, bounds, references."""
+    bounds = st.integers(-50, 50)
+    leaves = st.one_of(
+        st.sampled_from([{"type": "string"}, {"type": "boolean"}, {"type": "null"}, {"type": ["string", "null"]}]),
+        st.tuples(bounds, bounds).map(lambda pair: {"type": "integer", "minimum": min(pair), "maximum": max(pair)}),
+        bounds.map(lambda low: {"type": "number", "exclusiveMinimum": low}),
+        st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True).map(lambda values: {"enum": values}),
+        st.text(max_size=5).map(lambda value: {"const": value}),
+        st.sampled_from(["date-time", "email", "uuid", "ipv4"]).map(lambda name: {"type": "string", "format": name}),
+        st.just({"$ref": "#/$defs/link"}),
+    )
+    nested = st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=4).map(_object),
+            st.tuples(inner, st.integers(0, 3)).map(
+                lambda pair: {"type": "array", "items": pair[0], "minItems": pair[1]}
+            ),
+            st.lists(inner, min_size=1, max_size=3).map(lambda options: {"anyOf": options}),
+        ),
+        max_leaves=12,
+    )
+    link = _object({"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/link"}, {"type": "null"}]}})
+    properties = st.dictionaries(st.text(min_size=1, max_size=6), nested, min_size=1, max_size=4)
+    return properties.map(lambda found: {**_object(found), "$defs": {"link": link}})
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_strict_schemas())
+def test_every_strict_schema_is_answered_validly(schema: dict[str, Any]) -> None:
+    jsonschema_rs.validator_for(schema).validate(instance(schema))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.from_regex(r"\A(\^)?([a-z0-9]|\[a-z\]|\\d|\\w|\(ab\|c\)|\.){1,6}(\+|\*|\?|\{2,4\})?(\$)?\Z"))
+def test_patterns_are_matched(pattern: str) -> None:
+    schema = {"type": "string", "pattern": pattern}
+    jsonschema_rs.validator_for(schema).validate(instance(schema))
+
+
+def test_finds_the_schema_in_a_prompt() -> None:
+    wanted = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    for text in (
+        f'Use {{braces}} freely. Schema: {json.dumps(wanted)} Example: {{"a": 1}}',
+        "```json\n" + json.dumps(wanted, indent=2) + "\n```",
+        json.dumps({"name": "x", "schema": wanted}),
+    ):
+        assert schema_in_text([text]) == wanted
+    assert schema_in_text(['Answer with JSON such as {"a": 1}']) is None

@@ -1,0 +1,280 @@
+"""The HTTP side: OpenAI's shapes, its own SDK, many streams, and the life of the process."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import openai
+import psutil
+import pytest
+from codelab_local.demo_model import serve
+from codelab_local.demo_model.completions import pieces, tokens
+
+from tests.demo_model.driver import turn_schema
+
+_HELLO = [{"role": "user", "content": "Hello!"}]
+
+
+def _post(base_url: str, body: Any) -> httpx.Response:
+    content = body if isinstance(body, bytes) else json.dumps(body)
+    return httpx.post(base_url + "/chat/completions", content=content)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b"{", None),
+        (b"[]", None),
+        (b"\xff\xfe", None),
+        ({}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": ["x"]}, "messages[0].role"),
+        ({"messages": [{"role": "boss", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
+        ({"messages": _HELLO, "n": 0}, "n"),
+        ({"messages": _HELLO, "n": "2"}, "n"),
+        ({"messages": _HELLO, "stream": "yes"}, "stream"),
+        ({"messages": _HELLO, "max_tokens": -1}, "max_tokens"),
+        ({"messages": _HELLO, "stream_options": {"include_usage": True}}, "stream_options"),
+        ({"messages": _HELLO, "response_format": {"type": "xml"}}, "response_format.type"),
+        ({"messages": _HELLO, "response_format": {"type": "json_schema"}}, "response_format.json_schema.name"),
+        (
+            {"messages": _HELLO, "response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
+            "response_format.json_schema.schema",
+        ),
+        ({"messages": _HELLO, "tools": [{}]}, "tools[0].function.name"),
+        ({"messages": _HELLO, "tool_choice": "required"}, "tool_choice"),
+    ],
+)
+def test_refuses_a_bad_request_as_openai_does(base_url: str, body: Any, param: str | None) -> None:
+    response = _post(base_url, body)
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["message"]
+    assert error["param"] == param
+    assert "code" in error
+
+
+def test_unknown_addresses(base_url: str) -> None:
+    response = httpx.post(base_url + "/embeddings", json={})
+    assert response.status_code == 404
+    assert "Invalid URL" in response.json()["error"]["message"]
+    assert httpx.get(base_url + "/chat/completions").status_code == 405
+
+
+def test_lists_its_model(base_url: str) -> None:
+    client = openai.OpenAI(base_url=base_url, api_key="none")
+    assert [model.id for model in client.models.list()] == ["demonstration"]
+
+
+def test_openai_sdk_whole_answer(base_url: str) -> None:
+    client = openai.OpenAI(base_url=base_url, api_key="none")
+    done = client.chat.completions.create(model="demonstration", messages=_HELLO, n=2)
+    assert [choice.finish_reason for choice in done.choices] == ["stop", "stop"]
+    assert (done.choices[0].message.content or "").startswith("Hello! How can I help you?")
+    assert done.system_fingerprint == "fp_demonstration"
+    assert done.usage is not None
+    assert done.usage.total_tokens == done.usage.prompt_tokens + done.usage.completion_tokens
+
+
+def test_openai_sdk_streams_the_turn(base_url: str) -> None:
+    client = openai.OpenAI(base_url=base_url, api_key="none")
+    stream = client.chat.completions.create(
+        model="demonstration",
+        messages=[{"role": "user", "content": "Прочитай файл lib/app.dart"}],
+        response_format={"type": "json_schema", "json_schema": {"name": "t", "schema": turn_schema(), "strict": True}},
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    chunks = list(stream)
+    written = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    answer = json.loads("".join(written))
+    assert answer["calls"] == [{"_tool": "read_file", "path": "lib/app.dart"}]
+    assert sum(bool(piece) for piece in written) > 10
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
+    usage = chunks[-1].usage
+    assert usage is not None
+    assert chunks[-1].choices == []
+    assert usage.completion_tokens == sum(bool(piece) for piece in written)
+
+
+def test_openai_sdk_calls_functions(base_url: str) -> None:
+    client = openai.OpenAI(base_url=base_url, api_key="none")
+    weather: Any = {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}, "unit": {"enum": ["celsius", "fahrenheit"]}},
+                "required": ["city", "unit"],
+                "additionalProperties": False,
+            },
+        },
+    }
+    question: Any = {"role": "user", "content": "What is the weather in Paris, in fahrenheit?"}
+    done = client.chat.completions.create(model="demonstration", messages=[question], tools=[weather])
+    (call,) = done.choices[0].message.tool_calls or ()
+    assert done.choices[0].finish_reason == "tool_calls"
+    assert json.loads(call.function.arguments) == {"city": "Paris", "unit": "fahrenheit"}  # type: ignore[union-attr]
+    result: Any = {"role": "tool", "tool_call_id": call.id, "content": "21 degrees"}
+    history = [question, done.choices[0].message.model_dump(exclude_none=True), result]
+    last = client.chat.completions.create(model="demonstration", messages=history, tools=[weather])
+    assert "21 degrees" in (last.choices[0].message.content or "")
+    assert last.choices[0].finish_reason == "stop"
+    forced = client.chat.completions.create(model="x", messages=_HELLO, tools=[weather], tool_choice="required")
+    assert forced.choices[0].message.tool_calls
+    none = client.chat.completions.create(model="x", messages=[question], tools=[weather], tool_choice="none")
+    assert none.choices[0].message.content
+
+
+def test_offers_its_tricks_as_plain_functions(base_url: str) -> None:
+    parameters = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    body = {
+        "messages": [{"role": "user", "content": "read a.py"}],
+        "tools": [{"type": "function", "function": {"name": "read_file", "parameters": parameters}}],
+    }
+    message = _post(base_url, body).json()["choices"][0]["message"]
+    assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"path": "a.py"}
+
+
+def test_json_mode_without_a_schema_is_an_object(base_url: str) -> None:
+    answer = _post(base_url, {"messages": _HELLO, "response_format": {"type": "json_object"}}).json()
+    assert isinstance(json.loads(answer["choices"][0]["message"]["content"]), dict)
+
+
+def test_stops_at_the_limit(base_url: str) -> None:
+    done = _post(base_url, {"messages": _HELLO, "max_completion_tokens": 3}).json()
+    assert done["choices"][0]["finish_reason"] == "length"
+    assert done["choices"][0]["message"]["content"] == "Hello! How"
+    assert done["usage"]["completion_tokens"] == 3
+
+
+def test_routes_to_a_fitting_agent(base_url: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"agent": {"enum": ["coder", "architect", "debug", "ask"]}, "reason": {"type": "string"}},
+        "required": ["agent", "reason"],
+    }
+    described = {"type": "json_schema", "json_schema": {"name": "route", "schema": schema}}
+    for question, agent in (("Создай файл a.py", "coder"), ("what does a.py do?", "ask"), ("Fix the crash", "debug")):
+        body = {"messages": [{"role": "user", "content": question}], "response_format": described}
+        assert json.loads(_post(base_url, body).json()["choices"][0]["message"]["content"])["agent"] == agent
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a b  c\n", 'Привет, мир! 😀 {"a":"\\n"}', "x" * 300_000, "слово " * 60_000, "_" * 50]
+)
+def test_pieces_lose_nothing(text: str) -> None:
+    cut = pieces(text)
+    assert "".join(cut) == text
+    assert len(cut) < 30_000
+    assert len(text) / 8 <= tokens(text) <= len(text) + 1
+
+
+def test_a_stream_has_the_rhythm_it_is_given() -> None:
+    with serve(token_delay_ms=20, first_token_delay_ms=100) as url:
+        began = time.monotonic()
+        times = []
+        with httpx.stream("POST", url + "/chat/completions", json={"messages": _HELLO, "stream": True}) as response:
+            times = [time.monotonic() - began for line in response.iter_lines() if '"content":"' in line]
+    assert 0.1 <= times[0] < 0.3
+    expected = 0.02 * (len(times) - 2)
+    assert expected * 0.9 <= times[-1] - times[0] <= expected * 1.5 + 0.2
+
+
+def test_hundreds_of_streams_at_once() -> None:
+    async def one(client: httpx.AsyncClient, url: str) -> str:
+        body = {"messages": [{"role": "user", "content": "write 60 words"}], "stream": True}
+        text = []
+        async with client.stream("POST", url + "/chat/completions", json=body) as response:
+            async for line in response.aiter_lines():
+                if '"content":' in line:
+                    text.append(json.loads(line[6:])["choices"][0]["delta"].get("content") or "")
+        return "".join(text)
+
+    async def all_of_them(url: str) -> list[str]:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(timeout=60, limits=limits) as client:
+            return await asyncio.gather(*(one(client, url) for _ in range(300)))
+
+    with serve(token_delay_ms=10) as url:
+        answers = asyncio.run(all_of_them(url))
+    assert len(set(answers)) == 1
+    assert len(answers[0].split()) >= 60
+
+
+def test_a_client_that_leaves_stops_its_stream() -> None:
+    with serve(token_delay_ms=20) as url:
+        body = {"messages": [{"role": "user", "content": "write 9000 words"}], "stream": True}
+        with httpx.stream("POST", url + "/chat/completions", json=body) as response:
+            next(response.iter_lines())
+        health = url.removesuffix("/v1") + "/health"
+        until = time.monotonic() + 5
+        while httpx.get(health).json()["streams"]:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+
+@contextmanager
+def _process(*arguments: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "codelab_local.demo_model", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | environment)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        yield process, line.rsplit(" ", 1)[-1].strip()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_at_once_even_while_it_streams(number: signal.Signals) -> None:
+    with _process(DEMO_TOKEN_DELAY_MS="50") as (process, url):
+        body = {"messages": [{"role": "user", "content": "write 900 words"}], "stream": True}
+        with httpx.stream("POST", url + "/chat/completions", json=body) as response:
+            next(response.iter_lines())
+            process.send_signal(number)
+            assert process.wait(3) == 0
+
+
+def test_it_ends_with_the_process_that_started_it() -> None:
+    script = (
+        "import subprocess, sys, time\n"
+        "command = [sys.executable, '-m', 'codelab_local.demo_model']\n"
+        "child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)\n"
+        "child.stdout.readline(); print(child.pid, flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    child.wait(3)
+
+
+def test_a_busy_port_and_a_bad_setting_are_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        command = [sys.executable, "-m", "codelab_local.demo_model", "--port", str(taken.getsockname()[1])]
+        busy = subprocess.run(command, capture_output=True, text=True, check=False)
+    bad = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {"DEMO_TOKEN_DELAY_MS": "soon"}
+    )
+    for failed, words in ((busy, "use another --port"), (bad, "DEMO_TOKEN_DELAY_MS='soon'")):
+        assert failed.returncode == 1
+        assert words in failed.stderr
+        assert len(failed.stderr.splitlines()) == 1
