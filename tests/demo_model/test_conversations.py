@@ -149,6 +149,28 @@ def test_changes_several_files(chat: Chat) -> None:
     assert "не буду изменять файл b.py" in message
 
 
+def test_never_writes_back_what_it_saw_only_in_part(chat: Chat) -> None:
+    chat.ask("добавь логирование в big.py")
+    message, calls = chat.result(
+        '{"content":"import os\\nx = 1\\n\n[… 99 characters cut out …]\n\\nlast = 1","encoding":"utf-8"}'
+    )
+    assert not calls
+    assert "big.py" in message
+    chat.ask("прочитай big.py")
+    message, _ = chat.result(
+        '{"content":"import os\\nx = 1\\n\n[… 99 characters cut out …]\n\\nlast = 1","encoding":"utf-8"}'
+    )
+    assert "Импорты: os" in message
+    assert "\\n" not in message
+
+
+def test_answers_the_last_of_joined_questions(chat: Chat) -> None:
+    _, calls = chat.ask("Прочитай файл a.py\n\nЗапусти npm test")
+    assert [call["_tool"] for call in calls] == ["run_command"]
+    _, calls = chat.ask("Create notes.txt with the text:\n\nrun to the hills")
+    assert calls[0]["content"] == "run to the hills\n"
+
+
 def test_writes_tests_next_to_the_source(chat: Chat) -> None:
     _, calls = chat.ask("Напиши тесты для src/shop.py")
     assert calls == [{"_tool": "read_file", "path": "src/shop.py"}]

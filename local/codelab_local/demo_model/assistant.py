@@ -27,11 +27,11 @@ class Reply:
 def answer(conversation: Conversation, tools: Sequence[Tool], max_calls: int = 16) -> Reply:
     """The next step of the conversation; a finished one has no calls."""
     speech = language(conversation)
-    intent = understand(conversation.question)
+    question, intent = _current(conversation.question)
     if conversation.calls:
-        wanted, message = _continue(conversation, intent, speech)
+        wanted, message = _continue(conversation, question, intent, speech)
     else:
-        wanted, message = _begin(intent, conversation.question, speech)
+        wanted, message = _begin(intent, question, speech)
     calls: list[tuple[Tool, dict[str, Any]]] = []
     for name, given in wanted[:max_calls]:
         tool = _find(name, tools)
@@ -39,6 +39,15 @@ def answer(conversation: Conversation, tools: Sequence[Tool], max_calls: int = 1
             return Reply(say("no_tool", speech, tool=name) + " " + say("demo", speech))
         calls.append((tool, tool.arguments(given)))
     return Reply(message, calls)
+
+
+def _current(question: str) -> tuple[str, Intent]:
+    """The last paragraph if it says what to do: the ones before may be questions whose turns have failed."""
+    before, _, last = question.rpartition("\n\n")
+    intent = understand(last)
+    if before.strip() and (intent.kind in {"other", "thanks"} or "```" in last or before.rstrip().endswith(":")):
+        return question, understand(question)
+    return last, intent
 
 
 def _find(name: str, tools: Sequence[Tool]) -> Tool | None:
@@ -115,17 +124,19 @@ def _talk(intent: Intent, question: str, speech: Language) -> str:
     return f"{say('other', speech, question=quoted)} {demo}\n\n{say('about', speech)}"
 
 
-def _continue(conversation: Conversation, intent: Intent, speech: Language) -> tuple[list[Wanted], str]:
+def _continue(conversation: Conversation, question: str, intent: Intent, speech: Language) -> tuple[list[Wanted], str]:
     """A step after tool results: write what was to be changed, else report."""
     calls = conversation.calls
     read = [call for call in calls if call.name in READ and call.status == "completed"]
     changing = intent.kind == "change"
     if intent.kind in {"change", "tests"} and read and all(call.name in READ for call in calls):
+        if any(call.cut for call in read):
+            return [], say("too_long", speech, paths=", ".join(call.path for call in read if call.cut))
         if changing:
             wanted: list[Wanted] = [
                 (
                     "write_file",
-                    {"path": call.path, "content": changed(call.path, content_of(call), conversation.question)},
+                    {"path": call.path, "content": changed(call.path, content_of(call), question)},
                 )
                 for call in read
             ]

@@ -28,6 +28,8 @@ class Call:
     message: str = ""
     feedback: str = ""
     edited: bool = False
+    cut: bool = False
+    """The result was too long for the context and has lost its middle."""
 
     @property
     def tool(self) -> str:
@@ -118,6 +120,8 @@ def settle(call: Call, content: str) -> None:
     """Read a tool message's content into `call`, whichever envelope it comes in."""
     value = _json(content)
     call.status, call.result = "completed", content if value is None else value
+    if value is None and content.startswith("{"):
+        call.cut, call.result = True, _of_cut_json(content)
     if not isinstance(value, dict):
         return
     edited = value.get("edited_arguments") or value.get("modified_arguments")
@@ -146,6 +150,19 @@ def _json(text: Any) -> Any:
         return json.loads(text)
     except (TypeError, ValueError):
         return None
+
+
+_CONTENT = re.compile(r'"(?:content|stdout|diff)"\s*:\s*"')
+
+
+def _of_cut_json(text: str) -> str:
+    """What can be read of a JSON result whose middle is missing: its long text."""
+    begin = _CONTENT.search(text)
+    if begin is None:
+        return text
+    inside = re.sub(r'"[\s,}]*(?:"[^"]*"\s*:\s*[^{}"]*"?[^{}"]*"?[\s,}]*)*$', "", text[begin.end() :])
+    plain = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+    return re.sub(r"\\(.)", lambda escape: plain.get(escape[1], escape[1]), inside, flags=re.DOTALL)
 
 
 _CYRILLIC = re.compile(r"[А-Яа-яЁё]")

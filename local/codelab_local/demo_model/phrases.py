@@ -37,6 +37,10 @@ _PHRASES: dict[str, dict[Language, str]] = {
     "reading_many": {"ru": "Читаю файлы {paths}…", "en": "Reading {paths}…"},
     "changing": {"ru": "Вношу изменения в {path}…", "en": "Changing {path}…"},
     "writing_tests": {"ru": "Пишу тесты в {path}…", "en": "Writing tests to {path}…"},
+    "too_long": {
+        "ru": "Не буду изменять {paths}: файл слишком велик, чтобы увидеть его целиком.",
+        "en": "I will not change {paths}: it is too large to be seen as a whole.",
+    },
     "running": {"ru": "Запускаю команду `{command}`…", "en": "Running `{command}`…"},
     "listing": {"ru": "Смотрю файлы в {path}…", "en": "Listing the files in {path}…"},
     "diffing": {"ru": "Смотрю изменения…", "en": "Looking at the changes…"},

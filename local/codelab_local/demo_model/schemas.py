@@ -76,14 +76,15 @@ def nullable(schema: Any, root: Schema) -> bool:
 
 
 def _array_of(schema: Any, root: Schema) -> dict[str, Any] | None:
-    schema = resolve(schema, root)
-    kinds = schema.get("type")
+    found = resolve(schema, root)
+    kinds = found.get("type")
     if kinds == "array" or (isinstance(kinds, list) and "array" in kinds):
-        return schema
-    found: Iterable[dict[str, Any] | None] = (
-        _array_of(sub, root) for key in ("anyOf", "oneOf") for sub in schema.get(key, ())
-    )
-    return next((array for array in found if array is not None), None)
+        return found
+    for sub in [*found.get("anyOf", ()), *found.get("oneOf", ())]:
+        array = _array_of(sub, root)
+        if array is not None:
+            return array
+    return None
 
 
 def turn_schema(schema: Any) -> TurnSchema | None:

@@ -133,7 +133,9 @@ def _events(request: ChatRequest, cut: Cut) -> Iterator[tuple[bool, bytes]]:
     yield False, _DONE
 
 
-async def events(request: ChatRequest, cut: Cut, delays: Delays, active: Callable[[], int]) -> AsyncGenerator[bytes, None]:
+async def events(
+    request: ChatRequest, cut: Cut, delays: Delays, active: Callable[[], int]
+) -> AsyncGenerator[bytes, None]:
     """The stream's bytes as they become due; `active` is the number of streams being written now."""
     if delays.first:
         await asyncio.sleep(delays.first)
