@@ -349,3 +349,16 @@ def test_due_at_is_absent_exactly_when_nothing_is_outstanding():
     world.answer("ok")
     world.register.postings.clear()
     assert world.register.due_at() is None
+
+
+def test_a_late_disconnect_hands_the_open_calls_to_who_came_back():
+    world = World()
+    world.say()
+    world.answer("", READ, WRITE)
+    executing, _ = world.of_type("tool_call")
+    world.join(OTHER)
+    world.say("I am back", OTHER)
+    world.resends.clear()
+    world.leave()
+    assert world.resends == [("conn-2", executing["seq"])]
+    assert world.register.executor == "conn-2"

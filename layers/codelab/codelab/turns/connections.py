@@ -41,8 +41,17 @@ def connect(draft: Draft, caller: Caller) -> Transition:
 
 
 def disconnect(draft: Draft, connection_id: str) -> Transition:
-    """`$disconnect`, or a post that was answered by 410 long after joining. Repeats are harmless."""
-    draft.register.connections.pop(connection_id, None)
+    """`$disconnect`, or a post that was answered by 410 long after joining. Repeats are harmless.
+
+    `$disconnect` may come after the client is back and has sent its first frame: then that connection, the newest that
+    has spoken, takes over what waits for execution; otherwise the next one that speaks does.
+    """
+    register = draft.register
+    if register.connections.pop(connection_id, None) and register.executor == connection_id:
+        heirs = [found for found, it in register.connections.items() if it.greeted and not it.viewer]
+        if heirs:
+            heir = max(heirs, key=lambda found: register.connections[found].generation)
+            draft.resend.extend(Resend(heir, seq) for seq in _hand_over(register, heir))
     return draft.finish()
 
 
@@ -61,9 +70,14 @@ def touch(draft: Draft, caller: Caller) -> None:
         connection.greeted = True
         missed = {call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq}
     if not caller.viewer and register.executor not in register.connections:
-        register.executor = caller.connection_id
-        missed |= {call.seq for call in register.open_calls.values() if call.state is CallState.EXECUTING}
+        missed.update(_hand_over(register, caller.connection_id))
     draft.resend.extend(Resend(caller.connection_id, seq) for seq in sorted(missed))
+
+
+def _hand_over(register: Register, connection_id: str) -> list[int]:
+    """Make `connection_id` the executor. Returns the seqs of the calls that it is to execute."""
+    register.executor = connection_id
+    return sorted(call.seq for call in register.open_calls.values() if call.state is CallState.EXECUTING)
 
 
 def _join(draft: Draft, caller: Caller) -> Connection:

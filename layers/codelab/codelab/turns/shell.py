@@ -160,7 +160,7 @@ class Engine:
                     return None
                 return connections.disconnect(draft, connection_id)
 
-            self.decide(register.user, register.session_id, remove)
+            self.apply(register.user, register.session_id, remove)
 
     def _settle(
         self, pk: str, register: Register, decide: Decide, items: dict[str, dict[str, Any] | None]

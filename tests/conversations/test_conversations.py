@@ -1,0 +1,203 @@
+"""Whole conversations over the WebSocket, led by a scripted model."""
+
+import json
+
+import pytest
+
+from tests.scripted_model import Says, call
+
+
+def test_text_streams_and_ends_with_one_final(ide, model):
+    text = "Слово за словом 😀 " * 40
+    session = ide()
+    session.say(model.script("long", Says(text, delay=0.003)))
+    session.idle()
+    messages = session.of_type("assistant_message")
+    assert session.text() == text
+    assert [frame["is_final"] for frame in messages] == [False] * (len(messages) - 1) + [True]
+    assert all(frame["content"] == frame["token"] for frame in messages)
+    assert len({frame["message_id"] for frame in messages}) == 1
+    assert len(messages) > 3, "the text came in one piece"
+
+
+def test_text_reaches_the_client_while_the_model_is_still_writing(ide, model):
+    session = ide()
+    session.say(model.script("slow", Says("one two three four", piece=6, delay=0.3)))
+    first = session.expect("assistant_message")
+    assert "four" not in first["token"]
+    session.idle()
+
+
+def test_frames_are_numbered_from_one_without_gaps(ide, model):
+    session = ide(extensions=True)
+    for _ in range(3):
+        session.say(model.script("short", Says("Hello there")))
+        session.idle()
+    assert [frame["seq"] for frame in session.frames] == list(range(1, len(session.frames) + 1))
+
+
+def test_extension_frames_go_only_to_who_asked(ide, model):
+    plain, extended = ide("both"), ide("both", extensions=True)
+    plain.say(model.script("hi", Says("Hi")))
+    plain.idle()
+    extended.idle()
+    assert {frame["type"] for frame in plain.frames} == {"agent_status", "assistant_message"}
+    (end,) = extended.of_type("turn_end")
+    assert end["reason"] == "completed"
+    assert end["usage"]["prompt_tokens"] == 100
+
+
+def test_three_calls_of_one_answer_are_settled_in_any_order_and_continued_once(ide, model):
+    session = ide(extensions=True)
+    reads = [call("read_file", path=f"{name}.py") for name in "abc"]
+    session.say(model.script("three", Says("", reads), Says("All read")))
+    calls = [session.expect("tool_call") for _ in reads]
+    for asked in reversed(calls):
+        session.result(asked, {"content": asked["arguments"]["path"]})
+    session.idle()
+    assert session.text() == "All read"
+    assert len(model.requests["three"]) == 2
+    results = [
+        json.loads(m["content"])["content"] for m in model.requests["three"][1]["messages"] if m["role"] == "tool"
+    ]
+    assert results == ["a.py", "b.py", "c.py"]
+
+
+def test_optional_arguments_that_the_model_left_null_do_not_reach_the_client(ide, model):
+    session = ide()
+    script = model.script("null", Says("", [call("list_files", path="src", recursive=None, pattern=None)]), Says("ok"))
+    session.say(script)
+    assert session.expect("tool_call")["arguments"] == {"path": "src"}
+
+
+def test_arguments_reach_an_args_client_under_both_names(ide, model):
+    session = ide(profile="args")
+    session.say(model.script("args", Says("", [call("read_file", path="a.py")]), Says("ok")))
+    asked = session.expect("tool_call")
+    assert asked["args"] == asked["arguments"] == {"path": "a.py"}
+
+
+def test_a_message_during_a_turn_is_answered_after_it(ide, model):
+    session = ide(extensions=True)
+    session.say(model.script("first", Says("One", silence=0.3)))
+    session.expect("agent_status", status="thinking")
+    session.say(model.script("second", Says("Two")), client_msg_id="m2")
+    assert session.expect("queued")["client_msg_id"] == "m2"
+    session.expect("turn_end")
+    session.expect("turn_end")
+    assert session.text() == "OneTwo"
+
+
+def test_the_same_message_twice_is_answered_once(ide, model):
+    session = ide(extensions=True)
+    for _ in range(2):
+        session.say(model.script("once", Says("Only once")), client_msg_id="m1")
+    session.idle()
+    session.say(model.script("more", Says("Next")))
+    session.idle()
+    assert session.text() == "Only onceNext"
+
+
+def test_a_failing_model_ends_the_turn_with_an_error_and_the_session_goes_on(ide, model):
+    session = ide()
+    session.say(model.script("bad request", Says(status=400)))
+    error = session.expect("error")
+    assert error["error_code"] == "LLM_ERROR"
+    assert error["content"] == error["message"]
+    assert error["retryable"] is False
+    session.expect("agent_status", status="error")
+    session.idle()
+    session.say(model.script("fine", Says("Fine again")))
+    session.idle()
+    assert session.text() == "Fine again"
+    assert "bad request" in model.requests["fine"][0]["messages"][-1]["content"], "the unanswered message was lost"
+
+
+def test_an_answer_that_breaks_off_is_no_answer(ide, model):
+    session = ide()
+    session.say(model.script("cut", Says("This breaks off in the middle", cut=5)))
+    error = session.expect("error")
+    assert error["error_code"] == "LLM_ERROR"
+    assert error["details"]["reason"] in ("truncated", "transport")
+    session.idle()
+    finals = [frame for frame in session.of_type("assistant_message") if frame["is_final"]]
+    assert [frame.get("aborted") for frame in finals] == [True]
+
+
+def test_two_windows_see_the_same_conversation_but_one_executes(ide, model):
+    first, second, simple = ide("shared", extensions=True), ide("shared", extensions=True), ide("shared")
+    first.say(model.script("shared", Says("Look", [call("read_file", path="a.py")]), Says("Seen")))
+    asked, shown = first.expect("tool_call"), second.expect("tool_call")
+    assert "execute" not in asked
+    assert shown["execute"] is False
+    first.result(asked, {"content": "x"})
+    for window in (first, second, simple):
+        window.idle()
+        assert window.text() == "LookSeen"
+    assert simple.of_type("tool_call") == []
+
+
+def test_any_window_may_decide_and_the_executor_executes(ide, model):
+    first, second = ide("deciders"), ide("deciders")
+    first.say(model.script("decide", Says("", [call("write_file", path="a", content="b")]), Says("Written")))
+    first.expect("tool_call", requires_approval=True)
+    second.decide(second.expect("tool_call", requires_approval=True), "approve")
+    first.result(first.expect("tool_call", requires_approval=False), {"success": True})
+    second.idle()
+    assert second.text() == "Written"
+    assert len(second.of_type("tool_call")) == 1
+
+
+def test_an_open_call_is_sent_again_to_who_comes_back(ide, model):
+    first = ide("returning")
+    first.say(model.script("returning", Says("", [call("read_file", path="a.py")]), Says("Read")))
+    asked = first.expect("tool_call")
+    first.socket.close()
+    second = ide("returning")
+    second.say(model.script("impatient", Says("Later")))
+    again = second.expect("tool_call")
+    assert again["call_id"] == asked["call_id"]
+    assert again.get("execute", True)
+    second.result(again, {"content": "x"})
+    second.idle()
+    assert second.text() == "ReadLater"
+
+
+def test_sessions_do_not_mix(ide, model):
+    sessions = [ide() for _ in range(5)]
+    for n, session in enumerate(sessions):
+        session.say(model.script(f"mine {n}", Says(f"answer {n}", delay=0.005)))
+    for n, session in enumerate(sessions):
+        session.idle()
+        assert session.text() == f"answer {n}"
+
+
+BAD = [
+    ("not json", "INVALID_FORMAT", None),
+    ("[]", "INVALID_FORMAT", None),
+    ("5", "INVALID_FORMAT", None),
+    ("{}", "INVALID_TYPE", "type"),
+    ('{"type":"nonsense"}', "INVALID_TYPE", "type"),
+    ('{"type":"user_message"}', "MISSING_FIELD", "content"),
+    ('{"type":"user_message","content":null}', "MISSING_FIELD", "content"),
+    ('{"type":"user_message","content":[]}', "INVALID_ARGUMENTS", "content"),
+    (json.dumps({"type": "user_message", "content": "x" * 10_001}), "INVALID_ARGUMENTS", "content"),
+    ('{"type":"tool_result","call_id":"call_x","result":1}', "INVALID_CALL_ID", None),
+    ('{"type":"tool_result","call_id":"call_x"}', "INVALID_ARGUMENTS", "result"),
+    ('{"type":"hitl_decision","call_id":"call_x","decision":"approve"}', "INVALID_CALL_ID", None),
+    ('{"type":"hitl_decision","call_id":"call_x","decision":"no"}', "INVALID_ARGUMENTS", "decision"),
+]
+
+
+@pytest.mark.parametrize(("body", "code", "field"), BAD, ids=[f"{code}-{n}" for n, (_, code, _) in enumerate(BAD)])
+def test_bad_input_is_refused_by_name_and_the_connection_works_on(ide, model, body, code, field):
+    session = ide()
+    session.send_raw(body)
+    error = session.receive()
+    assert (error["type"], error["error_code"]) == ("error", code)
+    assert error["content"] == error["message"] != ""
+    assert error["details"].get("field") == field
+    assert "seq" not in error
+    session.say(model.script("still", Says("Still here")))
+    session.idle()
+    assert session.text() == "Still here"

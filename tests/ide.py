@@ -1,0 +1,101 @@
+"""The one helper that speaks the protocol in tests: an IDE of a few lines, on a plain WebSocket client."""
+
+import json
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from websockets.sync.client import ClientConnection, connect
+
+#: How long a test waits for one frame before it fails, in seconds.
+PATIENCE = 30.0
+
+Execute = Callable[[dict[str, Any]], Any]
+
+
+class Ide:
+    """A connection to one session. `frames` are all frames received, in order.
+
+    `connect` arguments go to the WebSocket client as they are (headers, subprotocols).
+    """
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self.frames: list[dict[str, Any]] = []
+        self._connecting = connect(url, open_timeout=PATIENCE, **options)
+        self.socket: ClientConnection = self._connecting.__enter__()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.socket.close()
+
+    # -- sending -------------------------------------------------------------------------------------------------
+
+    def send(self, frame_type: str, **fields: Any) -> None:
+        self.send_raw(json.dumps({"type": frame_type, **fields}))
+
+    def send_raw(self, body: str) -> None:
+        self.socket.send(body)
+
+    def say(self, content: str, **fields: Any) -> None:
+        self.send("user_message", content=content, **fields)
+
+    def result(self, call: dict[str, Any], result: Any) -> None:
+        self.send("tool_result", call_id=call["call_id"], result=result)
+
+    def fail(self, call: dict[str, Any], error: Any) -> None:
+        self.send("tool_result", call_id=call["call_id"], error=error)
+
+    def decide(self, call: dict[str, Any], decision: str, **fields: Any) -> None:
+        self.send("hitl_decision", call_id=call["call_id"], decision=decision, **fields)
+
+    # -- receiving -----------------------------------------------------------------------------------------------
+
+    def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
+        """The next frame. Raises TimeoutError."""
+        frame: dict[str, Any] = json.loads(self.socket.recv(timeout=timeout))
+        self.frames.append(frame)
+        return frame
+
+    def expect(self, frame_type: str, **fields: Any) -> dict[str, Any]:
+        """Read on until a frame of this type with these fields comes."""
+        while True:
+            frame = self.receive()
+            if frame["type"] == frame_type and all(frame.get(name) == value for name, value in fields.items()):
+                return frame
+
+    def idle(self) -> list[dict[str, Any]]:
+        """Read on until the turn is over. Returns all frames so far."""
+        self.expect("agent_status", status="idle")
+        return self.frames
+
+    def converse(self, content: str, execute: Execute, *, decision: str = "approve", **fields: Any) -> str:
+        """Lead a whole turn: approve (or else decide) what asks, execute what is to be executed. Returns the text.
+
+        `execute` gets a `tool_call` frame and gives its result; an exception becomes the call's error.
+        """
+        start = len(self.frames)
+        self.say(content)
+        while True:
+            frame = self.receive()
+            if frame["type"] == "tool_call" and frame["requires_approval"]:
+                self.decide(frame, decision, **fields)
+            elif frame["type"] == "tool_call" and frame.get("execute", True):
+                try:
+                    self.result(frame, execute(frame))
+                except OSError as error:
+                    self.fail(frame, {"code": "FILE_NOT_FOUND", "message": str(error)})
+            elif frame["type"] == "agent_status" and frame["status"] == "idle":
+                return text_of(self.frames[start:])
+
+    def text(self) -> str:
+        return text_of(self.frames)
+
+    def of_type(self, frame_type: str) -> list[dict[str, Any]]:
+        return [frame for frame in self.frames if frame["type"] == frame_type]
+
+
+def text_of(frames: list[dict[str, Any]]) -> str:
+    """What the user reads: the tokens of all messages."""
+    return "".join(frame["token"] for frame in frames if frame["type"] == "assistant_message")

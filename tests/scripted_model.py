@@ -1,0 +1,133 @@
+"""A model that says what a test tells it: an OpenAI-compatible server in the test's process.
+
+A script is named in the user's message as `[[name]]`; its n-th answer is given after n answers to that message, so
+that a repeated request (a second attempt, a repair) gets the same one.
+"""
+
+import json
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+_NAME = re.compile(r"\[\[([^\]]+)\]\]")
+
+
+@dataclass
+class Says:
+    """One answer. `text` is streamed in pieces of `piece` characters, `delay` seconds apart, after `silence` seconds.
+
+    `status` other than 200 refuses the request; `cut` ends the connection after so many pieces, without a finish.
+    """
+
+    text: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    piece: int = 4
+    delay: float = 0.0
+    silence: float = 0.0
+    status: int = 200
+    cut: int | None = None
+    raw: str | None = None
+
+    def body(self) -> str:
+        if self.raw is not None:
+            return self.raw
+        return json.dumps({"message": self.text, "calls": self.calls}, ensure_ascii=False)
+
+
+def call(tool: str, **arguments: Any) -> dict[str, Any]:
+    """A call as the model writes it; arguments that a strict schema makes nullable may be left out."""
+    return {"_tool": tool, **arguments}
+
+
+class ScriptedModel:
+    """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name."""
+
+    def __init__(self) -> None:
+        self.requests: dict[str, list[dict[str, Any]]] = {}
+        self._scripts: dict[str, list[Says]] = {}
+        model = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                model.answer(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        return {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted"}
+
+    def script(self, name: str, *answers: Says) -> str:
+        """Register answers; returns the marker to put into the user's message."""
+        self._scripts[name] = list(answers)
+        self.requests[name] = []
+        return f"[[{name}]]"
+
+    def answer(self, http: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        messages = body["messages"]
+        last_user = max(n for n, message in enumerate(messages) if message["role"] == "user")
+        found = _NAME.findall(_text(messages[last_user]["content"]))
+        name = found[-1] if found else ""
+        said = sum(message["role"] == "assistant" for message in messages[last_user:])
+        script = self._scripts.get(name, [Says("unscripted")])
+        self.requests.setdefault(name, []).append(body)
+        self._say(http, script[min(said, len(script) - 1)])
+
+    def _say(self, http: BaseHTTPRequestHandler, says: Says) -> None:
+        time.sleep(says.silence)
+        if says.status != 200:
+            refusal = json.dumps({"error": {"message": "scripted refusal", "type": "scripted"}}).encode()
+            http.send_response(says.status)
+            http.send_header("Content-Type", "application/json")
+            http.send_header("Content-Length", str(len(refusal)))
+            http.end_headers()
+            http.wfile.write(refusal)
+            return
+        http.send_response(200)
+        http.send_header("Content-Type", "text/event-stream")
+        http.send_header("Connection", "close")
+        http.end_headers()
+        body = says.body()
+        pieces = [body[start : start + says.piece] for start in range(0, len(body), says.piece)]
+        try:
+            for sent, piece in enumerate(pieces):
+                if says.cut is not None and sent >= says.cut:
+                    return
+                _chunk(http, {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
+                time.sleep(says.delay)
+            _chunk(http, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+            usage = {"prompt_tokens": 100, "completion_tokens": len(pieces), "total_tokens": 100 + len(pieces)}
+            _chunk(http, {"choices": [], "usage": usage})
+            http.wfile.write(b"data: [DONE]\n\n")
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the client has hung up, as a cancelled turn does
+        finally:
+            http.close_connection = True
+
+
+def _chunk(http: BaseHTTPRequestHandler, fields: dict[str, Any]) -> None:
+    chunk = {"id": "chatcmpl-scripted", "object": "chat.completion.chunk", "created": 0, "model": "scripted", **fields}
+    http.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    http.wfile.flush()
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
