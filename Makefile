@@ -38,3 +38,24 @@ $(VENV)/.synced: pyproject.toml uv.lock | $(UV)
 	UV_PROJECT_ENVIRONMENT=.venv-sam $(UV) sync --quiet --frozen --only-group sam --python "$$python" && touch $@
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
+
+.PHONY: help setup run test test-deep bench clean
+
+PYTHON := $(VENV)/bin/python
+
+run: $(VENV)/.synced  ## run the whole system on this machine
+	@exec $(PYTHON) -m codelab_local --template template.yaml
+
+test: $(VENV)/.synced  ## run all tests but the slow sweeps
+	$(PYTHON) -m pytest -m "not deep"
+
+test-deep: $(VENV)/.synced  ## run the slow sweeps as well
+	$(PYTHON) -m pytest
+
+bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(PYTHON) "$$file" || exit 1; done
+
+clean:  ## remove everything that the targets made
+	rm -rf .venv .venv-sam .uv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+-include infra/build.mk
