@@ -1,42 +1,185 @@
-"""The strict codec (first slice): schemas that are strict already are sent as they are."""
+"""The strict codec: any JSON Schema to one that strict mode accepts, and answers back to the original shape.
+
+    codec = encode(schema)
+    codec.schema              # what is sent
+    codec.decode(answer)      # the answer in the original shape
+    codec.express(instance)   # the inverse, or NotExpressible with the reason
+
+The strict schema is a relaxation: it says what can be said strictly, and the original schema validates the decoded
+answer afterwards. Given up on purpose, with `open_objects="close"`, are the further keys of objects that merely do not forbid
+them. A schema that cannot be made strict says why in `reason`, and is sent as it is.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from .encoder import Encoder
+from .limits import Figures, measure
+from .nodes import Array, Link, Mismatch, Node, NotExpressible, Object, Plain, Union, identity
+from .strict import Schema, Settings, TooLarge, Unsatisfiable
+
+__all__ = ["Codec", "Figures", "NotExpressible", "encode", "measure"]
+
+# From generous to frugal.
+_ATTEMPTS = (
+    Settings(),
+    Settings(branches=4, values=500, characters=60_000),
+    Settings(levels=8, branches=1, values=500, characters=60_000),
+    Settings(levels=6, width=500, branches=1, values=300, characters=30_000),
+    Settings(levels=4, width=200, branches=1, values=100, characters=10_000),
+    Settings(levels=3, width=50, branches=1, values=50, characters=5_000),
+    Settings(levels=2, width=20, branches=1, values=10, characters=1_000),
+)
 
 
 class Codec:
-    def __init__(self, schema: Any) -> None:
+    """A schema in its strict form, and the way there and back for instances.
+
+    schema: what is sent. strict: whether strict mode accepts it. reason: why not. wrapped: whether the answer is the
+    property `value` of an object, because the original is not a plain object. texts: how many places are JSON text, by
+    reason ("untyped", "unresolved", or the limit that forced it). figures: what it uses of the limits.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        node: Node | None,
+        *,
+        wrapped: bool = False,
+        reason: str = "",
+        texts: Mapping[str, int] | None = None,
+        figures: Figures | None = None,
+    ) -> None:
         self.schema = schema
-        self.strict = _is_strict(schema)
-        self.wrapped = False
+        self.strict = node is not None
+        self.reason = reason
+        self.wrapped = wrapped
+        self.texts = dict(texts or {})
+        self.figures = figures
+        self._node = node
+        self._validator: Any = None
 
     def decode(self, answer: Any) -> Any:
-        return answer
+        """The answer in the original shape. Never raises: what is not of the strict form is restored as far as it can
+        be, and the original schema will say what is wrong with it."""
+        node = self._node
+        if node is None:
+            return answer
+        if self.wrapped:
+            if not isinstance(answer, dict) or len(answer) != 1 or "value" not in answer:
+                return answer
+            answer = answer["value"]
+        try:
+            return node.decode(answer, True)
+        except Mismatch:
+            return node.decode(answer, False)
 
-    def decode_item(self, path: tuple[str, ...], value: Any) -> Any:
-        return value
+    def express(self, instance: Any) -> Any:
+        """The strict form of an original instance, keys in the order of the schema: `decode` gives the instance back.
 
-    def strict_path(self, path: tuple[str, ...]) -> tuple[str, ...] | None:
-        return path
+        Raises NotExpressible, with the place and the reason.
+        """
+        node = self._node
+        if node is None:
+            return instance
+        strict = node.express(instance)
+        if self.wrapped:
+            strict = {"value": strict}
+        error = next(iter(self._strict_validator().iter_errors(strict)), None)
+        if error is not None:
+            problem = NotExpressible(str(error.message))
+            problem.parts = list(error.instance_path)[::-1]
+            raise problem
+        if identity(self.decode(strict)) != identity(instance):
+            raise NotExpressible("would be restored as something else")
+        return strict
+
+    def strict_path(self, path: Sequence[str]) -> tuple[str, ...] | None:
+        """Where a string field or an array of the original stands in the strict form; None when it is not there as
+        such."""
+        node = self._node
+        for name in path if node is not None else ():
+            child = _field(node, name)
+            if child is None:
+                return None
+            node = child
+        if node is not None and not _is_direct(node):
+            return None
+        return (("value",) if self.wrapped else ()) + tuple(path)
+
+    def decode_item(self, path: Sequence[str], value: Any) -> Any:
+        """One item of the array at `path`, in the original shape."""
+        node = self._node
+        for name in path if node is not None else ():
+            node = _field(node, name)
+        array = _resolved(node)
+        if isinstance(array, Union):
+            array = next((_resolved(n) for _, n in array.branches if isinstance(_resolved(n), Array)), None)
+        if not isinstance(array, Array):
+            return value
+        try:
+            return array.item.decode(value, True)
+        except Mismatch:
+            return array.item.decode(value, False)
+
+    def _strict_validator(self) -> Any:
+        if self._validator is None:
+            import jsonschema_rs
+
+            self._validator = jsonschema_rs.Draft202012Validator(self.schema, validate_formats=True)
+        return self._validator
+
+
+def _resolved(node: Node | None) -> Node | None:
+    while isinstance(node, Link):
+        node = node.node
+    return node
+
+
+def _field(node: Node | None, name: str) -> Node | None:
+    node = _resolved(node)
+    if isinstance(node, Object):
+        return next((field.node for field in node.fields if field.name == name), None)
+    return None
+
+
+def _is_direct(node: Node) -> bool:
+    found = _resolved(node)
+    if isinstance(found, Union):
+        return all(_is_direct(inner) or not isinstance(inner, (Plain, Array)) for _, inner in found.branches)
+    return (isinstance(found, Plain) and found.type == "string") or isinstance(found, Array)
 
 
 def encode(schema: Any, *, open_objects: str = "close", without: frozenset[str] = frozenset()) -> Codec:
-    return Codec(schema)
+    """Make a schema strict.
+
+    open_objects: "close" gives up the further keys of objects that do not mention them, "keep" keeps them as a list.
+    without: strict keywords to leave out all the same, for providers that refuse them.
+    """
+    if not isinstance(schema, (dict, bool)):
+        return Codec(schema, None, reason="not a schema")
+    exceeded: list[str] = []
+    for settings in _ATTEMPTS:
+        encoder = Encoder(schema, keep=open_objects == "keep", settings=settings, without=without)
+        try:
+            strict, node, wrapped = encoder.root()
+        except Unsatisfiable:
+            return Codec(schema, None, reason="no value can satisfy it")
+        except (TooLarge, RecursionError):
+            exceeded = ["size"]
+            continue
+        figures = measure(strict)
+        exceeded = figures.exceeded()
+        if not exceeded:
+            return Codec(strict, node, wrapped=wrapped, texts=encoder.texts, figures=figures)
+    return _as_text(schema, exceeded)
 
 
-def _is_strict(schema: Any) -> bool:
-    if not isinstance(schema, dict):
-        return False
-    if schema.get("type") == "object":
-        properties = schema.get("properties", {})
-        return (
-            schema.get("additionalProperties") is False
-            and set(schema.get("required", ())) == set(properties)
-            and all(map(_is_strict, properties.values()))
-        )
-    if "anyOf" in schema:
-        return all(map(_is_strict, schema["anyOf"]))
-    if schema.get("type") == "array":
-        return _is_strict(schema.get("items"))
-    return "type" in schema
+def _as_text(schema: Any, exceeded: Sequence[str]) -> Codec:
+    """The last resort: the whole answer as JSON text."""
+    encoder = Encoder(True, keep=False, settings=Settings(), without=frozenset())
+    strict: Schema
+    strict, node, _ = encoder.root()
+    return Codec(strict, node, wrapped=True, texts=dict.fromkeys(exceeded, 1), figures=measure(strict))

@@ -1,0 +1,451 @@
+"""From any JSON Schema to a strict one that is a relaxation of it.
+
+Every place of the schema is encoded as a list of branches, one for each way to write a value there. A place that is
+referred to, or that contains itself, becomes a definition. What does not fit under the limits is JSON text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import product
+from typing import Any
+
+from . import shapes
+from .facts import Branch as Raws
+from .facts import Facts, Gathered, Raw, constrains, gather
+from .keywords import APPLICATORS, CONSTRAINTS, brief
+from .nodes import Entries, Held, Labels, Link, Plain, Text
+from .references import References, is_legacy
+from .strict import (
+    NULL,
+    Branch,
+    Made,
+    Schema,
+    Settings,
+    Slot,
+    TooLarge,
+    Unsatisfiable,
+    annotated,
+    combine,
+    nullable,
+)
+
+_COMBINING = frozenset(APPLICATORS)
+_OWN = CONSTRAINTS - {"$ref", "$dynamicRef", "$recursiveRef", "allOf"}
+_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class Encoder:
+    """One attempt at one document, with given settings."""
+
+    def __init__(self, document: Any, *, keep: bool, settings: Settings, without: frozenset[str]) -> None:
+        self.keep = keep
+        self.settings = settings
+        self.without = without
+        self.texts: Counter[str] = Counter()
+        self.values_left = settings.values
+        self.characters_left = settings.characters
+        self._document = document
+        self._references = References(document)
+        self._legacy = is_legacy(document)
+        self._active: dict[tuple[int, ...], Slot] = {}
+        self._made: dict[tuple[int, ...], list[Slot]] = {}
+        self._slots: list[Slot] = []
+        self._names: set[str] = set()
+        self._alive: list[Any] = []  # what was made up on the way: ids must stay unique
+        self._synthesized: dict[tuple[int, ...], Schema] = {}
+        self._extra_used = False
+        self._nodes = 0
+
+    # Places.
+
+    def root(self) -> tuple[Schema, Any, bool]:
+        """The strict schema, the node of the document, and whether it had to be wrapped in an object."""
+        made = self.place((self._document,), 0, root=True)
+        slot = next((slot for slot in self._slots if slot.is_root), None)
+        first = made.branches[0] if len(made.branches) == 1 and not made.null else None
+        if first is not None and first.kind == "object" and first.slot is None and "properties" in first.schema:
+            schema = annotated(first.schema, made)
+            wrapped = False
+        else:
+            if not made.branches and not made.null:
+                raise Unsatisfiable
+            if made.height + 1 > self.settings.levels:
+                raise TooLarge
+            if slot is not None and slot.references:
+                slot.name = self._new_name("root")
+                for reference in slot.references:
+                    reference["$ref"] = f"#/$defs/{slot.name}"
+            schema = {
+                "type": "object",
+                "properties": {"value": self.written(made, 1)},
+                "required": ["value"],
+                "additionalProperties": False,
+            }
+            wrapped = True
+        definitions = self._definitions()
+        if definitions:
+            schema = {**schema, "$defs": definitions}
+        return schema, made.node, wrapped
+
+    def place(self, raws: Raws, depth: int, *, root: bool = False, hint: str = "") -> Made:
+        """Encode what applies at one place. Raises Unsatisfiable when nothing fits there."""
+        self._nodes += 1
+        if self._nodes > self.settings.nodes:
+            raise TooLarge
+        if len(raws) == 1 and isinstance(raws[0], dict) and _COMBINING.isdisjoint(raws[0]):
+            raw = raws[0]
+            kind = raw.get("type")
+            if isinstance(kind, str) and kind not in ("object", "array") and not root:
+                return self._made_of(shapes.branches(self, Facts([raw]), depth, ()), [raw])
+            gathered = Gathered()
+            gathered.plain.append(raw)
+            key: tuple[int, ...] = (id(raw),)
+        else:
+            gathered = gather(raws, self._references, self._legacy)
+            if gathered.false:
+                raise Unsatisfiable
+            key = tuple(sorted(id(raw) for raw in gathered.plain if not _OWN.isdisjoint(raw)))
+        if not key:
+            made = self.text("unresolved" if gathered.unresolved else "untyped", depth)
+            return self._described(made, gathered.plain)
+        active = self._active.get(key)
+        if active is not None:
+            return self._refer(active)
+        for slot in self._made.get(key, ()):
+            if depth == slot.depth or (not slot.cut and depth + slot.height <= self.settings.levels):
+                return self._reuse(slot, raws)
+        slot = Slot(depth, hint or _hint(raws), is_root=root)
+        self._slots.append(slot)
+        self._active[key] = slot
+        try:
+            made = self._encode(gathered, depth)
+        finally:
+            del self._active[key]
+        slot.link.node = made.node
+        slot.null = made.null
+        slot.height = made.height
+        slot.cut = made.cut
+        slot.size = made.size
+        slot.done = True
+        slot.schema = combine(made, made.null)
+        self._made.setdefault(key, []).append(slot)
+        if root:
+            return made
+        named = _referring(raws)
+        if slot.name or slot.null_name or (named and made.size > 1):
+            return self._refer(slot, raws)
+        return made
+
+    def _encode(self, gathered: Gathered, depth: int) -> Made:
+        branches, null, cut = self._union(gathered, depth)
+        made = self._made_of((branches, null), gathered.plain)
+        made.cut = cut or made.cut
+        if len(made.branches) > 1:
+            made.branches = self._distinct(made.branches, depth)
+        if depth + made.height > self.settings.levels:
+            made = self._described(self.text("levels", depth, gathered.plain), gathered.plain)
+            made.cut = True
+        return made
+
+    def _made_of(self, found: tuple[list[Branch], bool], plain: list[dict[str, Any]]) -> Made:
+        branches, null = found
+        if not branches and not null:
+            raise Unsatisfiable
+        made = Made(branches, null)
+        made.cut = any(branch.schema.get("description", "").startswith(shapes.CUT) for branch in branches)
+        return self._described(made, plain)
+
+    def _described(self, made: Made, plain: list[dict[str, Any]]) -> Made:
+        for raw in plain:
+            if not made.described and isinstance(raw.get("description"), str):
+                made.described = raw["description"]
+            if not made.title and isinstance(raw.get("title"), str):
+                made.title = raw["title"]
+        return made
+
+    # Unions.
+
+    def _union(self, gathered: Gathered, depth: int) -> tuple[list[Branch], bool, bool]:
+        """The branches of a place, whether null is one, and whether something had to be cut."""
+        groups = [group for group in gathered.groups if not any(_trivial(branch) for branch in group[1])]
+        loose = [*gathered.loose]
+        for _, group in gathered.groups:
+            if any(_trivial(branch) for branch in group):
+                loose += [raw for branch in group for raw in branch]
+        if not groups:
+            facts = Facts(gathered.plain)
+            branches, null = shapes.branches(self, facts, depth, loose, gathered.unresolved)
+            return branches, null, False
+        pure = not any(_says_more(raw) for raw in gathered.plain) and len(groups) == 1
+        if pure:
+            return self._alternatives(groups[0][1], depth)
+        return self._multiplied(gathered, groups, loose, depth)
+
+    def _alternatives(self, group: list[Raws], depth: int) -> tuple[list[Branch], bool, bool]:
+        """A union that stands alone: each branch is a place of its own."""
+        branches: list[Branch] = []
+        null = cut = False
+        inner = depth + 1 if sum(not _is_null(branch) for branch in group) > 1 else depth
+        for branch in group:
+            try:
+                made = self.place(branch, inner)
+            except Unsatisfiable:
+                continue
+            null = null or made.null
+            cut = cut or made.cut
+            for found in made.branches:
+                schema = annotated(found.schema, made)
+                branches.append(Branch(schema, found.node, found.kind, found.height, found.size, found.slot))
+        if not branches and not null:
+            raise Unsatisfiable
+        return branches, null, cut
+
+    def _multiplied(
+        self, gathered: Gathered, groups: list[tuple[str, list[Raws]]], loose: list[Raw], depth: int
+    ) -> tuple[list[Branch], bool, bool]:
+        """Unions beside other keywords: every combination of branches becomes a branch, while there are few."""
+        width = sum(len(raw["properties"]) for raw in gathered.plain if isinstance(raw.get("properties"), dict))
+        kept: list[tuple[str, list[Raws]]] = []
+        count = 1
+        for kind, group in sorted(groups, key=lambda g: len(g[1])):
+            only_required = all(_only_required(raw) for branch in group for raw in branch)
+            more = count * len(group)
+            few = more <= self.settings.branches or (count == 1 and width <= 8 and len(group) <= 64)
+            if not few or more * width > 400 or (only_required and more * width > 24):
+                loose = loose + [raw for branch in group for raw in branch]
+            else:
+                kept.append((kind, group))
+                count = more
+        branches: list[Branch] = []
+        null = cut = False
+        for choice in product(*(group for _, group in kept)):
+            combined = Gathered()
+            combined.plain = [*gathered.plain]
+            combined.unresolved = gathered.unresolved
+            combined = gather([raw for branch in choice for raw in branch], self._references, self._legacy, combined)
+            if combined.false:
+                continue
+            combined.loose += loose
+            for (kind, group), chosen in zip(kept, choice, strict=True):
+                if kind == "anyOf" and not _discriminated(group):
+                    combined.loose += [raw for branch in group if branch is not chosen for raw in branch]
+            # The base comes last: names and descriptions of the branch win, keys keep the base's order.
+            try:
+                found, also_null, also_cut = self._union(combined, depth + 1 if count > 1 else depth)
+            except Unsatisfiable:
+                continue
+            branches += found
+            null = null or also_null
+            cut = cut or also_cut
+        if not branches and not null:
+            raise Unsatisfiable
+        return branches, null, cut
+
+    def _distinct(self, branches: list[Branch], depth: int) -> list[Branch]:
+        """Without branches that say the same, or that could not be told apart when decoding."""
+        if any(isinstance(branch.node, Text) for branch in branches):
+            # JSON text is a string and stands for every string.
+            text = next(branch for branch in branches if isinstance(branch.node, Text))
+            branches = [branch for branch in branches if branch.kind != "string"] + [text]
+        out: list[Branch] = []
+        seen: list[Schema] = []
+        arrays = sum(branch.kind == "array" for branch in branches)
+        for branch in branches:
+            if arrays > 1 and isinstance(branch.node, Entries) and depth + branch.height + 2 <= self.settings.levels:
+                branch = shapes.held(branch)
+            if branch.kind in ("number", "boolean") and any(
+                isinstance(other.node, Plain) and other.node.allowed is None and other.kind == branch.kind
+                for other in out
+            ):
+                continue
+            bare = {key: value for key, value in branch.schema.items() if key not in ("description", "title")}
+            if bare in seen:
+                continue
+            seen.append(bare)
+            out.append(branch)
+        # Labels are strings too, and must be tried before any string.
+        out.sort(key=lambda branch: not isinstance(branch.node, (Labels, Held)))
+        return out
+
+    # Definitions.
+
+    def _refer(self, slot: Slot, raws: Raws = ()) -> Made:
+        """A reference to a place."""
+        reference: Schema = {"$ref": ""}
+        if slot.is_root:
+            reference["$ref"] = "#"
+            slot.references.append(reference)
+        else:
+            if not slot.name:
+                slot.name = self._new_name(slot.hint)
+            reference["$ref"] = f"#/$defs/{slot.name}"
+        node: Any = slot.link.node if slot.done else slot.link
+        kind = None
+        if slot.schema is not None and isinstance(slot.schema.get("type"), str):
+            kind = slot.schema["type"]
+        height = slot.height if slot.done else 0
+        made = Made([Branch(reference, node, kind, height, 1, slot)], cut=slot.cut)
+        own = raws[0].get("description") if raws and isinstance(raws[0], dict) and "$ref" in raws[0] else None
+        if isinstance(own, str):
+            made.described = own
+        return made
+
+    def _reuse(self, slot: Slot, raws: Raws) -> Made:
+        """A place that has been encoded before."""
+        assert slot.schema is not None
+        if slot.size > 1 or slot.is_root:
+            return self._refer(slot, raws)
+        schema = {key: value for key, value in slot.schema.items() if key not in ("description", "title")}
+        kind = schema.get("type")
+        made = Made(
+            [Branch(schema, slot.link.node, kind if isinstance(kind, str) else None, slot.height, slot.size)],  # type: ignore[arg-type]
+            cut=slot.cut,
+        )
+        own = [raw for raw in raws if isinstance(raw, dict)]
+        made = self._described(made, own)
+        made.described = made.described or slot.schema.get("description", "")
+        made.title = made.title or slot.schema.get("title", "")
+        if isinstance(kind, list):
+            # Null is inside; the place keeps it.
+            made.branches[0].kind = None
+        return made
+
+    def written(self, made: Made, depth: int, *, null: bool = False) -> Schema:
+        """The schema of a place as it stands in its parent, with null beside it where that means absent."""
+        null = null or made.null
+        branch = made.branches[0] if len(made.branches) == 1 else None
+        if branch is None or branch.slot is None:
+            return combine(made, null)
+        slot = branch.slot
+        if made.described:
+            # A reference has no place for a description of its own.
+            if null and depth + 1 + branch.height <= self.settings.levels:
+                return {"anyOf": [branch.schema, dict(NULL)], "description": made.described}
+            if slot.done and slot.schema is not None and slot.size <= 12:
+                return {**(nullable(slot.schema) if null else slot.schema), "description": made.described}
+        if not null:
+            return branch.schema
+        if slot.is_root and depth + 1 <= self.settings.levels:
+            return {"anyOf": [branch.schema, dict(NULL)]}
+        if not slot.null_name:
+            slot.null_name = self._new_name((slot.name or slot.hint or "root") + "_or_null")
+        return {"$ref": f"#/$defs/{slot.null_name}"}
+
+    def _new_name(self, hint: str) -> str:
+        name = base = _NAME.sub("_", hint).strip("_")[:40] or "shared"
+        number = 2
+        while name in self._names:
+            name = f"{base}_{number}"
+            number += 1
+        self._names.add(name)
+        return name
+
+    def _definitions(self) -> Schema:
+        out: Schema = {}
+        for slot in self._slots:
+            if slot.schema is None:
+                continue
+            if slot.name:
+                out[slot.name] = slot.schema
+            if slot.null_name:
+                out[slot.null_name] = nullable(slot.schema)
+        if self._extra_used:
+            out[shapes.EXTRA] = shapes.free_entries(self)
+        return _reachable(out, self._slots)
+
+    # What shapes need.
+
+    def text(self, reason: str, depth: int, plain: list[dict[str, Any]] | None = None) -> Made:
+        """JSON text in a string, and why: "untyped", or the name of the limit that forces it."""
+        self.texts[reason] += 1
+        words = "Any value, as JSON text" if not plain else f"{shapes.CUT} of a value for {brief(plain[0])}"
+        return Made([Branch({"type": "string", "description": words}, Text(), "string")], cut=bool(plain))
+
+    def synthesized(self, branches: list[Raw]) -> Schema:
+        """One schema for "any of these", the same object whenever the same is asked."""
+        key = tuple(map(id, branches))
+        made = self._synthesized.get(key)
+        if made is None:
+            made = self._synthesized[key] = {"anyOf": branches}
+        return made
+
+    def extra_entries(self) -> Schema:
+        """The list of further keys with values of any kind: one definition for all objects that have it."""
+        self._extra_used = True
+        self._names.add(shapes.EXTRA)
+        return {"$ref": f"#/$defs/{shapes.EXTRA}"}
+
+    def properties_of(self, raw: Raw) -> dict[str, Raw]:
+        """The properties that a schema mentions, through references and allOf."""
+        out: dict[str, Raw] = {}
+        gathered = gather((raw,), self._references, self._legacy)
+        for plain in gathered.plain:
+            properties = plain.get("properties")
+            if isinstance(properties, dict):
+                for name, child in properties.items():
+                    out.setdefault(name, child)
+        for _, group in gathered.groups:
+            for branch in group:
+                for inner in branch:
+                    if isinstance(inner, dict) and isinstance(inner.get("properties"), dict):
+                        for name, child in inner["properties"].items():
+                            out.setdefault(name, child)
+        return out
+
+
+def _reachable(definitions: Schema, slots: list[Slot]) -> Schema:
+    return definitions
+
+
+def _hint(raws: Raws) -> str:
+    for raw in raws:
+        if isinstance(raw, dict):
+            reference = raw.get("$ref")
+            if isinstance(reference, str):
+                return re.split(r"[/#]", reference.rstrip("/#"))[-1].removesuffix(".json")
+            if isinstance(raw.get("title"), str):
+                return str(raw["title"])
+    return ""
+
+
+def _referring(raws: Raws) -> bool:
+    return len(raws) == 1 and isinstance(raws[0], dict) and "$ref" in raws[0]
+
+
+def _says_more(raw: dict[str, Any]) -> bool:
+    """Whether a schema constrains its value beyond what its unions and references say."""
+    return any(key in CONSTRAINTS and key not in ("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf")
+               and not (key == "if" and "then" not in raw and "else" not in raw) for key in raw)  # fmt: skip
+
+
+def _trivial(branch: Raws) -> bool:
+    """A branch that allows everything: the union says nothing but hints."""
+    return all(raw is not False and not constrains(raw) for raw in branch)
+
+
+def _only_required(raw: Raw) -> bool:
+    return isinstance(raw, dict) and all(key in ("required", "not", "description", "title", "type") for key in raw)
+
+
+def _is_null(branch: Raws) -> bool:
+    return len(branch) == 1 and isinstance(branch[0], dict) and branch[0].get("type") == "null"
+
+
+def _discriminated(group: list[Raws]) -> bool:
+    """Whether a property with constant values tells the branches apart."""
+    common: set[str] | None = None
+    for branch in group:
+        names = {
+            name
+            for raw in branch
+            if isinstance(raw, dict) and isinstance(raw.get("properties"), dict)
+            for name, child in raw["properties"].items()
+            if isinstance(child, dict) and ("const" in child or "enum" in child)
+        }
+        common = names if common is None else common & names
+    return bool(common)
+
+
+__all__ = ["Encoder", "Link"]

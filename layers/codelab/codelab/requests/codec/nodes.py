@@ -1,0 +1,513 @@
+"""The two directions between an original value and its strict form, a node for each place in the schema.
+
+`decode` restores the original shape. With `exact` it raises Mismatch when the value is not of the node's strict form
+(which is how a union finds the branch that was meant); without, it restores what it can and leaves the judgement to the
+original schema, because models behind a provider that enforces nothing answer with what they like.
+
+`express` is the inverse: the strict form of an original value, or NotExpressible.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class Mismatch(Exception):
+    """The value is not of this node's strict form."""
+
+
+class NotExpressible(Exception):
+    """An original value has no strict form. `path` says where (a JSON Pointer), `why` says why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.parts: list[str | int] = []
+
+    @property
+    def path(self) -> str:
+        return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in reversed(self.parts))
+
+    def __str__(self) -> str:
+        return f"{self.path or 'the root'}: {self.why}"
+
+
+_MISMATCH = Mismatch()
+
+
+class Node:
+    """One place. `null` tells whether the original accepts null there."""
+
+    __slots__ = ()
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        raise NotImplementedError
+
+    def express(self, value: Any) -> Any:
+        raise NotImplementedError
+
+
+def json_type(value: Any) -> str:
+    """The JSON type of a Python value; whole numbers are integers, however they are written."""
+    if value is None:
+        return "null"
+    if value is True or value is False:
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    return "array" if isinstance(value, list) else "object"
+
+
+def identity(value: Any) -> Any:
+    """A hashable stand-in that is equal for values that are equal as JSON, which `1 == True` in Python is not."""
+    if value is True or value is False:
+        return ("boolean", value)
+    if isinstance(value, dict):
+        return ("object", frozenset((key, identity(item)) for key, item in value.items()))
+    if isinstance(value, list):
+        return ("array", tuple(map(identity, value)))
+    return value
+
+
+class Plain(Node):
+    """A value that stays as it is: of one JSON type, perhaps one of a few."""
+
+    __slots__ = ("allowed", "type")
+
+    def __init__(self, type_: str, allowed: Sequence[Any] | None = None) -> None:
+        self.type = type_
+        self.allowed = None if allowed is None else frozenset(map(identity, allowed))
+
+    def fits(self, value: Any) -> bool:
+        found = json_type(value)
+        if found != self.type and not (found == "integer" and self.type == "number"):
+            return False
+        return self.allowed is None or identity(value) in self.allowed
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if exact and not self.fits(value):
+            raise _MISMATCH
+        return value
+
+    def express(self, value: Any) -> Any:
+        if not self.fits(value):
+            if self.allowed is not None and json_type(value) in (self.type, "integer"):
+                raise NotExpressible("not one of the allowed values")
+            raise NotExpressible(f"{json_type(value)} instead of {self.type}")
+        return value
+
+
+class Text(Node):
+    """Any value, as JSON text in a string."""
+
+    __slots__ = ()
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if not isinstance(value, str):
+            if exact:
+                raise _MISMATCH
+            return value
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value  # a model that forgot the quotes meant the string itself
+
+    def express(self, value: Any) -> Any:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class Labels(Node):
+    """One of a few objects or arrays, each under its JSON text as a label."""
+
+    __slots__ = ("_labels", "_values")
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._labels = {identity(value): label(value) for value in values}
+        self._values = {text: text for text in self._labels.values()}
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if isinstance(value, str) and value in self._values:
+            return json.loads(value)
+        if exact:
+            raise _MISMATCH
+        return value
+
+    def express(self, value: Any) -> Any:
+        found = self._labels.get(identity(value)) if isinstance(value, (dict, list)) else None
+        if found is None:
+            raise NotExpressible("not one of the allowed values")
+        return found
+
+
+def label(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class Array(Node):
+    __slots__ = ("item",)
+
+    def __init__(self, item: Node) -> None:
+        self.item = item
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if not isinstance(value, list):
+            if exact:
+                raise _MISMATCH
+            return value
+        decode = self.item.decode
+        return [decode(item, exact) for item in value]
+
+    def express(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            raise NotExpressible(f"{json_type(value)} instead of array")
+        return [_inner(self.item, item, index) for index, item in enumerate(value)]
+
+
+def _inner(node: Node, value: Any, part: str | int) -> Any:
+    try:
+        return node.express(value)
+    except NotExpressible as error:
+        error.parts.append(part)
+        raise
+
+
+class Tuple(Node):
+    """An array whose positions differ, as an object with the positions as keys; `rest` holds what follows."""
+
+    __slots__ = ("items", "least", "rest")
+
+    def __init__(self, items: list[Node], least: int, rest: Node | None) -> None:
+        self.items = items
+        self.least = least
+        self.rest = rest
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        size = len(self.items)
+        if not isinstance(value, dict) or (exact and len(value) != size + (self.rest is not None)):
+            if exact:
+                raise _MISMATCH
+            return value
+        if not exact and not any(str(index) in value for index in range(size)) and "rest" not in value:
+            return value
+        out: list[Any] = []
+        absent = 0
+        for index, node in enumerate(self.items):
+            if exact and str(index) not in value:
+                raise _MISMATCH
+            item = value.get(str(index))
+            if item is None and index >= self.least:
+                absent += 1
+                continue
+            out += [None] * absent
+            absent = 0
+            out.append(node.decode(item, exact))
+        if self.rest is not None:
+            rest = self.rest.decode(value.get("rest", []), exact)
+            if rest:
+                out += [None] * absent
+                out += rest
+        return out
+
+    def express(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            raise NotExpressible(f"{json_type(value)} instead of array")
+        size = len(self.items)
+        if len(value) < self.least:
+            raise NotExpressible(f"fewer than {self.least} items")
+        out: dict[str, Any] = {}
+        for index, node in enumerate(self.items):
+            out[str(index)] = _inner(node, value[index], index) if index < len(value) else None
+        if self.rest is not None:
+            out["rest"] = self.rest.express(value[size:])
+        elif len(value) > size:
+            raise NotExpressible(f"more than {size} items")
+        return out
+
+
+class Entry:
+    """One kind of key/value pair of a map: which keys, and the node of their values."""
+
+    __slots__ = ("key", "matches", "node")
+
+    def __init__(self, key: Node, node: Node, matches: Callable[[str], bool] | None = None) -> None:
+        self.key = key
+        self.node = node
+        self.matches = matches
+
+
+class Entries(Node):
+    """An object with any keys, as a list of {"key": …, "value": …}."""
+
+    __slots__ = ("kinds",)
+
+    def __init__(self, kinds: list[Entry]) -> None:
+        self.kinds = kinds
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if isinstance(value, dict) and not exact:
+            # The model answered in the original shape.
+            return {key: self._value(key, item, exact) for key, item in value.items()}
+        if not isinstance(value, list):
+            if exact:
+                raise _MISMATCH
+            return value
+        out: dict[str, Any] = {}
+        for entry in value:
+            if not isinstance(entry, dict) or len(entry) != 2 or "key" not in entry or "value" not in entry:
+                if exact:
+                    raise _MISMATCH
+                return value
+            key = entry["key"]
+            if not isinstance(key, str):
+                if exact:
+                    raise _MISMATCH
+                return value
+            out[key] = self._value(key, entry["value"], exact)
+        return out
+
+    def _value(self, key: str, value: Any, exact: bool) -> Any:
+        kinds = [kind for kind in self.kinds if kind.matches is None or kind.matches(key)] or self.kinds
+        for kind in kinds:
+            try:
+                return kind.node.decode(value, True)
+            except Mismatch:
+                continue
+        if exact:
+            raise _MISMATCH
+        return kinds[0].node.decode(value, False)
+
+    def express(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise NotExpressible(f"{json_type(value)} instead of object")
+        out = []
+        for key, item in value.items():
+            problem: NotExpressible | None = None
+            for kind in self.kinds:
+                if kind.matches is not None and not kind.matches(key):
+                    continue
+                try:
+                    kind.key.express(key)
+                    out.append({"key": key, "value": _inner(kind.node, item, key)})
+                    break
+                except NotExpressible as error:
+                    problem = problem or error
+            else:
+                raise problem or NotExpressible(f"the key {key!r} is not allowed")
+        return out
+
+
+class Field:
+    """A property of an object. An optional one is null when it is absent."""
+
+    __slots__ = ("name", "node", "optional")
+
+    def __init__(self, name: str, node: Node, optional: bool) -> None:
+        self.name = name
+        self.node = node
+        self.optional = optional
+
+
+class Object(Node):
+    """An object with known keys, and perhaps a list of further ones under the name `extra`."""
+
+    __slots__ = ("extra", "extra_name", "fields", "names", "why_closed")
+
+    def __init__(
+        self, fields: list[Field], extra_name: str = "", extra: Node | None = None, why_closed: str = ""
+    ) -> None:
+        self.fields = fields
+        self.names = {field.name for field in fields}
+        self.extra_name = extra_name
+        self.extra = extra
+        self.why_closed = why_closed
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if not isinstance(value, dict):
+            if exact:
+                raise _MISMATCH
+            return value
+        if exact and len(value) != len(self.fields) + (self.extra is not None):
+            raise _MISMATCH
+        out: dict[str, Any] = {}
+        for field in self.fields:
+            name = field.name
+            if name not in value:
+                if exact:
+                    raise _MISMATCH
+                continue
+            item = value[name]
+            if item is None and field.optional:
+                continue
+            out[name] = field.node.decode(item, exact)
+        if self.extra is not None:
+            if self.extra_name in value:
+                more = self.extra.decode(value[self.extra_name], exact)
+                if isinstance(more, dict):
+                    for key, item in more.items():
+                        out.setdefault(key, item)
+                elif exact:
+                    raise _MISMATCH
+            elif exact:
+                raise _MISMATCH
+        if not exact:
+            for name, item in value.items():
+                if name not in self.names and not (self.extra is not None and name == self.extra_name):
+                    out[name] = item
+        return out
+
+    def express(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise NotExpressible(f"{json_type(value)} instead of object")
+        out: dict[str, Any] = {}
+        known = 0
+        for field in self.fields:
+            name = field.name
+            if name in value:
+                known += 1
+                out[name] = _inner(field.node, value[name], name)
+            elif field.optional:
+                out[name] = None
+            else:
+                raise NotExpressible(f"{name!r} is missing")
+        more = {key: item for key, item in value.items() if key not in self.names} if known < len(value) else {}
+        if self.extra is not None:
+            out[self.extra_name] = self.extra.express(more)
+        elif more:
+            raise NotExpressible(f"the key {next(iter(more))!r} is {self.why_closed or 'not allowed'}")
+        return out
+
+
+class ObjectText(Text):
+    """An object of any keys as JSON text: further keys where a list of them would be nested too deeply."""
+
+    __slots__ = ()
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        more = super().decode(value, exact)
+        return more if isinstance(more, dict) else {}
+
+
+class Held(Node):
+    """A map in an object of its own, so that its list of entries cannot be taken for an array."""
+
+    __slots__ = ("inner", "name")
+
+    def __init__(self, inner: Node, name: str = "entries") -> None:
+        self.inner = inner
+        self.name = name
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if isinstance(value, dict) and self.name in value and len(value) == 1:
+            return self.inner.decode(value[self.name], exact)
+        if exact:
+            raise _MISMATCH
+        return self.inner.decode(value, exact)
+
+    def express(self, value: Any) -> Any:
+        return {self.name: self.inner.express(value)}
+
+
+class Link(Node):
+    """A node that is still being made: what a recursive reference points at."""
+
+    __slots__ = ("node",)
+
+    def __init__(self) -> None:
+        self.node: Node | None = None
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        assert self.node is not None
+        return self.node.decode(value, exact)
+
+    def express(self, value: Any) -> Any:
+        assert self.node is not None
+        return self.node.express(value)
+
+
+class Null(Node):
+    __slots__ = ()
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if exact and value is not None:
+            raise _MISMATCH
+        return value
+
+    def express(self, value: Any) -> Any:
+        if value is not None:
+            raise NotExpressible(f"{json_type(value)} instead of null")
+        return None
+
+
+# The strict JSON type of a branch to the Python types of its values; None means that it may be any.
+_PYTHON: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "object": dict,
+    "array": list,
+    "boolean": bool,
+    "null": type(None),
+    "integer": (int, float),
+    "number": (int, float),
+}
+
+
+class Union(Node):
+    """One of several branches, tried in order; each comes with the strict JSON type of its values, if it has one."""
+
+    __slots__ = ("branches",)
+
+    def __init__(self, branches: Sequence[tuple[str | None, Node]]) -> None:
+        self.branches = [(_PYTHON.get(kind) if kind else None, node) for kind, node in branches]
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        for python, node in self.branches:
+            if python is None or isinstance(value, python):
+                try:
+                    return node.decode(value, True)
+                except Mismatch:
+                    continue
+        if exact:
+            raise _MISMATCH
+        for python, node in self.branches:
+            if python is None or isinstance(value, python):
+                return node.decode(value, False)
+        for _, node in self.branches:
+            if isinstance(node, (Text, Entries)):
+                return node.decode(value, False)
+        return value
+
+    def express(self, value: Any) -> Any:
+        problem: NotExpressible | None = None
+        for _, node in self.branches:
+            try:
+                strict = node.express(value)
+            except NotExpressible as error:
+                # The deepest problem belongs to the branch that came closest.
+                if problem is None or len(error.parts) > len(problem.parts):
+                    problem = error
+                continue
+            if len(self.branches) == 1 or self._restores(strict, value):
+                return strict
+            problem = problem or NotExpressible("would be restored as something else")
+        raise problem or NotExpressible("no branch")
+
+    def _restores(self, strict: Any, value: Any) -> bool:
+        try:
+            return bool(identity(self.decode(strict, True)) == identity(value))
+        except Mismatch:
+            return False
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a key matches a JSON Schema pattern; unknown syntax matches everything, for the original will tell."""
+    try:
+        search = re.compile(pattern).search
+    except (re.error, RecursionError, OverflowError):
+        return lambda key: True
+    return lambda key: search(key) is not None

@@ -1,0 +1,152 @@
+"""Where a `$ref` points: pointers, anchors, `$id` (and draft-04's `id`), dynamic and recursive references.
+
+Only this document is looked at. Nothing is resolved before the first reference is met: most schemas have none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+# Their values are data, not schemas.
+_DATA = frozenset({"enum", "const", "default", "examples", "example"})
+_LEGACY = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
+
+
+def is_legacy(schema: Any) -> bool:
+    """Whether the dialect is one in which a `$ref` hides its siblings (draft 7 and older)."""
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    return isinstance(named, str) and any(draft in named for draft in _LEGACY)
+
+
+class References:
+    """The references of one document."""
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        self._indexed = False
+        self._has_ids: bool | None = None
+        self._bases: dict[int, str] = {}  # of each schema object inside a resource that is not the root
+        self._resources: dict[str, Any] = {}  # absolute URI to resource
+        self._anchors: dict[tuple[str, str], Any] = {}
+        self._dynamic: dict[str, Any] = {}  # the outermost target of each dynamic anchor
+        self._root = ""
+
+    def target(self, holder: dict[str, Any], keyword: str = "$ref") -> Any:
+        """What the reference in `holder` points at; None when this document does not have it."""
+        reference = holder[keyword]
+        if not isinstance(reference, str):
+            return None
+        if self._has_ids is None:
+            self._has_ids = _has_ids(self._document)
+        if reference.startswith("#") and not self._has_ids:
+            if reference in ("#", "#/"):
+                return self._document
+            if reference.startswith("#/"):
+                return _walk(self._document, reference[2:])
+        self._index()
+        if keyword == "$recursiveRef":
+            return self._dynamic.get("", self._resources.get(self._base(holder)))
+        if keyword == "$dynamicRef" and reference.startswith("#") and reference[1:] in self._dynamic:
+            return self._dynamic[reference[1:]]
+        base, fragment = urldefrag(_join(self._base(holder), reference))
+        resource = self._resources.get(base)
+        if resource is None:
+            # Documents are often written as if they were stored elsewhere: try the name of the file.
+            resource = next((r for uri, r in self._resources.items() if uri and _tail(uri) == _tail(base)), None)
+            if resource is None:
+                return None
+        if not fragment or fragment == "/":
+            return resource
+        if fragment.startswith("/"):
+            return _walk(resource, fragment[1:])
+        return self._anchors.get((base, fragment)) or self._anchors.get((base, unquote(fragment)))
+
+    def _base(self, holder: dict[str, Any]) -> str:
+        return self._bases.get(id(holder), self._root)
+
+    def _index(self) -> None:
+        if self._indexed:
+            return
+        self._indexed = True
+        document = self._document
+        if isinstance(document, dict):
+            self._root = _identifier(document) or ""
+        self._resources[self._root] = document
+        self._resources.setdefault("", document)
+        stack: list[tuple[Any, str]] = [(document, self._root)]
+        while stack:
+            node, base = stack.pop()
+            if isinstance(node, list):
+                stack.extend((item, base) for item in reversed(node))
+                continue
+            if not isinstance(node, dict):
+                continue
+            own = _identifier(node)
+            if own is not None and node is not document:
+                if own.startswith("#"):  # draft 4 to 7 name anchors this way
+                    self._anchors.setdefault((base, own[1:]), node)
+                else:
+                    base = urldefrag(_join(base, own))[0]
+                    self._resources.setdefault(base, node)
+            if base != self._root:
+                self._bases[id(node)] = base
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                name = node.get(keyword)
+                if isinstance(name, str):
+                    self._anchors.setdefault((base, name), node)
+                    if keyword == "$dynamicAnchor":
+                        self._dynamic.setdefault(name, node)
+            if node.get("$recursiveAnchor") is True:
+                self._dynamic.setdefault("", node)
+            stack.extend((value, base) for key, value in reversed(node.items()) if key not in _DATA)
+
+
+def _identifier(node: dict[str, Any]) -> str | None:
+    for keyword in ("$id", "id"):
+        value = node.get(keyword)
+        if isinstance(value, str) and value:
+            return urldefrag(value)[0] if value.endswith("#") else value
+    return None
+
+
+def _has_ids(document: Any) -> bool:
+    """Whether a subschema may have a base URI of its own, which changes what `#` means inside it."""
+    stack = [document]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            if node is not document and (isinstance(node.get("$id"), str) or isinstance(node.get("id"), str)):
+                return True
+            stack.extend(node.values())
+        elif isinstance(node, list):
+            stack.extend(node)
+    return False
+
+
+def _join(base: str, reference: str) -> str:
+    try:
+        joined = urljoin(base, reference)
+    except ValueError:
+        return reference
+    if joined == reference and reference.startswith("#"):
+        return base + reference  # urljoin knows nothing of urn: and other schemes
+    return joined
+
+
+def _tail(uri: str) -> str:
+    return uri.rstrip("/").rsplit("/", 1)[-1].removesuffix(".json")
+
+
+def _walk(node: Any, pointer: str) -> Any:
+    for part in pointer.split("/"):
+        for name in (part.replace("~1", "/").replace("~0", "~"), unquote(part).replace("~1", "/").replace("~0", "~")):
+            if isinstance(node, dict) and name in node:
+                node = node[name]
+                break
+            if isinstance(node, list) and name.isdigit() and int(name) < len(node):
+                node = node[int(name)]
+                break
+        else:
+            return None
+    return node if isinstance(node, (dict, bool)) else None
