@@ -13,6 +13,7 @@ from codelab_local.errors import StartError
 from codelab_local.processes import free_port, kill_group, spawn
 
 START_TIMEOUT = 30.0
+SAVE_TIMEOUT = 20.0
 
 
 class Emulator:
@@ -83,10 +84,11 @@ class Emulator:
                 time.sleep(0.01)
 
     def stop(self) -> None:
-        """Ask it to end (it saves its state then, when it keeps any), and kill it when it does not."""
+        """Kill it; when it keeps state, let it end by itself first, because that is when it saves."""
         if self.process is None:
             return
-        self.process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(15 if self._state_dir is not None else 2)
+        if self._state_dir is not None:
+            self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(SAVE_TIMEOUT)
         kill_group(self.process)

@@ -162,10 +162,13 @@ class LocalCloud:
         return pids
 
     def kill(self, function: str) -> list[int]:
-        """Kill a function's workers, as an out-of-memory kill would, and return their pids."""
+        """Kill a function's workers, as an out-of-memory kill would; returns their pids when that has been noticed."""
         pids = self.workers(function)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while set(pids) & set(self.workers(function)) and time.monotonic() < deadline:
+            time.sleep(0.005)
         return pids
 
 

@@ -1,4 +1,4 @@
-"""Answers what the query asks for: `auth=deny`, `unauthorized`, `raise`, `nothing`, else allow with a context."""
+"""Answers what the query's `auth` asks for: deny, unauthorized, raise, nothing, object; else allows."""
 
 from typing import Any
 
@@ -15,13 +15,14 @@ def handler(event: dict[str, Any], _context: Any) -> Any:
         raise ValueError("the authorizer is broken")
     if wish == "nothing":
         return None
+    context = {"user": "someone", "session": query.get("session_id", ""), "number": 7, "flag": True}
     statement = {
         "Action": "execute-api:Invoke",
         "Effect": "Deny" if wish == "deny" else "Allow",
-        "Resource": "*" if wish == "other" else event["methodArn"],
+        "Resource": event["methodArn"],
     }
     return {
         "principalId": "someone",
         "policyDocument": {"Version": "2012-10-17", "Statement": [statement]},
-        "context": {"user": "someone", "session": query.get("session_id", ""), "number": 7, "flag": True},
+        "context": {"nested": {}} if wish == "object" else context,
     }

@@ -1,15 +1,17 @@
-"""Does what the message's `do` says."""
+"""Does what the message's `do` says, and answers on the connection."""
 
 import json
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import words
-from sample import lambdas, send
+from boto3.dynamodb.conditions import Key
+from botocore.exceptions import ClientError
+from sample import callback, lambdas, send, table
 
-STEPS = int(os.environ["STEPS"]) if os.environ["STEPS"].isdigit() else None
-if STEPS is None:
+if not os.environ["STEPS"].isdigit():
     raise ValueError(f"STEPS must be an integer, not {os.environ['STEPS']!r}")
 
 
@@ -29,31 +31,69 @@ def handler(event: dict[str, Any], context: Any) -> Any:
         case "send":
             for n in range(message.get("times", 1)):
                 send(connection, {"n": n, "text": "x" * message.get("size", 1)})
+        case "manage":
+            send(connection, _manage(message))
+        case "recorded":
+            send(connection, _recorded(message["kind"], message["name"]))
         case "background":
-            lambdas.invoke(
-                FunctionName=os.environ["BACKGROUND"], InvocationType="Event", Payload=json.dumps(message["payload"])
-            )
+            payload = json.dumps(message["payload"])
+            lambdas.invoke(FunctionName=os.environ["BACKGROUND"], InvocationType="Event", Payload=payload)
             send(connection, {"accepted": True})
-        case "word":
-            send(connection, {"word": words.WORD})
     return {"statusCode": 200, "body": "the reply"}
+
+
+def _manage(message: dict[str, Any]) -> Any:
+    """Call `@connections` on another connection and tell how it went."""
+    other = {"ConnectionId": message["connection"]}
+    try:
+        match message["call"]:
+            case "post":
+                answer = callback.post_to_connection(Data=b"x" * message.get("size", 1), **other)
+            case "get":
+                answer = callback.get_connection(**other)
+            case "delete":
+                answer = callback.delete_connection(**other)
+    except ClientError as error:
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        return {"status": status, "error": type(error).__name__, "code": error.response["Error"]["Code"]}
+    metadata = answer.pop("ResponseMetadata")
+    return {"status": metadata["HTTPStatusCode"], **json.loads(json.dumps(answer, default=str))}
+
+
+def _recorded(kind: str, name: str) -> Any:
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:  # $disconnect comes a moment after the close
+        item = table.get_item(Key={"pk": kind, "sk": name}, ConsistentRead=True).get("Item")
+        if item:
+            return json.loads(item["value"])
+        time.sleep(0.05)
+    return None
 
 
 def _invoked(event: dict[str, Any], context: Any) -> Any:
     match event.get("do"):
         case "environment":
             return dict(os.environ)
-        case "pid":
+        case "describe":
             time.sleep(event.get("seconds", 0))
+            remaining = context.get_remaining_time_in_millis()
             return {
                 "pid": os.getpid(),
-                "remaining": context.get_remaining_time_in_millis(),
+                "remaining": remaining,
                 "arn": context.invoked_function_arn,
+                "cwd": str(Path.cwd()),
+                "memory": context.memory_limit_in_mb,
             }
+        case "sleep":
+            time.sleep(event["seconds"])
         case "exit":
             os._exit(3)
         case "raise":
             raise RuntimeError("broken on purpose")
         case "word":
             return words.WORD
+        case "big":
+            return "x" * event["size"]
+        case "count":
+            return table.query(KeyConditionExpression=Key("pk").eq(event["kind"]))["Count"]
     return event

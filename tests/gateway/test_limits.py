@@ -1,0 +1,68 @@
+"""API Gateway's quotas: sizes and kinds of messages, in both directions."""
+
+import json
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+KB = 1024
+
+
+def _close_code(client: Any) -> int:
+    with pytest.raises(ConnectionClosed) as closed:
+        client.socket.recv(10)
+    assert closed.value.rcvd is not None
+    return int(closed.value.rcvd.code)
+
+
+def _fragments(size: int, frame: int) -> list[str]:
+    text = json.dumps({"type": "command", "do": "event", "pad": ""})
+    text = text[:-2] + "x" * (size - len(text)) + text[-2:]
+    return [text[start : start + frame] for start in range(0, size, frame)]
+
+
+def test_a_frame_of_32_kb_is_accepted(client: Any) -> None:
+    client.send(_fragments(32 * KB, 32 * KB)[0])
+    assert len(client.receive()["body"]) == 32 * KB
+
+
+def test_a_frame_over_32_kb_closes_with_1009(client: Any) -> None:
+    client.send(_fragments(32 * KB + 1, 64 * KB)[0])
+    assert _close_code(client) == 1009
+
+
+def test_a_message_of_many_frames_closes_with_1009_over_128_kb(client: Any) -> None:
+    client.socket.send(_fragments(128 * KB + 1, 16 * KB))
+    assert _close_code(client) == 1009
+
+
+def test_a_message_of_many_frames_is_put_together(client: Any) -> None:
+    message = json.dumps({"type": "command", "do": "manage", "call": "get", "connection": "x" * 60_000})
+    client.socket.send([message[start : start + 20_000] for start in range(0, len(message), 20_000)])
+    assert client.receive()["status"] in (410, 400, 414)
+
+
+def test_a_binary_frame_closes_with_1003(client: Any) -> None:
+    client.send(b'{"type": "command", "do": "event"}')
+    assert _close_code(client) == 1003
+
+
+def test_text_that_is_not_utf_8_closes_with_1007(client: Any) -> None:
+    client.socket.send(b"\xff\xfe", text=True)
+    assert _close_code(client) == 1007
+
+
+def test_a_post_of_128_kb_arrives_whole_in_frames_of_at_most_32_kb(open_socket: Any) -> None:
+    receiver, sender = open_socket(), open_socket()
+    connection_id = receiver.id
+    assert sender.do("manage", call="post", connection=connection_id, size=128 * KB)["status"] == 200
+    frames = list(receiver.socket.recv_streaming())
+    assert sum(map(len, frames)) == 128 * KB
+    assert max(map(len, frames)) <= 32 * KB
+
+
+def test_a_post_over_128_kb_is_refused_with_413(client: Any) -> None:
+    answer = client.do("manage", call="post", connection=client.id, size=128 * KB + 1)
+    assert (answer["status"], answer["error"]) == (413, "PayloadTooLargeException")
+    assert client.do("event")

@@ -1,0 +1,79 @@
+"""Which function a message reaches, and what the client sees when that goes wrong."""
+
+import json
+from typing import Any
+
+import pytest
+
+
+def test_the_key_of_the_selection_expression_chooses_the_route(client: Any) -> None:
+    event = client.do("event")
+    assert event["requestContext"]["routeKey"] == "command"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "not JSON",
+        "[1, 2]",
+        "7",
+        '"command"',
+        "null",
+        "{}",
+        '{"type": null}',
+        '{"type": 5}',
+        '{"type": "nobody"}',
+        '{"type": "Command"}',
+        '{"type": "$connect"}',
+        '{"type": "$disconnect"}',
+        '{"type": {"a": 1}}',
+        '{"other": "command"}',
+        "[" * 20_000,
+    ],
+)
+def test_what_matches_no_route_goes_to_default(client: Any, message: str) -> None:
+    client.send(message)
+    assert client.receive() == {"default": message}
+
+
+def test_a_message_event_has_the_shape_of_api_gateway(client: Any) -> None:
+    event = client.do("event", text="ünïcödé 🙂")
+    assert set(event) == {"requestContext", "body", "isBase64Encoded"}
+    assert json.loads(event["body"])["text"] == "ünïcödé 🙂"
+    assert event["isBase64Encoded"] is False
+    context = event["requestContext"]
+    assert context["eventType"] == "MESSAGE"
+    assert context["messageDirection"] == "IN"
+    assert context["messageId"] not in ("", context["connectionId"])
+    assert context["connectionId"].endswith("=")
+    assert len(context["connectionId"]) == 16
+    assert context["connectedAt"] <= context["requestTimeEpoch"]
+    assert context["identity"]["sourceIp"]
+    assert {"requestId", "extendedRequestId", "requestTime", "stage", "apiId", "domainName"} <= set(context)
+
+
+def test_every_message_has_its_own_ids(client: Any) -> None:
+    contexts = [client.do("event")["requestContext"] for _ in range(3)]
+    assert len({context["connectionId"] for context in contexts}) == 1
+    for name in ("messageId", "requestId"):
+        assert len({context[name] for context in contexts}) == 3
+
+
+def test_a_failing_function_answers_with_the_error_frame_and_the_connection_goes_on(client: Any) -> None:
+    error = client.do("raise")
+    assert error["message"] == "Internal server error"
+    assert set(error) == {"message", "connectionId", "requestId"}
+    assert client.do("event")["requestContext"]["connectionId"] == error["connectionId"]
+
+
+def test_what_a_function_returns_reaches_the_client_only_with_a_route_response(client: Any) -> None:
+    client.send({"type": "reply", "do": "nothing"})
+    assert client.socket.recv(10) == "the reply"
+    client.send({"type": "command", "do": "nothing"})
+    assert client.do("event")["requestContext"]["eventType"] == "MESSAGE"  # and no reply came before it
+
+
+def test_messages_of_one_connection_run_concurrently(client: Any) -> None:
+    for name in ("slow", "quick"):
+        client.send({"type": "command", "do": "sleep", "seconds": 2 if name == "slow" else 0, "name": name})
+    assert [client.receive()["slept"] for _ in range(2)] == ["quick", "slow"]

@@ -1,0 +1,269 @@
+"""Functions as Lambda runs them: environment, errors, timeouts, concurrency, asynchronous events."""
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from codelab_local import LocalCloud
+from codelab_local.testing import FunctionError
+
+APP = Path(__file__).parent / "app"
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[LocalCloud]:
+    """A cloud with two workers a function, short retries, and settings from the caller's environment."""
+    environment = {
+        "LOCAL_CONCURRENCY": "2",
+        "LOCAL_RETRY_MINUTE_S": "0.05",
+        "STEPS": "4",
+        "PASSED": "through",
+        "NOT_PASSED": "kept",
+    }
+    with LocalCloud(APP / "template.yaml", environment=environment, env={"EXTRA": "given"}) as running:
+        yield running
+
+
+def eventually(read: Callable[[], Any], seconds: float = 15) -> Any:
+    """The first true value that `read` gives."""
+    deadline = time.monotonic() + seconds
+    while not (value := read()):
+        assert time.monotonic() < deadline, f"still {value!r} after {seconds} s"
+        time.sleep(0.05)
+    return value
+
+
+def recorded(cloud: LocalCloud, kind: str, name: str) -> Any:
+    table = cloud.client("dynamodb")
+    name_of_table = table.list_tables()["TableNames"][0]
+    item = table.get_item(TableName=name_of_table, Key={"pk": {"S": kind}, "sk": {"S": name}}, ConsistentRead=True)
+    return json.loads(item["Item"]["value"]["S"]) if "Item" in item else None
+
+
+def test_a_function_gets_its_event_and_returns_its_value(cloud: LocalCloud) -> None:
+    event = {"text": "ünï 🙂", "list": [1, 2.5, None, True]}
+    assert cloud.invoke("command", event) == event
+
+
+def test_the_context_is_lambdas(cloud: LocalCloud) -> None:
+    answer = cloud.invoke("command", {"do": "describe"})
+    assert 0 < answer["remaining"] <= 3000
+    assert answer["arn"].startswith("arn:aws:lambda:us-east-1:000000000000:function:codelab-local-Command")
+    assert answer["cwd"] == str(APP / "functions" / "command")
+    assert int(answer["memory"]) == 128
+
+
+def test_the_environment_is_the_deployed_one_with_the_local_values_over_it(small: LocalCloud) -> None:
+    values = small.invoke("command", {"do": "environment"})
+    assert values["BACKGROUND"] == small.functions()["background"]["name"]
+    assert values["CALLBACK_URL"] == f"{small.info['internal']}/dev"
+    assert values["GREETING"] == "hello"  # from pyproject.toml
+    assert values["STEPS"] == "4"  # the caller's, because the function declares it
+    assert values["PASSED"] == "through"  # the caller's, because pyproject.toml lets it pass
+    assert "NOT_PASSED" not in values
+    assert values["EXTRA"] == "given"  # from --env
+    assert values["AWS_ENDPOINT_URL"] == small.info["emulator"]
+    assert values["AWS_REGION"] == "us-east-1"
+    assert values["AWS_LAMBDA_FUNCTION_NAME"] == small.functions()["command"]["name"]
+    assert values["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "128"
+    assert values["TZ"] == ":UTC"
+    assert "HOME" not in values
+
+
+def test_an_exception_is_a_function_error(cloud: LocalCloud) -> None:
+    with pytest.raises(FunctionError) as failed:
+        cloud.invoke("command", {"do": "raise"})
+    assert failed.value.answer["errorType"] == "RuntimeError"
+    assert failed.value.answer["errorMessage"] == "broken on purpose"
+    assert failed.value.answer["stackTrace"]
+
+
+def test_a_function_over_its_time_is_killed_and_the_next_request_is_served(cloud: LocalCloud) -> None:
+    started = time.monotonic()
+    with pytest.raises(FunctionError) as failed:
+        cloud.invoke("command", {"do": "sleep", "seconds": 30})
+    assert 2.9 < time.monotonic() - started < 20
+    assert "Task timed out after 3.00 seconds" in failed.value.answer["errorMessage"]
+    assert cloud.invoke("command", {"a": 1}) == {"a": 1}
+
+
+def test_a_function_that_exits_is_an_error_and_the_next_request_is_served(cloud: LocalCloud) -> None:
+    with pytest.raises(FunctionError) as failed:
+        cloud.invoke("command", {"do": "exit"})
+    assert failed.value.answer["errorType"] == "Runtime.ExitError"
+    assert "exit status 3" in failed.value.answer["errorMessage"]
+    assert cloud.invoke("command", {"a": 1}) == {"a": 1}
+
+
+@pytest.mark.parametrize("victim", ["worker", "zygote"])
+def test_a_killed_process_is_an_error_for_its_request_and_no_other(small: LocalCloud, victim: str) -> None:
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(small.invoke, "command", {"do": "sleep", "seconds": 20})
+        eventually(lambda: psutil.Process(small.workers("command")[0]))
+        time.sleep(0.3)
+        worker = psutil.Process(small.workers("command")[0])
+        small.kill("command") if victim == "worker" else worker.parent().kill()
+        with pytest.raises(FunctionError) as failed:
+            running.result(20)
+    assert failed.value.answer["errorType"] == "Runtime.ExitError"
+    assert "signal: killed" in failed.value.answer["errorMessage"]
+    assert small.invoke("command", {"a": 1}) == {"a": 1}
+
+
+def test_a_worker_shows_its_functions_folder_in_its_command_line(cloud: LocalCloud) -> None:
+    cloud.invoke("command")
+    for pid in cloud.workers("command"):
+        words = [word for word in psutil.Process(pid).cmdline() if word]
+        assert words[1:3] == ["-m", "codelab_local.worker"]
+        assert words[-1] == "command"
+
+
+def test_a_worker_serves_one_request_after_the_other(cloud: LocalCloud) -> None:
+    pids = {cloud.invoke("command", {"do": "describe"})["pid"] for _ in range(20)}
+    assert pids <= set(cloud.workers("command"))
+
+
+def test_requests_at_the_same_time_have_workers_of_their_own(small: LocalCloud) -> None:
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(lambda _: small.invoke("command", {"do": "describe", "seconds": 0.5}), range(2)))
+    assert len({answer["pid"] for answer in answers}) == 2
+
+
+def test_beyond_the_limit_a_synchronous_call_is_refused_with_429(small: LocalCloud) -> None:
+    client = small.client("lambda", config=Config(retries={"total_max_attempts": 1}))
+    name = small.functions()["command"]["name"]
+    with ThreadPoolExecutor() as pool:
+        busy = [pool.submit(small.invoke, "command", {"do": "sleep", "seconds": 1.5}) for _ in range(2)]
+        time.sleep(0.5)
+        with pytest.raises(ClientError) as refused:
+            client.invoke(FunctionName=name, Payload=b"{}")
+        for one in busy:
+            one.result(20)
+    assert refused.value.response["Error"]["Code"] == "TooManyRequestsException"
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
+    assert json.loads(client.invoke(FunctionName=name, Payload=b'{"a": 1}')["Payload"].read()) == {"a": 1}
+
+
+def test_beyond_the_limit_asynchronous_events_wait(small: LocalCloud) -> None:
+    names = [str(uuid.uuid4()) for _ in range(10)]
+    for name in names:
+        small.invoke("background", {"name": name, "seconds": 0.2}, asynchronous=True)
+    for name in names:
+        assert eventually(lambda name=name: recorded(small, "background", f"{name}#1"))
+    assert len(small.workers("background")) <= 2
+
+
+def test_a_burst_of_200_requests_is_served(cloud: LocalCloud) -> None:
+    barrier = threading.Barrier(100)
+
+    def invoke(number: int) -> Any:
+        if number < 100:
+            barrier.wait(30)
+        return cloud.invoke("command", {"number": number})["number"]
+
+    with ThreadPoolExecutor(100) as pool:
+        assert sorted(pool.map(invoke, range(200))) == list(range(200))
+
+
+def test_an_asynchronous_event_is_accepted_at_once(cloud: LocalCloud) -> None:
+    name = str(uuid.uuid4())
+    assert cloud.invoke("background", {"name": name}, asynchronous=True) is None
+    assert eventually(lambda: recorded(cloud, "background", f"{name}#1"))
+
+
+def test_a_failed_event_is_retried_under_the_same_request_id(small: LocalCloud) -> None:
+    name = str(uuid.uuid4())
+    small.invoke("background", {"name": name, "failures": 1}, asynchronous=True)
+    second = eventually(lambda: recorded(small, "background", f"{name}#2"))
+    assert second == recorded(small, "background", f"{name}#1")
+    time.sleep(0.3)
+    assert recorded(small, "failed", name) is None
+
+
+def test_an_event_that_keeps_failing_goes_to_the_on_failure_destination(small: LocalCloud) -> None:
+    name = str(uuid.uuid4())
+    small.invoke("background", {"name": name, "failures": 99}, asynchronous=True)
+    record = eventually(lambda: recorded(small, "failed", name))
+    assert record["version"] == "1.0"
+    assert record["requestPayload"] == {"name": name, "failures": 99}
+    assert record["responsePayload"]["errorMessage"] == "attempt 2 fails"
+    assert record["responseContext"] == {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"}
+    context = record["requestContext"]
+    assert context["condition"] == "RetriesExhausted"
+    assert context["approximateInvokeCount"] == 2  # MaximumRetryAttempts is 1
+    assert context["functionArn"].endswith(":$LATEST")
+    assert recorded(small, "background", f"{name}#1") == {"request_id": context["requestId"]}
+    assert recorded(small, "background", f"{name}#3") is None
+
+
+def test_a_timeout_of_an_event_goes_to_the_on_failure_destination(small: LocalCloud) -> None:
+    name = str(uuid.uuid4())
+    small.invoke("background", {"name": name, "seconds": 10}, asynchronous=True)
+    record = eventually(lambda: recorded(small, "failed", name))
+    assert "Task timed out after 2.00 seconds" in record["responsePayload"]["errorMessage"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind", "code"),
+    [
+        (b"not JSON", "RequestResponse", "InvalidRequestContentException"),
+        (b'"' + b"x" * 6_300_000 + b'"', "RequestResponse", "RequestTooLargeException"),
+        (b'"' + b"x" * 1_050_000 + b'"', "Event", "RequestTooLargeException"),
+    ],
+)
+def test_invoke_refuses_what_lambda_refuses(cloud: LocalCloud, payload: bytes, kind: str, code: str) -> None:
+    client = cloud.client("lambda")
+    name = cloud.functions()["command"]["name"]
+    with pytest.raises(ClientError) as refused:
+        client.invoke(FunctionName=name, InvocationType=kind, Payload=payload)
+    assert refused.value.response["Error"]["Code"] == code
+
+
+def test_an_unknown_function_is_not_found(cloud: LocalCloud) -> None:
+    with pytest.raises(ClientError) as refused:
+        cloud.client("lambda").invoke(FunctionName="nobody")
+    assert refused.value.response["Error"]["Code"] == "ResourceNotFoundException"
+
+
+def test_a_function_is_found_by_name_and_by_arn(cloud: LocalCloud) -> None:
+    client = cloud.client("lambda")
+    name = cloud.functions()["command"]["name"]
+    for reference in (name, f"arn:aws:lambda:us-east-1:000000000000:function:{name}", f"{name}:$LATEST"):
+        assert client.invoke(FunctionName=reference, Payload=b"{}")["StatusCode"] == 200
+
+
+def test_the_schedule_runs_and_sends_an_eventbridge_event(cloud: LocalCloud) -> None:
+    count = eventually(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}))
+    assert eventually(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}) > count)
+    table = cloud.client("dynamodb")
+    name = table.list_tables()["TableNames"][0]
+    ticks = table.query(
+        TableName=name, KeyConditionExpression="pk = :tick", ExpressionAttributeValues={":tick": {"S": "tick"}}
+    )
+    event = json.loads(ticks["Items"][0]["value"]["S"])
+    assert (event["source"], event["detail-type"], event["detail"]) == ("aws.events", "Scheduled Event", {})
+    assert event["resources"][0].startswith("arn:aws:events:us-east-1:000000000000:rule/")
+
+
+def test_the_emulator_does_not_run_the_schedule_too(cloud: LocalCloud) -> None:
+    rules = cloud.client("events").list_rules()["Rules"]
+    assert [rule["State"] for rule in rules] == ["DISABLED"]
+
+
+def test_a_cold_start_imports_the_handler_anew_for_every_worker() -> None:
+    with LocalCloud(APP / "template.yaml", environment={"COLD": "1"}) as cloud:
+        assert cloud.invoke("command", {"a": 1}) == {"a": 1}
+        worker = psutil.Process(cloud.workers("command")[0])
+        assert worker.cmdline()[-1] == "command"
+        assert worker.ppid() == cloud.process.pid
+        cloud.kill("command")
+        assert cloud.invoke("command", {"a": 1}) == {"a": 1}

@@ -1,0 +1,100 @@
+"""The parts that need no running cloud: path forms, policies, settings of a project, the template's source folders."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_local.authorizer import _allows
+from codelab_local.deployment import function_name
+from codelab_local.errors import StartError
+from codelab_local.paths import PathForms
+from codelab_local.settings import Settings
+from codelab_local.template import read_template
+
+APP = Path(__file__).parent / "app"
+ARN = "arn:aws:execute-api:us-east-1:000000000000:abc/dev/$connect"
+
+
+@pytest.mark.parametrize(
+    ("target", "query"),
+    [
+        ("/ws/s1", {"session_id": ["s1"]}),
+        ("/ws/s1/", {"session_id": ["s1"]}),
+        ("/ws/a%20b%2Fc", {"session_id": ["a b/c"]}),
+        ("/api/v1/ws/s1?viewer=1", {"session_id": ["s1"], "viewer": ["1"]}),
+        ("/ws/s1?session_id=other", {"session_id": ["s1"]}),
+        ("/dev", {}),
+        ("/dev?a=1&a=2&b=", {"a": ["1", "2"], "b": [""]}),
+        ("/ws", None),
+        ("/ws/a/b", None),
+        ("/other", None),
+        ("/", None),
+        ("/devx", None),
+    ],
+)
+def test_a_path_form_gives_its_variables_as_query_parameters(target: str, query: Any) -> None:
+    assert PathForms("dev", ["/ws/{session_id}", "/api/v1/ws/{session_id}"]).match(target) == query
+
+
+@pytest.mark.parametrize(
+    ("statements", "allowed"),
+    [
+        ([{"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": ARN}], True),
+        ([{"Effect": "Allow", "Action": ["execute-api:*"], "Resource": ["arn:aws:execute-api:*:*:abc/*"]}], True),
+        ([{"Effect": "Allow", "Action": "*", "Resource": "*"}], True),
+        (
+            [{"Effect": "Allow", "Action": "*", "Resource": "*"}, {"Effect": "Deny", "Action": "*", "Resource": ARN}],
+            False,
+        ),
+        ([{"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": ARN.replace("dev", "prod")}], False),
+        ([{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}], False),
+        ([], False),
+    ],
+)
+def test_a_policy_is_read_as_iam_reads_it(statements: list[dict[str, Any]], allowed: bool) -> None:
+    assert _allows({"Statement": statements}, ARN) is allowed
+    if len(statements) == 1:
+        assert _allows({"Statement": statements[0]}, ARN) is allowed
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "my-function",
+        "my-function:$LATEST",
+        "function:my-function",
+        "000000000000:function:my-function",
+        "arn:aws:lambda:us-east-1:000000000000:function:my-function:live",
+        "arn:aws:apigateway:us-east-1:lambda:path/2015-03-31/functions/arn:aws:lambda:us:0:function:my-function/invocations",
+    ],
+)
+def test_a_function_is_known_by_every_form_of_its_name(reference: str) -> None:
+    assert function_name(reference) == "my-function"
+
+
+def test_every_key_of_the_projects_table_is_optional(tmp_path: Path) -> None:
+    template = tmp_path / "template.yaml"
+    template.write_text("Resources: {}")
+    assert Settings.from_environment(template, {}).paths == ()
+    (tmp_path / "pyproject.toml").write_text("[tool.codelab-local]\ndemo_model = true\n")
+    settings = Settings.from_environment(template, {})
+    assert (settings.demo_model, settings.host, settings.port, settings.concurrency) == (True, "127.0.0.1", 8000, 100)
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [("path = []", "'path'"), ("paths = 1", "paths must be"), ("paths = [", "not valid TOML")],
+)
+def test_a_mistake_in_the_projects_table_is_named(tmp_path: Path, table: str, named: str) -> None:
+    (tmp_path / "template.yaml").write_text("Resources: {}")
+    (tmp_path / "pyproject.toml").write_text(f"[tool.codelab-local]\n{table}\n")
+    with pytest.raises(StartError, match=named):
+        Settings.from_environment(tmp_path / "template.yaml", {})
+
+
+def test_the_source_folders_are_those_of_the_template() -> None:
+    sources = read_template(APP / "template.yaml").sources
+    command = sources["Command"]
+    assert command.folder == APP / "functions" / "command"
+    assert command.layers == (APP / "layers" / "shared" / "python", APP / "layers" / "shared")
+    assert '"CodeUri":"functions' not in read_template(APP / "template.yaml").body

@@ -1,0 +1,281 @@
+"""Starting and stopping: what a person sees, and that nothing is left behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from codelab_local import LocalCloud
+
+APP = Path(__file__).parent / "app"
+
+
+def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run a start that fails, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "codelab_local", *arguments],
+        env={**os.environ, "PORT": "0", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def refusal(*arguments: str, code: int = 1, **environment: str) -> str:
+    """The one line that a failing start prints."""
+    done = run(*arguments, **environment)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def with_change(folder: Path, old: str, new: str) -> str:
+    """A copy of the sample's template with one change; the sources stay where they are."""
+    text = (APP / "template.yaml").read_text()
+    assert old in text
+    text = text.replace("functions/", f"{APP}/functions/").replace("layers/", f"{APP}/layers/").replace(old, new)
+    (folder / "template.yaml").write_text(text)
+    return str(folder / "template.yaml")
+
+
+def descendants(cloud: LocalCloud) -> list[psutil.Process]:
+    return psutil.Process(cloud.process.pid).children(recursive=True)
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(processes, timeout=10)
+    return not alive
+
+
+def ports(processes: list[psutil.Process]) -> set[tuple[str, int]]:
+    return {
+        (connection.laddr.ip, connection.laddr.port)
+        for process in processes
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN or not connection.raddr
+    }
+
+
+def test_it_prints_one_line_when_it_serves_and_answers_health(cloud: LocalCloud) -> None:
+    port = cloud.info["port"]
+    assert cloud._output.read_text() == f"ready ws://127.0.0.1:{port}/ws/{{session_id}}\n"
+    with urllib.request.urlopen(f"{cloud.http}/health", timeout=10) as response:
+        assert response.headers["Content-Type"] == "application/json"
+        assert json.loads(response.read()) == {
+            "status": "healthy",
+            "service": "sample",
+            "version": "1.2.3",
+            "dependencies": {"dynamodb": "connected"},
+        }
+
+
+def test_it_listens_on_the_loopback_interface_only(cloud: LocalCloud) -> None:
+    processes = [psutil.Process(cloud.process.pid), *descendants(cloud)]
+    listening = ports(processes)
+    assert {ip for ip, _ in listening} == {"127.0.0.1"}
+    assert len(listening) == 3  # public, internal, emulator
+
+
+def test_workers_have_no_socket_but_their_own(cloud: LocalCloud) -> None:
+    cloud.invoke("command")
+    for pid in cloud.workers("command"):
+        assert len(psutil.Process(pid).net_connections("inet")) <= 2  # the runtime API, and a client's to the emulator
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_every_process_and_leaves_nothing(sig: int) -> None:
+    cloud = LocalCloud(APP / "template.yaml").start()
+    cloud.invoke("command")
+    processes = descendants(cloud)
+    assert len(processes) > 10
+    listening = ports([psutil.Process(cloud.process.pid), *processes])
+    assert cloud.stop(sig) == 0
+    assert gone(processes)
+    assert not Path(cloud.info["folder"]).exists()
+    for ip, port in listening:
+        with socket.socket() as probe:
+            assert probe.connect_ex((ip, port)) != 0
+    assert cloud.logs() == ""
+
+
+def test_a_second_and_a_third_ctrl_c_change_nothing() -> None:
+    cloud = LocalCloud(APP / "template.yaml").start()
+    processes = descendants(cloud)
+    for _ in range(3):
+        cloud.process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    assert cloud.process.wait(30) == 0
+    assert gone(processes)
+    assert not Path(cloud.info["folder"]).exists()
+    assert cloud.logs() == ""
+
+
+def test_a_connected_client_and_a_busy_function_do_not_hold_it_up(cloud_of: Callable[..., LocalCloud]) -> None:
+    from websockets.sync.client import connect
+
+    cloud = cloud_of()
+    processes = descendants(cloud)
+    with connect(cloud.url("s")) as client, socket.create_connection(("127.0.0.1", cloud.info["port"])):
+        client.send('{"type": "command", "do": "sleep", "seconds": 2.5}')
+        time.sleep(0.2)
+        started = time.monotonic()
+        assert cloud.stop() == 0
+        assert time.monotonic() - started < 15
+    assert gone(processes)
+
+
+@pytest.mark.parametrize("delay", [0.1, 0.5, 1.0, 1.5])
+def test_ctrl_c_during_the_start_leaves_nothing(delay: float, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "codelab_local", "--template", str(APP / "template.yaml")],
+        env={**os.environ, "PORT": "0", "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(delay)
+    processes = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert gone(processes)
+    assert list(tmp_path.iterdir()) == []
+    assert delay < 0.5 or errors == ""
+
+
+def test_killed_itself_it_takes_its_processes_with_it() -> None:
+    cloud = LocalCloud(APP / "template.yaml").start()
+    cloud.invoke("command")
+    processes = descendants(cloud)
+    cloud.process.kill()
+    cloud.process.wait()
+    assert gone(processes)
+    assert not Path(cloud.info["folder"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"PORT": "http"}, "PORT"),
+        ({"PORT": "70000"}, "PORT"),
+        ({"PORT": "-1"}, "PORT"),
+        ({"LOCAL_CONCURRENCY": "0"}, "LOCAL_CONCURRENCY"),
+        ({"LOCAL_CONCURRENCY": "many"}, "LOCAL_CONCURRENCY"),
+        ({"COLD": "perhaps"}, "COLD"),
+        ({"HOST": "http://localhost"}, "HOST"),
+        ({"GATEWAY_IDLE_S": "0"}, "GATEWAY_IDLE_S"),
+    ],
+)
+def test_a_bad_setting_is_named_with_its_cure(environment: dict[str, str], named: str) -> None:
+    line = refusal("--template", str(APP / "template.yaml"), code=2, **environment)
+    assert line.startswith(f"{named} must be")
+
+
+def test_an_empty_setting_counts_as_unset(tmp_path: Path) -> None:
+    line = refusal("--template", str(tmp_path / "none.yaml"), code=2, PORT="", HOST="", LOCAL_CONCURRENCY="", COLD="")
+    assert "none.yaml does not exist" in line
+
+
+def test_a_busy_port_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refusal("--template", str(APP / "template.yaml"), PORT=str(port))
+    assert f"port {port} on 127.0.0.1 is in use" in line
+    assert "PORT=" in line
+
+
+def test_a_host_that_is_not_ours_is_one_line() -> None:
+    assert "HOST 192.0.2.1" in refusal("--template", str(APP / "template.yaml"), HOST="192.0.2.1", PORT="0")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Resources: [", "is not valid YAML"),
+        ("just text", "has no Resources"),
+        ("Resources: {}", "nothing to run"),
+        (
+            "Resources: {F: {Type: AWS::Serverless::Function, Properties: {CodeUri: missing/}}}",
+            "missing does not exist",
+        ),
+    ],
+)
+def test_a_template_that_is_none_is_one_line(tmp_path: Path, text: str, named: str) -> None:
+    (tmp_path / "template.yaml").write_text(text)
+    assert named in refusal("--template", str(tmp_path / "template.yaml"))
+
+
+def test_a_template_that_cannot_be_deployed_is_one_line(tmp_path: Path) -> None:
+    template = with_change(tmp_path, "AWS::DynamoDB::Table", "AWS::DynamoDB::Nothing")
+    assert "AWS::DynamoDB::Nothing" in refusal("--template", template)
+
+
+def test_a_parameter_without_a_default_is_asked_for(tmp_path: Path) -> None:
+    template = with_change(tmp_path, "StageName: {Type: String, Default: dev}", "StageName: {Type: String}")
+    assert "--parameter StageName=VALUE" in refusal("--template", template, code=2)
+    with LocalCloud(template, parameters={"StageName": "other"}) as cloud:
+        assert cloud.info["stage"] == "other"
+
+
+@pytest.mark.parametrize("cold", ["0", "1"])
+def test_a_function_whose_init_raises_is_named_with_its_message(cold: str) -> None:
+    line = refusal("--template", str(APP / "template.yaml"), STEPS="many", COLD=cold)
+    assert line == "function command cannot start: STEPS must be an integer, not 'many'"
+
+
+def test_a_wrong_call_is_exit_code_2() -> None:
+    assert run("--nonsense").returncode == 2
+    assert "--env takes NAME=VALUE" in refusal("--template", str(APP / "template.yaml"), "--env", "broken", code=2)
+
+
+def test_an_error_leaves_nothing(tmp_path: Path) -> None:
+    refusal("--template", str(APP / "template.yaml"), STEPS="many", TMPDIR=str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_state_survives_a_restart_with_state_dir(tmp_path: Path) -> None:
+    environment = {"STATE_DIR": str(tmp_path / "state")}
+    with LocalCloud(APP / "template.yaml", environment=environment) as cloud:
+        table = cloud.client("dynamodb").list_tables()["TableNames"][0]
+        item = {"pk": {"S": "kept"}, "sk": {"S": "1"}, "n": {"N": "7"}}
+        cloud.client("dynamodb").put_item(TableName=table, Item=item)
+    with LocalCloud(APP / "template.yaml", environment=environment) as cloud:
+        found = cloud.client("dynamodb").get_item(TableName=table, Key={"pk": item["pk"], "sk": item["sk"]})
+        assert found["Item"] == item
+        assert cloud.invoke("command", {"a": 1}) == {"a": 1}
+        before = cloud.invoke("command", {"do": "count", "kind": "tick"})
+        deadline = time.monotonic() + 15
+        while cloud.invoke("command", {"do": "count", "kind": "tick"}) <= before:
+            assert time.monotonic() < deadline, "the schedule does not run after a restart"
+            time.sleep(0.1)
+
+
+def test_the_temporary_directory_is_not_littered() -> None:
+    before = set(Path(tempfile.gettempdir()).glob("*ministack*"))
+    with LocalCloud(APP / "template.yaml"):
+        pass
+    assert set(Path(tempfile.gettempdir()).glob("*ministack*")) <= before
+
+
+@pytest.fixture
+def cloud_of() -> Any:
+    started: list[LocalCloud] = []
+
+    def start(**keywords: Any) -> LocalCloud:
+        started.append(LocalCloud(APP / "template.yaml", **keywords).start())
+        return started[-1]
+
+    yield start
+    for cloud in started:
+        cloud.stop()

@@ -1,0 +1,82 @@
+"""A changed source is used by the next invocation; a broken one leaves the old code at work."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_local import LocalCloud
+
+APP = Path(__file__).parent / "app"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source") / "app"
+    shutil.copytree(APP, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cloud(source: Path) -> Iterator[LocalCloud]:
+    with LocalCloud(source / "template.yaml") as running:
+        yield running
+
+
+def becomes(cloud: LocalCloud, expected: Any) -> None:
+    deadline = time.monotonic() + 20
+    while (word := cloud.invoke("command", {"do": "word"})) != expected:
+        assert time.monotonic() < deadline, f"still {word!r}"
+        time.sleep(0.02)
+
+
+def shown(cloud: LocalCloud, text: str) -> str:
+    """The line of the log that has `text`, when it is there."""
+    deadline = time.monotonic() + 20
+    while not (lines := [line for line in cloud.logs().splitlines() if text in line]):
+        assert time.monotonic() < deadline, cloud.logs()
+        time.sleep(0.02)
+    return lines[-1]
+
+
+def test_a_changed_module_of_a_function_is_used_by_the_next_invocation(cloud: LocalCloud, source: Path) -> None:
+    becomes(cloud, "first")
+    (source / "functions" / "command" / "words.py").write_text('WORD = "second"\n')
+    becomes(cloud, "second")
+
+
+def test_a_syntax_error_is_one_line_and_the_old_code_goes_on(cloud: LocalCloud, source: Path) -> None:
+    words = source / "functions" / "command" / "words.py"
+    before = words.read_text()
+    words.write_text('WORD = "third\n')
+    line = shown(cloud, "SyntaxError")
+    assert line.startswith("[command] the changed code cannot be loaded, the previous one goes on: SyntaxError: ")
+    assert "words.py, line 1" in line
+    assert cloud.invoke("command", {"do": "word"}) in before
+    words.write_text('WORD = "fourth"\n')
+    becomes(cloud, "fourth")
+
+
+def test_a_changed_layer_loads_every_function_that_uses_it(cloud: LocalCloud, source: Path) -> None:
+    before = {name: set(found["workers"]) for name, found in cloud.functions().items()}
+    layer = source / "layers" / "shared" / "python" / "sample" / "__init__.py"
+    layer.write_text(layer.read_text() + "\n")
+    deadline = time.monotonic() + 20
+    while any(before[name] & set(found["workers"]) for name, found in cloud.functions().items()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert cloud.invoke("command", {"a": 1}) == {"a": 1}
+
+
+def test_a_request_that_is_running_when_the_source_changes_finishes(cloud: LocalCloud, source: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(cloud.invoke, "command", {"do": "describe", "seconds": 2})
+        time.sleep(0.2)
+        (source / "functions" / "command" / "words.py").write_text('WORD = "fifth"\n')
+        becomes(cloud, "fifth")
+        assert not running.done()
+        assert running.result(20)["pid"]
