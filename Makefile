@@ -53,7 +53,7 @@ test-deep: $(VENV)/.synced  ## run the slow sweeps as well
 	$(PYTHON) -m pytest
 
 bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(PYTHON) "$$file" || exit 1; done
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(PYTHON) -m benchmarks.$$(basename "$$file" .py) || exit 1; done
 
 clean:  ## remove everything that the targets made
 	rm -rf .venv .venv-sam .uv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis

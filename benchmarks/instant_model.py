@@ -1,0 +1,75 @@
+"""A model that costs nothing: an OpenAI-compatible stream, prepared before the first request.
+
+The user's message may say `pieces=N` and `rate=N` (pieces a second; absent: as fast as the socket takes them) and
+`silence=S` (seconds before the first piece). Run as `python -m benchmarks.instant_model PORT`.
+"""
+
+import asyncio
+import json
+import re
+import sys
+from functools import cache
+
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+_SETTING = re.compile(r"(pieces|rate|silence)=([0-9.]+)")
+PIECE = "abc "
+
+
+@cache
+def _content(piece: str) -> bytes:
+    return _event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
+
+
+def _event(fields: dict[str, object]) -> bytes:
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "instant", **fields}
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+
+_END = (
+    _event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    + _event({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}})
+    + b"data: [DONE]\n\n"
+)
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)[1])
+            body = json.loads(await reader.readexactly(length))
+            asked = [message["content"] for message in body["messages"] if message["role"] == "user"][-1]
+            settings = {name: float(value) for name, value in _SETTING.findall(asked)}
+            pieces = int(settings.get("pieces", 1))
+            if "silence" in settings:
+                await asyncio.sleep(settings["silence"])
+            writer.write(_HEAD)
+            _chunk(writer, _content('{"message":"'))
+            began = asyncio.get_running_loop().time()
+            for n in range(pieces):
+                _chunk(writer, _content(PIECE))
+                if "rate" in settings:
+                    await asyncio.sleep(began + (n + 1) / settings["rate"] - asyncio.get_running_loop().time())
+                elif n % 100 == 0:
+                    await writer.drain()
+            _chunk(writer, _content('","calls":[]}') + _END)
+            writer.write(b"0\r\n\r\n")
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+
+
+def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+async def main(port: int) -> None:
+    server = await asyncio.start_server(_serve, "127.0.0.1", port)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1])))
