@@ -21,6 +21,8 @@ from codelab.sessions.transition import Transition
 
 #: How long the reader of the model may rest while a batch grows, in seconds.
 _REST_S = 0.015
+#: Characters of what a read gives while the reader keeps up with the model.
+_SMALL = 200
 
 #: How often the register is read while the model is silent (cancel, foreign token, new connections), in seconds.
 WATCH_S = 0.25
@@ -78,13 +80,13 @@ class StreamSender:
             if self._idle:  # while a batch grows, waking the sender for each piece would cost more than the piece
                 self._wake.notify()
 
-    def rest(self) -> None:
-        """Sleep a little if the batch that is growing has the time.
+    def rest(self, last: str) -> None:
+        """Sleep a little after a small piece if the batch that is growing has the time.
 
         Nothing would be sent sooner, and what the model writes meanwhile is then read and parsed at once, which costs a
-        fraction of doing it piece by piece.
+        fraction of doing it piece by piece. A large piece means that the model is ahead of us: no rest then.
         """
-        if self._batch_due - _monotonic() > 2 * _REST_S:
+        if len(last) <= _SMALL and self._batch_due - _monotonic() > 2 * _REST_S:
             _sleep(_REST_S)
 
     def close(self) -> None:

@@ -109,7 +109,7 @@ class StepRunner:
                 if isinstance(event, TextDelta):
                     streamed.append(event.text)
                     sender.write(event.text)
-                    sender.rest()
+                    sender.rest(event.text)
                 elif isinstance(event, Done):
                     result = event.result
             assert result is not None  # a stream ends with Done or raises
