@@ -22,7 +22,7 @@ from codelab.sessions.transition import Transition
 #: How long the reader of the model may rest while a batch grows, in seconds.
 _REST_S = 0.015
 #: Characters of what a read gives while the reader keeps up with the model.
-_SMALL = 200
+_SMALL = 40
 
 #: How often the register is read while the model is silent (cancel, foreign token, new connections), in seconds.
 WATCH_S = 0.25
