@@ -1,0 +1,68 @@
+"""A client that holds the server to the frames of the documents."""
+
+import json
+from typing import Any
+
+from tests.ide import Ide
+
+#: The statuses that the Agent Protocol lists.
+STATUSES = {"idle", "thinking", "executing_tool", "waiting_approval", "error"}
+
+
+class SeedIde(Ide):
+    """Sends the documents' frames as they stand, and reads what the documents show, in that order.
+
+    `agent_status` may come between any two frames; it is looked at and skipped.
+    """
+
+    def send_seed(self, frame: str, **ids: str) -> None:
+        """Send a frame of a document; `ids` replaces its example ids by the real ones, which the server makes."""
+        for example, real in ids.items():
+            assert example in frame
+            frame = frame.replace(example, real)
+        self.send_raw(frame)
+
+    def next_frame(self) -> dict[str, Any]:
+        while True:
+            frame = self.receive()
+            if frame["type"] != "agent_status":
+                return frame
+            assert frame["status"] in STATUSES
+            assert isinstance(frame["message"], str)
+
+    def expect_seed(self, seed: str, *own: str) -> dict[str, Any]:
+        """The next frame, which has all fields and values of `seed`; of the fields `own` only the type."""
+        frame = self.next_frame()
+        for name, value in json.loads(seed).items():
+            if name in own:
+                assert type(frame[name]) is type(value), name
+            else:
+                assert frame[name] == value, name
+        return frame
+
+    def expect_message(self) -> str:
+        """Read one streamed message, up to its one `is_final`. Returns its text."""
+        tokens, messages = [], set()
+        while True:
+            frame = self.expect_seed(
+                '{"type": "assistant_message", "token": "", "is_final": false}', "token", "is_final"
+            )
+            tokens.append(frame["token"])
+            messages.add(frame["message_id"])
+            if frame["is_final"]:
+                assert len(messages) == 1
+                return "".join(tokens)
+
+    def expect_end(self) -> None:
+        """Nothing but statuses until the agent is idle; then every message had its one `is_final`."""
+        while (frame := self.receive())["type"] == "agent_status":
+            if frame["status"] == "idle":
+                break
+        assert frame["type"] == "agent_status", f"{frame['type']} after the document's last frame"
+        messages = self.of_type("assistant_message")
+        finals = [message["message_id"] for message in messages if message["is_final"]]
+        assert sorted(finals) == sorted({message["message_id"] for message in messages})
+
+    def statuses(self) -> list[str]:
+        """All statuses in the order of the log: two functions may post at the same time."""
+        return [frame["status"] for frame in sorted(self.of_type("agent_status"), key=lambda frame: frame["seq"])]

@@ -1,0 +1,252 @@
+"""The documents' code, run as it stands there but for the changes that are listed beside it.
+
+The Dart snippet of the WebSocket Protocol needs a Dart SDK and is not run. It connects to the same address, sends the
+same frame and switches over the same three types as the JavaScript one: it sees nothing of the server that this one
+does not.
+
+The documents' address `localhost:8000` is replaced by the system under test, whose port is free to choose.
+"""
+
+from codelab_local import LocalCloud
+
+from tests.ide import Ide
+from tests.seeds.snippets import OBSERVER, PRELUDE, Change, Start, changed
+
+# ---------------------------------------------------------------- WebSocket Protocol, "JavaScript/TypeScript"
+
+WEBSOCKET_PROTOCOL = """
+const ws = new WebSocket('ws://localhost:8000/ws/session_123');
+
+// Отправка сообщения
+ws.send(JSON.stringify({
+  type: 'user_message',
+  content: 'Привет!',
+  role: 'user'
+}));
+
+// Получение сообщений
+ws.onmessage = (event) => {
+  const message = JSON.parse(event.data);
+  
+  switch (message.type) {
+    case 'assistant_message':
+      console.log('Token:', message.token);
+      break;
+    case 'tool_call':
+      handleToolCall(message);
+      break;
+    case 'error':
+      console.error('Error:', message.content);
+      break;
+  }
+};
+"""  # noqa: W293
+
+SEND_ON_OPEN = Change(
+    "a socket takes nothing before it is open",
+    """ws.send(JSON.stringify({
+  type: 'user_message',
+  content: 'Привет!',
+  role: 'user'
+}));""",
+    """ws.onopen = () => ws.send(JSON.stringify({
+  type: 'user_message',
+  content: 'Привет!',
+  role: 'user'
+}));""",
+)
+
+# Supplied: the document calls it and does not define it.
+HANDLE_TOOL_CALL = """
+function handleToolCall(call) {
+  report('tool_call', call);
+  ws.send(JSON.stringify({ type: 'tool_result', call_id: call.call_id, result: { content: 'void main() { ... }' } }));
+}
+"""
+
+
+def other_session(name: str) -> Change:
+    return Change("a session of its own", "session_123", name)
+
+
+def other_content(content: str) -> Change:
+    return Change("another message, so that another case of the switch is taken", "'Привет!'", repr(content))
+
+
+def websocket_protocol(*changes: Change) -> str:
+    return PRELUDE + changed(WEBSOCKET_PROTOCOL, SEND_ON_OPEN, *changes) + HANDLE_TOOL_CALL + OBSERVER
+
+
+def test_the_websocket_snippet_prints_the_tokens_of_the_answer(start: Start) -> None:
+    snippet = start(websocket_protocol())
+    snippet.finish()
+    printed = snippet.said("log")
+    assert {label for label, _ in printed} == {"Token:"}
+    assert "Привет" in "".join(token for _, token in printed)
+    assert len(printed) > 1, "the answer came in one piece"
+    assert snippet.said("error") == []
+
+
+def test_the_websocket_snippet_handles_a_tool_call(start: Start) -> None:
+    snippet = start(websocket_protocol(other_session("session_124"), other_content("Прочитай файл main.dart")))
+    snippet.finish()
+    (call,) = snippet.said("tool_call")
+    assert (call["tool_name"], call["arguments"]) == ("read_file", {"path": "main.dart"})
+    assert "main.dart" in "".join(token for _, token in snippet.said("log"))
+    assert snippet.said("error") == []
+
+
+def test_the_websocket_snippet_prints_an_error(start: Start) -> None:
+    snippet = start(websocket_protocol(other_session("session_125"), other_content("")))
+    label, text = snippet.wait_for("error")
+    assert label == "Error:"
+    assert "content" in text
+
+
+# ---------------------------------------------------------------- Agent Protocol, "Примеры использования"
+
+EXAMPLE_1 = """
+// IDE отправляет сообщение
+ws.send(JSON.stringify({
+  type: 'user_message',
+  content: 'Проанализируй main.dart'
+}));
+
+// Agent запрашивает чтение файла
+ws.onmessage = (event) => {
+  const msg = JSON.parse(event.data);
+  
+  if (msg.type === 'tool_call' && msg.tool_name === 'read_file') {
+    // Читаем файл
+    const content = await readFile(msg.arguments.path);
+    
+    // Отправляем результат
+    ws.send(JSON.stringify({
+      type: 'tool_result',
+      call_id: msg.call_id,
+      result: { content }
+    }));
+  }
+};
+"""  # noqa: W293
+
+EXAMPLE_2 = """
+ws.onmessage = async (event) => {
+  const msg = JSON.parse(event.data);
+  
+  if (msg.type === 'tool_call' && msg.requires_approval) {
+    // Показываем диалог пользователю
+    const decision = await showApprovalDialog(msg);
+    
+    if (decision === 'approve') {
+      ws.send(JSON.stringify({
+        type: 'hitl_decision',
+        call_id: msg.call_id,
+        decision: 'approve'
+      }));
+    } else if (decision === 'reject') {
+      ws.send(JSON.stringify({
+        type: 'hitl_decision',
+        call_id: msg.call_id,
+        decision: 'reject',
+        feedback: 'User rejected the operation'
+      }));
+    }
+  }
+};
+"""  # noqa: W293
+
+EXAMPLE_1_SENDS_ON_OPEN = Change(
+    "a socket takes nothing before it is open",
+    """ws.send(JSON.stringify({
+  type: 'user_message',
+  content: 'Проанализируй main.dart'
+}));""",
+    """ws.onopen = () => ws.send(JSON.stringify({
+  type: 'user_message',
+  content: 'Проанализируй main.dart'
+}));""",
+)
+EXAMPLE_1_IS_ASYNC = Change(
+    "`await` parses in an async function only", "ws.onmessage = (event) =>", "ws.onmessage = async (event) =>"
+)
+
+# One shared handler: the second example's assignment would replace the first one's handler.
+EXAMPLE_1_IS_NAMED = Change(
+    "one shared handler", "ws.onmessage = async (event) =>", "const example1 = async (event) =>"
+)
+EXAMPLE_2_IS_NAMED = Change(
+    "one shared handler", "ws.onmessage = async (event) =>", "const example2 = async (event) =>"
+)
+SHARED_HANDLER = """
+ws.onmessage = (event) => {
+  example1(event);
+  example2(event);
+  const msg = JSON.parse(event.data);
+  if (msg.type === 'tool_call' && !msg.requires_approval && msg.tool_name !== 'read_file') handleToolCall(msg);
+};
+"""
+
+CREATE_INSTEAD = Change("a message that asks for a change", "'Проанализируй main.dart'", "'Создай файл test.py'")
+
+
+def around(session: str, decision: str = "approve") -> str:
+    """Supplied: the documents use the socket, the disk, the dialog and the tools of an IDE without defining them."""
+    return (
+        PRELUDE
+        + f"""
+const ws = new WebSocket('ws://localhost:8000/ws/{session}');
+const readFile = async (path) => {{ report('read', path); return 'void main() {{}}'; }};
+const showApprovalDialog = async (msg) => {{ report('asked', msg); return '{decision}'; }};
+const handleToolCall = (msg) => {{
+  report('executed', msg);
+  ws.send(JSON.stringify({{ type: 'tool_result', call_id: msg.call_id, result: {{ success: true }} }}));
+}};
+"""
+    )
+
+
+def both_examples(session: str, decision: str) -> str:
+    first = changed(EXAMPLE_1, EXAMPLE_1_SENDS_ON_OPEN, EXAMPLE_1_IS_ASYNC, EXAMPLE_1_IS_NAMED, CREATE_INSTEAD)
+    return around(session, decision) + first + changed(EXAMPLE_2, EXAMPLE_2_IS_NAMED) + SHARED_HANDLER + OBSERVER
+
+
+def test_example_1_reads_a_file_and_gets_its_analysis(start: Start) -> None:
+    example = changed(EXAMPLE_1, EXAMPLE_1_SENDS_ON_OPEN, EXAMPLE_1_IS_ASYNC)
+    snippet = start(around("example_1") + example + OBSERVER)
+    snippet.finish()
+    assert snippet.said("read") == ["main.dart"]
+    assert "main.dart" in snippet.text()
+    assert snippet.frames("error") == []
+
+
+def test_examples_1_and_2_together_approve_a_change_and_make_it(start: Start) -> None:
+    snippet = start(both_examples("examples_approve", "approve"))
+    snippet.finish()
+    (asked,), (executed,) = snippet.said("asked"), snippet.said("executed")
+    assert (asked["tool_name"], asked["arguments"]["path"]) == ("write_file", "test.py")
+    assert (executed["call_id"], executed["arguments"]) == (asked["call_id"], asked["arguments"])
+    assert "test.py создан" in snippet.text()
+    assert snippet.frames("error") == []
+
+
+def test_examples_1_and_2_together_reject_a_change_and_nothing_is_executed(start: Start) -> None:
+    snippet = start(both_examples("examples_reject", "reject"))
+    snippet.finish()
+    assert len(snippet.said("asked")) == 1
+    assert snippet.said("executed") == []
+    assert "не буду создавать" in snippet.text()
+    assert snippet.frames("error") == []
+
+
+def test_example_2_as_it_stands_decides_for_a_window_that_only_executes(start: Start, demo_cloud: LocalCloud) -> None:
+    decider = start(around("example_2") + EXAMPLE_2 + OBSERVER)
+    decider.wait_for("open")
+    with Ide(demo_cloud.url("example_2")) as executor:
+        executor.say("Создай файл test.py")
+        executor.result(executor.expect("tool_call", requires_approval=False), {"success": True})
+        executor.idle()
+        assert "test.py создан" in executor.text()
+    decider.finish()
+    assert len(decider.said("asked")) == 1
+    assert decider.text() == executor.text()
