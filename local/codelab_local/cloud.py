@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ class Cloud:
         self._emulator = Emulator(self._folder, settings.region, settings.state_dir)
         self._root: Root | None = None
         self._internal = InternalApi()
-        self._public: PublicPort | None = None
+        self._public = PublicPort()
         self._gateway: Gateway | None = None
         self._logs: dict[str, FunctionLog] = {}
         self._pools: dict[str, Pool] = {}
@@ -69,6 +70,7 @@ class Cloud:
         """Start everything; raises :class:`StartError`. What takes longest is started first, side by side."""
         settings = self._settings
         template = read_template(settings.template)
+        self.port = await self._public.bind(settings.host, settings.port)
         _raise_file_limit()
         self._emulator.start()
         model_url = self._start_model()
@@ -97,8 +99,7 @@ class Cloud:
             self._reaper.cancel()
         if self._schedules is not None:
             self._schedules.stop()
-        if self._public is not None:
-            await self._public.stop(2.0)
+        await self._public.stop(2.0)
         if self._gateway is not None:
             await self._gateway.stop()
         self._lambdas.close()
@@ -193,6 +194,8 @@ class Cloud:
         )
 
     def _processes(self, pool: Pool, config: WorkerConfig, log: FunctionLog) -> Processes:
+        if pool.changed:
+            config = replace(config, ignore_bytecode=True)
         if self._root is None:
             return ColdStarts(config, log.writer, pool)
         return Zygote(self._root, config, log.writer, pool)
@@ -213,10 +216,9 @@ class Cloud:
             connection_limit=settings.connection_limit,
             shuffle_seed=settings.shuffle_seed,
         )
-        self._public = PublicPort(self._gateway)
         health = Health(settings.service, settings.version, self._emulator.port, settings.region, model_url)
         self._public.routes["/health"] = health.handle
-        self.port = await self._public.start(settings.host, settings.port)
+        await self._public.serve(self._gateway)
         self.first_path = paths.forms[0]
         self._stage = api.stage
         if self._model is not None and self._model.poll() is not None:

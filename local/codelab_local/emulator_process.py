@@ -13,16 +13,14 @@ import threading
 
 
 def main() -> None:
-    parent = os.getppid()
     threading.Thread(target=_import_translator, daemon=True).start()
     from ministack.app import main as serve
 
     try:
         serve()
     finally:
-        # Left to whoever started it, unless that one is gone (`kill -9`).
-        if os.getppid() != parent:
-            shutil.rmtree(os.environ["CODELAB_LOCAL_FOLDER"], ignore_errors=True)
+        # Its parent does this too, unless that one was killed.
+        shutil.rmtree(os.environ["CODELAB_LOCAL_FOLDER"], ignore_errors=True)
 
 
 def _import_translator() -> None:

@@ -79,6 +79,7 @@ class Pool:
         self._changing: asyncio.Task[None] | None = None
         self._change_again = False
         self._closed = False
+        self.changed = False
         self._first: asyncio.Future[None] | None = None
 
     # Requests.
@@ -251,6 +252,7 @@ class Pool:
 
         If it cannot be loaded the old code goes on.
         """
+        self.changed = True
         if self._changing is not None:
             self._change_again = True
             return self._changing

@@ -27,27 +27,30 @@ class PublicPort:
     `routes` maps paths to HTTP applications; an HTTP API of the template would be mounted there.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self) -> None:
         self.routes: dict[str, Application] = {}
-        self._gateway = gateway
+        self.gateway: Gateway
         self._protocols: set[HttpProtocol] = set()
         self._undecided: set[_FirstLook] = set()
         self._server: Server | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Returns the port that it listens on; raises :class:`StartError` when it cannot."""
+    async def bind(self, host: str, port: int) -> int:
+        """Take the port, so that a busy one is known before all the rest is started; returns its number.
+
+        Raises :class:`StartError` when it cannot be had.
+        """
 
         def create(*arguments: Any, **keywords: Any) -> ServerConnection:
             return _FirstLook(self._to_http, self._undecided, *arguments, **keywords)
 
         try:
             self._server = await serve(
-                self._gateway.serve,
+                lambda socket: self.gateway.serve(socket),
                 host,
                 port,
                 create_connection=create,  # type: ignore[arg-type]
-                process_request=self._gateway.connect,
-                select_subprotocol=self._gateway.select_subprotocol,
+                process_request=lambda socket, request: self.gateway.connect(socket, request),
+                select_subprotocol=lambda socket, offered: self.gateway.select_subprotocol(socket, offered),
                 max_size=(MAX_MESSAGE, MAX_FRAME),
                 # API Gateway negotiates no compression and sends no pings.
                 compression=None,
@@ -58,11 +61,18 @@ class PublicPort:
                 # Never reached: a client that is so far behind is refused with 429 before (see connections.py).
                 write_limit=4 * MAX_UNSENT,
                 backlog=1024,
+                start_serving=False,
             )
         except OSError as error:
             raise StartError(_why(error, host, port)) from None
-        listening: int = self._server.sockets[0].getsockname()[1]
-        return listening
+        taken: int = self._server.sockets[0].getsockname()[1]
+        return taken
+
+    async def serve(self, gateway: Gateway) -> None:
+        """Let clients in."""
+        assert self._server is not None
+        self.gateway = gateway
+        await self._server.start_serving()
 
     async def stop(self, seconds: float) -> None:
         """Close every connection (1001), within a bound."""

@@ -144,6 +144,9 @@ class _Zygote:
         os.chdir(config["path"][0])
         sys.path[:0] = config["path"]
         sys.argv = [sys.argv[0]]
+        if config["ignore_bytecode"]:
+            sys.dont_write_bytecode = True
+            sys.pycache_prefix = os.devnull
         importlib.invalidate_caches()
         module, _, attribute = config["handler"].rpartition(".")
         try:

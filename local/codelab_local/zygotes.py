@@ -63,6 +63,8 @@ class WorkerConfig:
     path: list[str]
     environment: dict[str, str]
     runtime_api: str
+    # Set when the source has changed: bytecode is matched by size and by whole seconds, too coarse for an editor.
+    ignore_bytecode: bool = False
 
     def message(self) -> dict[str, Any]:
         return {"zygote": self.__dict__}

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Callable
@@ -55,8 +54,20 @@ def descendants(cloud: LocalCloud) -> list[psutil.Process]:
 
 
 def gone(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=10)
-    return not alive
+    """Whether they end; one that its new parent has not yet asked for is gone too."""
+    deadline = time.monotonic() + 10
+    while any(map(_runs, processes)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def ports(processes: list[psutil.Process]) -> set[tuple[str, int]]:
@@ -94,31 +105,23 @@ def test_workers_have_no_socket_but_their_own(cloud: LocalCloud) -> None:
         assert len(psutil.Process(pid).net_connections("inet")) <= 2  # the runtime API, and a client's to the emulator
 
 
-@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_every_process_and_leaves_nothing(sig: int) -> None:
-    cloud = LocalCloud(APP / "template.yaml").start()
+@pytest.mark.parametrize(("sig", "times"), [(signal.SIGINT, 3), (signal.SIGTERM, 1)])
+def test_a_signal_stops_every_process_and_leaves_nothing(sig: int, times: int, tmp_path: Path) -> None:
+    """A second and a third Ctrl-C change nothing."""
+    cloud = LocalCloud(APP / "template.yaml", environment={"TMPDIR": str(tmp_path)}).start()
     cloud.invoke("command")
     processes = descendants(cloud)
     assert len(processes) > 10
     listening = ports([psutil.Process(cloud.process.pid), *processes])
-    assert cloud.stop(sig) == 0
-    assert gone(processes)
-    assert not Path(cloud.info["folder"]).exists()
-    for ip, port in listening:
-        with socket.socket() as probe:
-            assert probe.connect_ex((ip, port)) != 0
-    assert cloud.logs() == ""
-
-
-def test_a_second_and_a_third_ctrl_c_change_nothing() -> None:
-    cloud = LocalCloud(APP / "template.yaml").start()
-    processes = descendants(cloud)
-    for _ in range(3):
-        cloud.process.send_signal(signal.SIGINT)
+    for _ in range(times):
+        cloud.process.send_signal(sig)
         time.sleep(0.02)
     assert cloud.process.wait(30) == 0
     assert gone(processes)
-    assert not Path(cloud.info["folder"]).exists()
+    assert list(tmp_path.iterdir()) == []
+    for ip, port in listening:
+        with socket.socket() as probe:
+            assert probe.connect_ex((ip, port)) != 0
     assert cloud.logs() == ""
 
 
@@ -136,7 +139,7 @@ def test_a_connected_client_and_a_busy_function_do_not_hold_it_up(cloud_of: Call
     assert gone(processes)
 
 
-@pytest.mark.parametrize("delay", [0.1, 0.5, 1.0, 1.5])
+@pytest.mark.parametrize("delay", [0.1, 0.6, 1.3])
 def test_ctrl_c_during_the_start_leaves_nothing(delay: float, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "codelab_local", "--template", str(APP / "template.yaml")],
@@ -156,7 +159,6 @@ def test_ctrl_c_during_the_start_leaves_nothing(delay: float, tmp_path: Path) ->
 
 def test_killed_itself_it_takes_its_processes_with_it() -> None:
     cloud = LocalCloud(APP / "template.yaml").start()
-    cloud.invoke("command")
     processes = descendants(cloud)
     cloud.process.kill()
     cloud.process.wait()
@@ -259,13 +261,6 @@ def test_state_survives_a_restart_with_state_dir(tmp_path: Path) -> None:
         while cloud.invoke("command", {"do": "count", "kind": "tick"}) <= before:
             assert time.monotonic() < deadline, "the schedule does not run after a restart"
             time.sleep(0.1)
-
-
-def test_the_temporary_directory_is_not_littered() -> None:
-    before = set(Path(tempfile.gettempdir()).glob("*ministack*"))
-    with LocalCloud(APP / "template.yaml"):
-        pass
-    assert set(Path(tempfile.gettempdir()).glob("*ministack*")) <= before
 
 
 @pytest.fixture

@@ -3,17 +3,11 @@
 import time
 from typing import Any
 
-from sample import record, table
+from sample import count, record
 
 
 def handler(event: dict[str, Any], context: Any) -> Any:
-    counted = table.update_item(
-        Key={"pk": "attempts", "sk": event["name"]},
-        UpdateExpression="ADD n :one",
-        ExpressionAttributeValues={":one": 1},
-        ReturnValues="ALL_NEW",
-    )
-    attempt = int(counted["Attributes"]["n"])
+    attempt = count("attempts", event["name"])
     record("background", f"{event['name']}#{attempt}", {"request_id": context.aws_request_id})
     time.sleep(event.get("seconds", 0))
     if attempt <= event.get("failures", 0):

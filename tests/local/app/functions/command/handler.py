@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import boto3
 import words
-from boto3.dynamodb.conditions import Key
 from botocore.exceptions import ClientError
-from sample import callback, lambdas, send, table
+from sample import callback, number_of, recorded, send
 
 if not os.environ["STEPS"].isdigit():
     raise ValueError(f"STEPS must be an integer, not {os.environ['STEPS']!r}")
@@ -37,7 +37,9 @@ def handler(event: dict[str, Any], context: Any) -> Any:
             send(connection, _recorded(message["kind"], message["name"]))
         case "background":
             payload = json.dumps(message["payload"])
-            lambdas.invoke(FunctionName=os.environ["BACKGROUND"], InvocationType="Event", Payload=payload)
+            boto3.client("lambda").invoke(
+                FunctionName=os.environ["BACKGROUND"], InvocationType="Event", Payload=payload
+            )
             send(connection, {"accepted": True})
     return {"statusCode": 200, "body": "the reply"}
 
@@ -48,11 +50,11 @@ def _manage(message: dict[str, Any]) -> Any:
     try:
         match message["call"]:
             case "post":
-                answer = callback.post_to_connection(Data=b"x" * message.get("size", 1), **other)
+                answer = callback().post_to_connection(Data=b"x" * message.get("size", 1), **other)
             case "get":
-                answer = callback.get_connection(**other)
+                answer = callback().get_connection(**other)
             case "delete":
-                answer = callback.delete_connection(**other)
+                answer = callback().delete_connection(**other)
     except ClientError as error:
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         return {"status": status, "error": type(error).__name__, "code": error.response["Error"]["Code"]}
@@ -62,12 +64,9 @@ def _manage(message: dict[str, Any]) -> Any:
 
 def _recorded(kind: str, name: str) -> Any:
     deadline = time.monotonic() + 2
-    while time.monotonic() < deadline:  # $disconnect comes a moment after the close
-        item = table.get_item(Key={"pk": kind, "sk": name}, ConsistentRead=True).get("Item")
-        if item:
-            return json.loads(item["value"])
-        time.sleep(0.05)
-    return None
+    while (found := recorded(kind, name)) is None and time.monotonic() < deadline:
+        time.sleep(0.05)  # $disconnect comes a moment after the close
+    return found
 
 
 def _invoked(event: dict[str, Any], context: Any) -> Any:
@@ -95,5 +94,5 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
         case "big":
             return "x" * event["size"]
         case "count":
-            return table.query(KeyConditionExpression=Key("pk").eq(event["kind"]))["Count"]
+            return number_of(event["kind"])
     return event

@@ -15,7 +15,7 @@ def handler(event: dict[str, Any], _context: Any) -> Any:
         return {"statusCode": int(query["refuse"]), "body": "no"}
     if "post" in query:
         try:
-            callback.post_to_connection(ConnectionId=connection_id, Data=b"too early")
+            callback().post_to_connection(ConnectionId=connection_id, Data=b"too early")
             early = "posted"
         except ClientError as error:
             early = type(error).__name__
