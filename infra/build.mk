@@ -1,0 +1,68 @@
+# Checking, building and deploying the stack. Included by the Makefile, whose variables it uses.
+
+SAM := .venv-sam/bin/sam
+# Any region will do: nothing is looked up in an account.
+LINT_REGION := us-east-1
+
+# Every requirements.txt and the groups of pyproject.toml that it holds; the layer has the project's own dependencies.
+REQUIREMENTS := layers/codelab=--no-default-groups functions/authorize=--only-group=authorize \
+  functions/llm_request=--only-group=llm functions/rest_api=--only-group=rest
+define requirements_of
+{ printf '\043 Written from uv.lock by `make requirements`; do not edit.\n'; \
+$(UV) export --quiet --frozen --no-emit-project --no-hashes --no-annotate --no-header $$(cut -d= -f2- <<<"$$entry"); }
+endef
+
+# The folder of a python3.13 that has pip: sam build looks for it on PATH and installs with it what the functions need.
+define find_python3_13
+for p in "$$PWD/.uv/bin/python3.13" "$$(command -v python3.13 || true)" \
+  $$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.13.*/bin/python3.13 2>/dev/null | sort -rV) \
+  /usr/bin/python3.13 /usr/local/bin/python3.13 /opt/homebrew/bin/python3.13; do \
+  if [ -x "$$p" ] && "$$p" -c 'import sys, pip; sys.exit(sys.version_info[:2] != (3, 13))' >/dev/null 2>&1; then \
+    "$$p" -c 'import os, sys; print(os.path.dirname(sys.executable))'; exit 0; fi; \
+done; \
+echo "Python 3.13 with pip is needed to build for Lambda's python3.13 and none was found: install one (for example 'pyenv install 3.13' or 'apt-get install python3.13 python3.13-venv') and run make build again." >&2; exit 1
+endef
+
+lint: $(VENV)/.synced .venv-sam/.synced  ## check the code, the types, the templates and the house rules
+	@$(MAKE) --no-print-directory --jobs=2 lint-python lint-template lint-sam lint-requirements
+
+# The types first: they take longest.
+lint-python: $(VENV)/.synced
+	@echo "lint: mypy"; out=$$($(VENV)/bin/mypy --no-error-summary 2>&1) || { echo "$$out" >&2; exit 1; }
+	@echo "lint: ruff check"; $(VENV)/bin/ruff check --quiet .
+	@echo "lint: ruff format"; $(VENV)/bin/ruff format --quiet --diff . >&2
+
+lint-template: $(VENV)/.synced
+	@$(VENV)/bin/python -m infra.lint
+
+lint-sam: .venv-sam/.synced
+	@for option in "" --lint; do echo "lint: sam validate $$option"; \
+	  out=$$($(SAM) validate $$option --region $(LINT_REGION) 2>&1) || { echo "$$out" >&2; exit 1; }; done
+
+lint-requirements: $(VENV)/.synced
+	@echo "lint: uv.lock and the requirements.txt files made from it"; \
+	$(UV) lock --quiet --check --offline || { echo "uv.lock does not fit pyproject.toml: run '$(UV) lock' and 'make requirements'" >&2; exit 1; }; \
+	for entry in $(REQUIREMENTS); do folder=$${entry%%=*}; [ -d "$$folder" ] || continue; \
+	  diff -u "$$folder/requirements.txt" <($(requirements_of)) >&2 || \
+	    { echo "$$folder/requirements.txt is not what uv.lock says: run 'make requirements'" >&2; exit 1; }; done
+
+requirements: $(VENV)/.synced  ## write the functions' requirements.txt from uv.lock
+	@for entry in $(REQUIREMENTS); do folder=$${entry%%=*}; [ -d "$$folder" ] || continue; \
+	  $(requirements_of) > "$$folder/requirements.txt"; echo "$$folder/requirements.txt"; done
+
+# Bytecode for the exact runtime is shipped: without it every cold start compiles (twice the import time). Unchecked, because
+# packaging changes the files' times; with the paths that they will have in Lambda.
+build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no Docker)
+	@folder=$$($(find_python3_13)); echo "build: sam build with $$folder/python3.13"; \
+	PATH="$$folder:$$PATH" $(SAM) build --parallel >.sam-build.log 2>&1 || { cat .sam-build.log >&2; rm -f .sam-build.log; exit 1; }; \
+	rm -f .sam-build.log; echo "build: bytecode"; \
+	for built in .aws-sam/build/*/; do built=$${built%/}; \
+	  place=/var/task; [ ! -d "$$built/python" ] || place=/opt; \
+	  "$$folder/python3.13" -m compileall -q -f -j 0 --invalidation-mode unchecked-hash -s "$$built" -p "$$place" "$$built"; \
+	done; \
+	echo "build: $$(du -sh .aws-sam/build | cut -f1) in .aws-sam/build"
+
+deploy: build  ## deploy the stack (asks for its name and parameters the first time)
+	@if grep -Eq '^[[:space:]]*stack_name' samconfig.toml; then $(SAM) deploy; else $(SAM) deploy --guided; fi
+
+.PHONY: lint lint-python lint-template lint-sam lint-requirements requirements build deploy

@@ -1,0 +1,58 @@
+"""Reading CloudFormation values without resolving them."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from cfnlint.template import Template
+
+
+def branches(value: Any) -> Iterator[Any]:
+    """The items of a list or the single value, through every `Fn::If`; `AWS::NoValue` is no value."""
+    if isinstance(value, list):
+        for item in value:
+            yield from branches(item)
+    elif isinstance(value, dict) and set(value) == {"Fn::If"}:
+        yield from branches(value["Fn::If"][1:])
+    elif not (isinstance(value, dict) and value.get("Ref") == "AWS::NoValue"):
+        yield value
+
+
+def text(value: Any) -> str:
+    """A value as `Fn::Sub` would write it: `arn:${AWS::Partition}:…`, `${Table.Arn}`."""
+    if not isinstance(value, dict):
+        return str(value)
+    if "Fn::Sub" in value:
+        template = value["Fn::Sub"]
+        if isinstance(template, str):
+            return template
+        written, variables = template
+        for name, given in variables.items():
+            written = written.replace(f"${{{name}}}", text(given))
+        return str(written)
+    if "Fn::Join" in value:
+        separator, parts = value["Fn::Join"]
+        return str(separator).join(text(part) for part in parts)
+    if "Fn::GetAtt" in value:
+        attribute = value["Fn::GetAtt"]
+        return f"${{{attribute if isinstance(attribute, str) else '.'.join(attribute)}}}"
+    return f"${{{value.get('Ref', '')}}}"
+
+
+def target(value: Any) -> str:
+    """The logical id that a `Ref` or `Fn::GetAtt` names, else an empty string."""
+    named = re.fullmatch(r"\$\{(\w+)(?:\.\w+)*\}", text(value)) if isinstance(value, dict) else None
+    return named[1] if named else ""
+
+
+def statements(cfn: Template) -> Iterator[tuple[list[str | int], dict[str, Any]]]:
+    """Every Allow statement of every role and policy, with the path of its policy."""
+    for kind in ("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
+        for name, resource in cfn.get_resources(kind).items():
+            properties = resource.get("Properties", {})
+            documents = [policy.get("PolicyDocument", {}) for policy in branches(properties.get("Policies", []))]
+            documents.append(properties.get("PolicyDocument", {}))
+            for document in documents:
+                for statement in branches(document.get("Statement", [])):
+                    if statement.get("Effect") == "Allow":
+                        yield ["Resources", name], statement

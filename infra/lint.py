@@ -1,0 +1,73 @@
+"""The templates against cfn-lint and the house rules: as they are written, and as CloudFormation will see them.
+
+`python -m infra.lint [template.yaml …]`; without arguments template.yaml and everything in infra/. Quiet but for one
+line a check; problems go to stderr with their place, and the exit status says whether there were any.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from cfnlint.config import ConfigMixIn
+from cfnlint.rules import Match
+from cfnlint.runner import Runner
+from samtranslator.model.exceptions import InvalidDocumentException
+
+from infra.translate import translate_file
+
+_ROOT = Path(__file__).resolve().parent.parent
+_RULES = Path(__file__).resolve().parent / "rules"
+# A translated template repeats what the written one was already told, and speaks of what SAM generates.
+_NOT_OF_TRANSLATIONS = ("W2001", "W3005")
+
+
+def problems(path: Path, ignored: Sequence[str] = ()) -> list[Match]:
+    """What cfn-lint, with the house rules, says about the template at `path`."""
+    arguments = ["--append-rules", str(_RULES), "--regions", "us-east-1", "eu-central-1"]
+    if ignored:
+        arguments += ["--ignore-checks", *ignored]
+    return list(Runner(ConfigMixIn([*arguments, "--", str(path)])).run())
+
+
+def problems_of_translation(path: Path) -> list[Match]:
+    """The same for the template that `path` becomes. Raises InvalidDocumentException where SAM refuses it."""
+    with tempfile.TemporaryDirectory() as folder:
+        translated = Path(folder) / f"{path.stem}.translated.json"
+        translated.write_text(json.dumps(translate_file(path), indent=2))
+        return problems(translated, _NOT_OF_TRANSLATIONS)
+
+
+def _report(path: Path, found: list[Match], translated: bool) -> bool:
+    sys.stdout.write(f"lint: cfn-lint and the house rules, {path}{', translated by SAM' if translated else ''}\n")
+    sys.stdout.flush()
+    for match in found:
+        named = isinstance(match.path, list) and len(match.path) > 1 and match.path[0] == "Resources"
+        place = f"{path} ({match.path[1]})" if translated and named else f"{path}:{match.linenumber}"
+        sys.stderr.write(f"{place}: {match.rule.id} {match.message}\n")
+    return bool(found)
+
+
+def main(arguments: Sequence[str]) -> int:
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    paths = [Path(argument) for argument in arguments] or [Path("template.yaml"), *sorted(Path("infra").glob("*.yaml"))]
+    failed = False
+    for path in paths:
+        failed |= _report(path, problems(path), translated=False)
+        if "AWS::Serverless" in path.read_text():
+            try:
+                found = problems_of_translation(path)
+            except InvalidDocumentException as refused:
+                sys.stderr.write(f"{path}: {refused.message}\n")
+                sys.stderr.writelines(f"{path}: {cause.message}\n" for cause in refused.causes)
+                failed = True
+                continue
+            failed |= _report(path, found, translated=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    os.chdir(_ROOT)
+    sys.exit(main(sys.argv[1:]))

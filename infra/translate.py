@@ -1,0 +1,57 @@
+"""The template as CloudFormation will see it: SAM's translation, made here without an account.
+
+Some mistakes show only in the translation, a dependency cycle through a generated role above all.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import boto3
+from samtranslator.parser.parser import Parser
+from samtranslator.translator.translator import Translator
+from samtranslator.yaml_helper import yaml_parse
+
+_REGION = "us-east-1"
+
+
+class _AnyManagedPolicy(dict[str, str]):
+    """The ARN of any managed policy by its name; the real map is read from an account."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> str:
+        return f"arn:aws:iam::aws:policy/{name}"
+
+    def get(self, name: str, default: Any = None) -> str:
+        return self[name]
+
+
+def translate(template: dict[str, Any]) -> dict[str, Any]:
+    """The CloudFormation template that `template` becomes; raises samtranslator's InvalidDocumentException."""
+    for resource in template["Resources"].values():
+        properties = resource.get("Properties", {})
+        for key in ("CodeUri", "ContentUri", "DefinitionUri"):
+            if isinstance(properties.get(key), str):  # local folders become objects when the template is packaged
+                properties[key] = f"s3://packaged/{properties[key]}"
+    translator = Translator(_AnyManagedPolicy(), Parser(), boto_session=boto3.Session(region_name=_REGION))
+    defaults = {
+        name: parameter["Default"]
+        for name, parameter in template.get("Parameters", {}).items()
+        if "Default" in parameter
+    }
+    translated: dict[str, Any] = translator.translate(
+        sam_template=template, parameter_values={**defaults, "AWS::Region": _REGION, "AWS::Partition": "aws"}
+    )
+    return translated
+
+
+def translate_file(path: Path) -> dict[str, Any]:
+    """`translate` for a YAML file."""
+    return translate(yaml_parse(path.read_text()))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(translate_file(Path(sys.argv[1])), indent=2) + "\n")

@@ -1,0 +1,195 @@
+"""Each house rule refuses the template that breaks it, and only that."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.lint import main, problems, problems_of_translation
+from tests.infra.templates import Template, allow, good, policy, properties, rules_broken, spoiled, write
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_good_template_passes(tmp_path: Path) -> None:
+    assert rules_broken(good()) == set()
+    assert main([str(write(good(), tmp_path))]) == 0
+
+
+def test_lint_reports_what_breaks_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(write(spoiled(_grant("s3:GetObject", "*")), tmp_path))]) == 1
+    assert "E9004 s3:GetObject on *: name the resource" in capsys.readouterr().err
+
+
+def _grant(action: str | list[str], resource: Any) -> Callable[[Template], None]:
+    def spoil(template: Template) -> None:
+        properties(template, "Front")["Policies"][0]["Statement"].append(allow(action, resource))
+
+    return spoil
+
+
+_API = "arn:aws:execute-api:us-east-1:111122223333"
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "*",
+        ["*"],
+        f"{_API}:*/v1/POST/@connections/*",
+        f"{_API}:abc/*/POST/@connections/*",
+        f"{_API}:abc/v1/*/@connections/*",
+        f"{_API}:abc/*",
+        {"Fn::Sub": "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${Api}/*"},
+        {"Fn::If": ["Yes", f"{_API}:abc/v1/POST/@connections/*", f"{_API}:*/*/*/@connections/*"]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("action", ["execute-api:ManageConnections", ["execute-api:*"]], ids=str)
+def test_connections_are_those_of_one_api(resource: Any, action: str) -> None:
+    template = spoiled(_grant(action, resource))
+    if isinstance(resource, dict) and "Fn::If" in resource:
+        template["Conditions"] = {"Yes": {"Fn::Equals": [{"Ref": "AWS::Region"}, "us-east-1"]}}
+    assert "E9001" in rules_broken(template)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("s3:GetObject", "*"),
+        (["s3:GetObject"], ["arn:aws:s3:::one/*", "*"]),
+        ("dynamodb:*", {"Fn::GetAtt": ["Table", "Arn"]}),
+        ("*", "*"),
+        ("dynamodb:GetItem", "arn:aws:dynamodb:*:*:table/*"),
+        ("lambda:InvokeFunction", "arn:aws:lambda:us-east-1:111122223333:function:*"),
+        ("s3:GetObject", {"Fn::Sub": "arn:${AWS::Partition}:s3:::*"}),
+    ],
+    ids=str,
+)
+def test_policies_name_actions_and_resources(action: str, resource: Any) -> None:
+    assert "E9004" in rules_broken(spoiled(_grant(action, resource)))
+
+
+def test_actions_without_resources_may_have_a_star() -> None:
+    tracing = ["xray:PutTraceSegments", "xray:PutTelemetryRecords"]
+    assert rules_broken(spoiled(_grant(tracing, "*"))) == set()
+
+
+def test_broad_managed_policies_are_refused() -> None:
+    template = spoiled(lambda template: properties(template, "Front")["Policies"].append("AmazonDynamoDBFullAccess"))
+    assert "E9004" in rules_broken(template)
+
+
+@pytest.mark.parametrize("missing", ["MaximumRetryAttempts", "DestinationConfig"])
+def test_an_asynchronous_function_fails_somewhere(missing: str) -> None:
+    template = spoiled(lambda template: properties(template, "Worker")["EventInvokeConfig"].pop(missing))
+    assert "E9002" in rules_broken(template)
+
+
+def test_a_function_that_another_may_invoke_is_asynchronous() -> None:
+    template = spoiled(lambda template: properties(template, "Worker").pop("EventInvokeConfig"))
+    assert "E9002" in rules_broken(template)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"Type": "Schedule", "Properties": {"Schedule": "rate(1 minute)"}},
+        {"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "rate(1 minute)"}},
+        {"Type": "EventBridgeRule", "Properties": {"Pattern": {"source": ["aws.s3"]}}},
+    ],
+    ids=lambda event: event["Type"],
+)
+def test_a_scheduled_function_is_asynchronous(event: dict[str, Any]) -> None:
+    template = spoiled(lambda template: properties(template, "Front").update(Events={"Tick": event}))
+    assert "E9002" in rules_broken(template)
+
+
+def test_a_destination_is_asynchronous() -> None:
+    def to_front(template: Template) -> None:
+        destination = {"Type": "Lambda", "Destination": {"Fn::GetAtt": ["Front", "Arn"]}}
+        properties(template, "Worker")["EventInvokeConfig"]["DestinationConfig"]["OnFailure"] = destination
+
+    assert "E9002" in rules_broken(spoiled(to_front))
+
+
+def _no_timeout(template: Template) -> None:
+    properties(template, "Front").pop("Timeout")
+
+
+def _no_log(template: Template) -> None:
+    properties(template, "Front").pop("LoggingConfig")
+    template["Resources"].pop("FrontLog")
+
+
+def _no_retention(template: Template) -> None:
+    properties(template, "FrontLog").pop("RetentionInDays")
+
+
+def _shared_log(template: Template) -> None:
+    properties(template, "Front")["LoggingConfig"] = {"LogGroup": {"Ref": "WorkerLog"}}
+
+
+@pytest.mark.parametrize("spoil", [_no_timeout, _no_log, _no_retention, _shared_log])
+def test_a_function_has_a_timeout_and_its_own_log(spoil: Callable[[Template], None]) -> None:
+    assert "E9003" in rules_broken(spoiled(spoil))
+
+
+def test_a_log_group_may_be_found_by_its_name() -> None:
+    template = spoiled(lambda template: properties(template, "Front").pop("LoggingConfig"))
+    assert rules_broken(template) == set()
+
+
+def test_a_function_has_its_own_role() -> None:
+    def share(template: Template) -> None:
+        trust = policy(
+            {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
+        )
+        template["Resources"]["Role"] = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": trust}}
+        for name in ("Front", "Worker"):
+            properties(template, name).pop("Policies")
+            properties(template, name)["Role"] = {"Fn::GetAtt": ["Role", "Arn"]}
+
+    assert "E9005" in rules_broken(spoiled(share))
+
+
+def test_a_policy_belongs_to_one_role() -> None:
+    def attach(template: Template) -> None:
+        template["Resources"]["Both"] = {
+            "Type": "AWS::IAM::Policy",
+            "Properties": {
+                "PolicyName": "both",
+                "PolicyDocument": policy(allow("dynamodb:GetItem", {"Fn::GetAtt": ["Table", "Arn"]})),
+                "Roles": [{"Ref": "FrontRole"}, {"Ref": "WorkerRole"}],
+            },
+        }
+
+    assert "E9005" in rules_broken(spoiled(attach))
+
+
+def test_a_cycle_through_a_generated_role_shows_in_the_translation_only(tmp_path: Path) -> None:
+    """Worker's role may invoke its OnFailure destination Front, whose role may invoke Worker."""
+
+    def close(template: Template) -> None:
+        front = properties(template, "Front")
+        front["Policies"][0]["Statement"][0] = allow("lambda:InvokeFunction", {"Fn::GetAtt": ["Worker", "Arn"]})
+        failing = {"Type": "SQS", "Destination": {"Fn::GetAtt": ["Failed", "Arn"]}}
+        front["EventInvokeConfig"] = {"MaximumRetryAttempts": 0, "DestinationConfig": {"OnFailure": failing}}
+        destination = {"Type": "Lambda", "Destination": {"Fn::GetAtt": ["Front", "Arn"]}}
+        properties(template, "Worker")["EventInvokeConfig"]["DestinationConfig"]["OnFailure"] = destination
+
+    path = write(spoiled(close), tmp_path)
+    assert "E3004" not in {match.rule.id for match in problems(path)}
+    assert "E3004" in {match.rule.id for match in problems_of_translation(path)}
+
+
+def test_what_sam_refuses_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = spoiled(lambda template: properties(template, "Front").update(Events={"Odd": {"Type": "Nonsense"}}))
+    assert main([str(write(template, tmp_path))]) == 1
+    assert "Front" in capsys.readouterr().err
+
+
+def test_the_real_template_passes() -> None:
+    assert [str(match) for match in problems(_ROOT / "template.yaml")] == []
+    assert [str(match) for match in problems_of_translation(_ROOT / "template.yaml")] == []

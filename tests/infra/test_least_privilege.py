@@ -1,0 +1,147 @@
+"""What each deployed function may do, read from the translated template."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cfnlint.template import Template
+
+from infra.intrinsics import branches, statements, target, text
+from infra.translate import translate_file
+
+_TEMPLATE = Path(__file__).resolve().parents[2] / "template.yaml"
+Grants = dict[str, set[tuple[str, str]]]
+
+
+@cache
+def _template() -> Template:
+    return Template("template.yaml", translate_file(_TEMPLATE), ["us-east-1"])
+
+
+def _functions() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = _template().get_resources("AWS::Lambda::Function")
+    return found
+
+
+def _folder(name: str) -> str:
+    """functions/tool_result → the function's name ends in tool-result."""
+    written: str = text(_functions()[name]["Properties"]["FunctionName"])
+    return written.removeprefix("${AWS::StackName}-").replace("-", "_")
+
+
+@cache
+def _grants() -> Grants:
+    """Folder of the function → (action, resource)."""
+    roles = {target(resource["Properties"]["Role"]): _folder(name) for name, resource in _functions().items()}
+    grants: Grants = {folder: set() for folder in roles.values()}
+    for path, statement in statements(_template()):
+        resource = _template().get_resources()[path[1]]
+        owners = [path[1]]
+        if resource["Type"] != "AWS::IAM::Role":
+            owners = [target(role) for role in branches(resource["Properties"]["Roles"])]
+        for action in branches(statement["Action"]):
+            for granted in branches(statement["Resource"]):
+                for owner in owners:
+                    if owner in roles:
+                        grants[roles[owner]].add((action, text(granted)))
+    return grants
+
+
+def _may(action: str) -> set[str]:
+    return {folder for folder, granted in _grants().items() if any(one == action for one, _ in granted)}
+
+
+def test_every_folder_is_a_function_and_every_function_a_folder() -> None:
+    folders = {path.parent.name for path in (_TEMPLATE.parent / "functions").glob("*/handler.py")}
+    assert folders == set(_grants())
+
+
+def test_only_the_functions_named_here_reach_the_secrets() -> None:
+    readers = {
+        folder: {resource for action, resource in granted if action.startswith("secretsmanager:")}
+        for folder, granted in _grants().items()
+    }
+    assert {folder: resources for folder, resources in readers.items() if resources} == {
+        "authorize": {"${JwtSecret}"},
+        "llm_request": {"${LlmApiKeySecret}"},
+    }
+
+
+def test_only_the_authorizer_is_without_the_table() -> None:
+    reaching = {
+        folder for folder, granted in _grants().items() if any(action.startswith("dynamodb:") for action, _ in granted)
+    }
+    assert set(_grants()) - reaching == {"authorize"}
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "dynamodb:Scan",
+        "dynamodb:DeleteTable",
+        "dynamodb:CreateTable",
+        "dynamodb:UpdateTable",
+        "s3:DeleteBucket",
+        "s3:PutBucketPolicy",
+    ],
+)
+def test_nobody_may(action: str) -> None:
+    assert _may(action) == set()
+
+
+def test_only_the_sweep_searches_the_table() -> None:
+    """Reads on a turn's path are by key; the index is never asked who owns what."""
+    searched = {
+        (folder, where)
+        for folder, granted in _grants().items()
+        for action, where in granted
+        if action == "dynamodb:Query"
+    }
+    assert searched <= {("sweep", "${Table.Arn}/index/due"), ("rest_api", "${Table.Arn}/index/sessions")}
+
+
+def test_the_table_is_the_only_one() -> None:
+    tables = {where for granted in _grants().values() for action, where in granted if action.startswith("dynamodb:")}
+    assert tables <= {"${Table.Arn}", "${Table.Arn}/index/due", "${Table.Arn}/index/sessions"}
+
+
+def test_functions_invoke_none_but_the_llm_step() -> None:
+    invoked = {
+        (folder, where.rsplit(":function:", 1)[-1])
+        for folder, granted in _grants().items()
+        for action, where in granted
+        if action == "lambda:InvokeFunction"
+    }
+    assert invoked <= {
+        *((folder, "${AWS::StackName}-llm-request") for folder in _grants()),
+        ("llm_request", "${SweepFunction.Arn}"),  # its failures' destination
+    }
+    assert not {folder for folder, _ in invoked} & {"authorize", "disconnect", "unknown_message"}
+
+
+def test_api_gateway_invokes_by_route() -> None:
+    """A permission without a source, or for the whole API, would let any route of any API run the function."""
+    for name, permission in _template().get_resources("AWS::Lambda::Permission").items():
+        source = text(permission["Properties"].get("SourceArn", ""))
+        assert source, name
+        if permission["Properties"]["Principal"] == "apigateway.amazonaws.com":
+            assert "${WebSocketApi}/" in source or "HttpApi" in source, name
+            assert not source.endswith("/*/*"), name
+
+
+def test_buckets_are_closed() -> None:
+    for name, bucket in _template().get_resources("AWS::S3::Bucket").items():
+        closed = bucket["Properties"]["PublicAccessBlockConfiguration"]
+        assert all(closed[key] for key in closed), name
+        assert len(closed) == 4, name
+        assert "BucketEncryption" in bucket["Properties"], name
+
+
+def test_no_function_carries_a_secret_in_its_environment() -> None:
+    for name, function in _functions().items():
+        variables = function["Properties"].get("Environment", {}).get("Variables", {})
+        for key, value in variables.items():
+            if key in {"LLM_API_KEY", "JWT_SECRET"}:
+                assert value == "", f"{name}: {key}"
+            assert target(value) != "LlmApiKey", f"{name}: {key}"
