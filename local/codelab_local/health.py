@@ -25,8 +25,8 @@ class Health:
         self._check: asyncio.Task[dict[str, str]] | None = None
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
-        if request.method not in ("GET", "HEAD"):
-            return Response.json({"message": "Method Not Allowed"}, 405, Allow="GET, HEAD")
+        if request.method != "GET":
+            return Response.json({"message": "Method Not Allowed"}, 405, Allow="GET")
         return self._answer()
 
     async def _answer(self) -> Response:

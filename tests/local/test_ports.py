@@ -1,0 +1,103 @@
+"""The public port carries WebSocket and HTTP, however the bytes arrive; the internal one refuses the unknown."""
+
+import http.client
+import json
+import socket
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from codelab_local import LocalCloud
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+UPGRADE = (
+    "GET /ws/s1 HTTP/1.1\r\nHost: localhost\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+def raw(cloud: LocalCloud, *pieces: bytes) -> str:
+    """Send bytes piece by piece and return the first line of what comes back."""
+    with socket.create_connection(("127.0.0.1", cloud.info["port"]), 20) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in pieces:
+            client.sendall(piece)
+        return client.makefile("rb").readline().decode().strip()
+
+
+def test_several_http_requests_use_one_connection(cloud: LocalCloud) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", cloud.info["port"], timeout=20)
+    for path, status in [("/health", 200), ("/nothing", 404), ("/health?x=1", 200)]:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        assert json.loads(response.read())
+        assert response.status == status
+    connection.request("POST", "/health", b"{}")
+    assert connection.getresponse().status == 405
+
+
+def test_a_request_may_arrive_in_pieces(cloud: LocalCloud) -> None:
+    assert raw(cloud, *[bytes([byte]) for byte in UPGRADE.encode()]).startswith("HTTP/1.1 101")
+    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert raw(cloud, *[bytes([byte]) for byte in request]).startswith("HTTP/1.1 200")
+
+
+def test_two_requests_may_arrive_at_once(cloud: LocalCloud) -> None:
+    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", cloud.info["port"]), 20) as client:
+        client.sendall(request * 2)
+        received = b""
+        while received.count(b"HTTP/1.1 200") < 2:
+            piece = client.recv(65536)
+            assert piece
+            received += piece
+
+
+@pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+def test_what_is_no_request_is_refused(cloud: LocalCloud, data: bytes) -> None:
+    assert raw(cloud, data).startswith("HTTP/1.1 400")
+
+
+@pytest.mark.parametrize("path", ["/", "/ws", "/ws/a/b", "/other/s1", "/devil"])
+def test_a_websocket_to_an_unknown_path_is_forbidden(cloud: LocalCloud, path: str) -> None:
+    with pytest.raises(InvalidStatus) as refused, connect(f"ws://127.0.0.1:{cloud.info['port']}{path}"):
+        pass
+    assert refused.value.response.status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/ws/s%201", "/api/v1/ws/s%201", "/dev?session_id=s%201"])
+def test_every_path_form_reaches_the_api(cloud: LocalCloud, path: str) -> None:
+    with connect(f"ws://127.0.0.1:{cloud.info['port']}{path}") as client:
+        client.send('{"type": "command", "do": "event"}')
+        assert json.loads(client.recv(15))["requestContext"]["authorizer"]["session"] == "s 1"
+
+
+def test_the_readme_url_has_the_session(cloud: LocalCloud) -> None:
+    assert urlsplit(cloud.url("s 1")).path == "/ws/s%201"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/other/@connections/abc="),
+        ("POST", "/dev/connections/abc="),
+        ("PUT", "/dev/@connections/abc="),
+        ("POST", "/dev/@connections/"),
+        ("GET", "/"),
+    ],
+)
+def test_a_wrong_management_path_is_forbidden(cloud: LocalCloud, method: str, path: str) -> None:
+    request = urllib.request.Request(cloud.info["internal"] + path, b"x" if method != "GET" else None, method=method)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=20)
+    assert refused.value.code == 403
+    assert refused.value.headers["x-amzn-ErrorType"] == "ForbiddenException"
+
+
+def test_an_unknown_connection_is_gone(cloud: LocalCloud) -> None:
+    client: Any = cloud.client("apigatewaymanagementapi")
+    with pytest.raises(client.exceptions.GoneException):
+        client.post_to_connection(ConnectionId="L0SM9cOFvHcCIhw=", Data=b"x")

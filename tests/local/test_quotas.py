@@ -1,0 +1,108 @@
+"""The quotas that depend on time, shortened, and what happens to a client that does not read."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from codelab_local import LocalCloud
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+APP = Path(__file__).parent / "app"
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[LocalCloud]:
+    environment = {
+        "GATEWAY_INTEGRATION_TIMEOUT_S": "0.7",
+        "GATEWAY_IDLE_S": "1.7",
+        "GATEWAY_CONNECTION_S": "3",
+        "GATEWAY_SHUFFLE": "7",
+        "LLM_BASE_URL": "http://127.0.0.1:9/v1",
+    }
+    with LocalCloud(APP / "template.yaml", environment=environment) as running:
+        running.invoke("command")
+        yield running
+
+
+def do(client: ClientConnection, what: str, **fields: Any) -> None:
+    client.send(json.dumps({"type": "command", "do": what, **fields}))
+
+
+def answer(client: ClientConnection) -> Any:
+    return json.loads(client.recv(15))
+
+
+def test_an_integration_over_its_time_is_the_error_frame_and_runs_on(cloud: LocalCloud) -> None:
+    with connect(cloud.url()) as client:
+        do(client, "sleep", seconds=1.5, name="late")
+        error = answer(client)
+        assert error["message"] == "Endpoint request timed out"
+        assert set(error) == {"message", "connectionId", "requestId"}
+        assert answer(client) == {"slept": "late"}
+
+
+def test_an_idle_connection_is_closed_with_1001(cloud: LocalCloud) -> None:
+    with connect(cloud.url()) as client:
+        started = time.monotonic()
+        with pytest.raises(ConnectionClosed) as closed:
+            client.recv(20)
+        assert time.monotonic() - started > 1.4
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1001
+
+
+def test_a_busy_connection_is_closed_with_1001_at_its_greatest_age(cloud: LocalCloud) -> None:
+    started = time.monotonic()
+    with connect(cloud.url()) as client, pytest.raises(ConnectionClosed) as closed:
+        _keep_busy(client)
+    assert time.monotonic() - started > 2.5
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1001
+
+
+def _keep_busy(client: ClientConnection) -> None:
+    for _ in range(200):
+        do(client, "sleep", seconds=0.2)
+        answer(client)
+
+
+def test_in_shuffle_mode_every_message_is_still_dispatched(cloud: LocalCloud) -> None:
+    with connect(cloud.url()) as client:
+        for number in range(40):
+            client.send(f"message {number}")
+        received = [answer(client)["default"] for _ in range(40)]
+    assert sorted(received) == sorted(f"message {number}" for number in range(40))
+    assert received != [f"message {number}" for number in range(40)]
+
+
+def test_a_client_that_does_not_read_is_refused_with_429_and_holds_up_nobody(cloud: LocalCloud) -> None:
+    management = cloud.client("apigatewaymanagementapi", config=Config(retries={"total_max_attempts": 1}))
+    with connect(cloud.url()) as other, connect(cloud.url(), max_queue=1, close_timeout=0.1) as slow:
+        do(slow, "event")
+        connection_id = answer(slow)["requestContext"]["connectionId"]
+        with pytest.raises(ClientError) as refused:
+            _flood(management, connection_id)
+        assert refused.value.response["Error"]["Code"] == "LimitExceededException"
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
+        do(other, "event")
+        assert answer(other)["requestContext"]["eventType"] == "MESSAGE"
+
+
+def _flood(management: Any, connection_id: str) -> None:
+    for _ in range(1000):
+        management.post_to_connection(ConnectionId=connection_id, Data=b"x" * 128 * 1024)
+
+
+def test_the_health_says_what_cannot_be_reached(cloud: LocalCloud) -> None:
+    import urllib.request
+
+    with urllib.request.urlopen(f"{cloud.http}/health", timeout=10) as response:
+        health = json.loads(response.read())
+    assert health["status"] == "degraded"
+    assert health["dependencies"] == {"dynamodb": "connected", "llm": "unavailable"}
