@@ -18,7 +18,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -187,18 +187,66 @@ def main() -> int:
 
 
 class Sampler:
-    """A random model: any byte that llguidance allows next, with a bias to come to an end."""
+    """A random model: any character that llguidance allows next, with a liking for coming to an end."""
 
-    def __init__(self, seed: int, longest: int = 4000) -> None:
+    def __init__(self, seed: int, longest: int = 3000) -> None:
         import llguidance
 
-        self._llguidance = llguidance
+        self._matcher = llguidance.LLMatcher
+        self._tokenizer = llguidance.LLTokenizer("byte")
         self._random = random.Random(seed)
         self._longest = longest
-        self._tokens = [bytes([i]) for i in range(256)]
 
-    def sample(self, codec: Any, original: Any, counts: Counter[str], show: Any) -> None:
-        raise NotImplementedError
+    def compile(self, schema: Any) -> Any:
+        """A fresh matcher, or the reason why the grammar is refused."""
+        grammar = self._matcher.grammar_from_json_schema(schema, defaults={"whitespace_flexible": False})
+        matcher = self._matcher(self._tokenizer, grammar, log_level=0)
+        return matcher.get_error() if matcher.is_error() else matcher
+
+    def sample(self, codec: Any, original: Any, counts: Counter[str], show: Callable[..., None]) -> None:
+        matcher = self.compile(codec.schema)
+        if isinstance(matcher, str):
+            counts["refused"] += 1
+            show("llguidance refuses", matcher[:300], json.dumps(codec.schema))
+            return
+        counts["compiled"] += 1
+        text = self.write(matcher)
+        if text is None:
+            counts["unfinished"] += 1
+            return
+        counts["sampled"] += 1
+        try:
+            restored = codec.decode(json.loads(text))
+        except Exception as error:
+            counts["crashes"] += 1
+            show("crash", repr(error), text)
+            return
+        if original.is_valid(restored):
+            counts["sample valid"] += 1
+        else:
+            show("sample invalid", next(iter(original.iter_errors(restored))).message, text)
+
+    def write(self, matcher: Any) -> str | None:
+        """A whole answer, or None when it did not come to an end."""
+        rng = self._random
+        out = bytearray()
+        while not matcher.is_stopped() and len(out) < self._longest:
+            allowed = _allowed(matcher.compute_bitmask())
+            choices = [token for token in allowed if 32 <= token < 127]
+            if not choices:
+                break
+            ending = [token for token in choices if token in b'"]}']
+            token = rng.choice(ending) if ending and rng.random() < 0.35 else rng.choice(choices)
+            if len(out) > self._longest // 3 and ord("n") in choices and ord('"') not in choices[1:]:
+                token = ord("n")  # null is the way out of a recursion
+            if not matcher.consume_token(token):
+                return None
+            out.append(token)
+        return out.decode() if matcher.is_accepting() or matcher.is_stopped() else None
+
+
+def _allowed(mask: bytes) -> list[int]:
+    return [token for token in range(256) if mask[token >> 3] >> (token & 7) & 1]
 
 
 if __name__ == "__main__":

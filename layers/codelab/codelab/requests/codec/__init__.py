@@ -6,8 +6,8 @@
     codec.express(instance)   # the inverse, or NotExpressible with the reason
 
 The strict schema is a relaxation: it says what can be said strictly, and the original schema validates the decoded
-answer afterwards. Given up on purpose, with `open_objects="close"`, are the further keys of objects that merely do not forbid
-them. A schema that cannot be made strict says why in `reason`, and is sent as it is.
+answer afterwards. Given up on purpose, with `open_objects="close"`, are the further keys of objects that merely do not
+forbid them. A schema that cannot be made strict says why in `reason`, and is sent as it is.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 from .encoder import Encoder
 from .limits import Figures, measure
-from .nodes import Array, Link, Mismatch, Node, NotExpressible, Object, Plain, Union, identity
-from .strict import Schema, Settings, TooLarge, Unsatisfiable
+from .nodes import Array, Link, Mismatch, Node, NotExpressible, Object, Plain, Union, identity, same_but_for_nulls
+from .strict import Schema, Settings, TooLarge, Unsatisfiable, Wrapped
 
 __all__ = ["Codec", "Figures", "NotExpressible", "encode", "measure"]
 
@@ -51,6 +51,7 @@ class Codec:
         reason: str = "",
         texts: Mapping[str, int] | None = None,
         figures: Figures | None = None,
+        source: Any = None,
     ) -> None:
         self.schema = schema
         self.strict = node is not None
@@ -59,7 +60,9 @@ class Codec:
         self.texts = dict(texts or {})
         self.figures = figures
         self._node = node
+        self._source = source
         self._validator: Any = None
+        self._original: Any = None
 
     def decode(self, answer: Any) -> Any:
         """The answer in the original shape. Never raises: what is not of the strict form is restored as far as it can
@@ -92,9 +95,20 @@ class Codec:
             problem = NotExpressible(str(error.message))
             problem.parts = list(error.instance_path)[::-1]
             raise problem
-        if identity(self.decode(strict)) != identity(instance):
+        restored = self.decode(strict)
+        if identity(restored) != identity(instance) and not self._as_good(restored, instance):
             raise NotExpressible("would be restored as something else")
         return strict
+
+    def _as_good(self, restored: Any, instance: Any) -> bool:
+        """Null for an optional property becomes absent: as good, if the original schema agrees."""
+        if not same_but_for_nulls(restored, instance):
+            return False
+        if self._original is None:
+            from ..validation import compile_schema
+
+            self._original = compile_schema(self._source)
+        return bool(self._original.is_valid(restored) or not self._original.is_valid(instance))
 
     def strict_path(self, path: Sequence[str]) -> tuple[str, ...] | None:
         """Where a string field or an array of the original stands in the strict form; None when it is not there as
@@ -164,16 +178,20 @@ def encode(schema: Any, *, open_objects: str = "close", without: frozenset[str] 
     for settings in _ATTEMPTS:
         encoder = Encoder(schema, keep=open_objects == "keep", settings=settings, without=without)
         try:
-            strict, node, wrapped = encoder.root()
+            try:
+                strict, node, wrapped = encoder.root()
+            except Wrapped:
+                encoder = Encoder(schema, keep=open_objects == "keep", settings=settings, without=without)
+                strict, node, wrapped = encoder.root(depth=1)
         except Unsatisfiable:
-            return Codec(schema, None, reason="no value can satisfy it")
-        except (TooLarge, RecursionError):
+            return _as_text(schema, ["unsatisfiable"])
+        except (TooLarge, Wrapped, RecursionError):
             exceeded = ["size"]
             continue
         figures = measure(strict)
         exceeded = figures.exceeded()
         if not exceeded:
-            return Codec(strict, node, wrapped=wrapped, texts=encoder.texts, figures=figures)
+            return Codec(strict, node, wrapped=wrapped, texts=encoder.texts, figures=figures, source=schema)
     return _as_text(schema, exceeded)
 
 
@@ -182,4 +200,4 @@ def _as_text(schema: Any, exceeded: Sequence[str]) -> Codec:
     encoder = Encoder(True, keep=False, settings=Settings(), without=frozenset())
     strict: Schema
     strict, node, _ = encoder.root()
-    return Codec(strict, node, wrapped=True, texts=dict.fromkeys(exceeded, 1), figures=measure(strict))
+    return Codec(strict, node, wrapped=True, texts=dict.fromkeys(exceeded, 1), figures=measure(strict), source=schema)

@@ -15,7 +15,7 @@ from . import shapes
 from .facts import Branch as Raws
 from .facts import Facts, Gathered, Raw, constrains, gather
 from .keywords import APPLICATORS, CONSTRAINTS, brief
-from .nodes import Entries, Held, Labels, Link, Plain, Text
+from .nodes import Entries, Held, Labels, Link, NullText, Plain, Text
 from .references import References, is_legacy
 from .strict import (
     NULL,
@@ -26,6 +26,7 @@ from .strict import (
     Slot,
     TooLarge,
     Unsatisfiable,
+    Wrapped,
     annotated,
     combine,
     nullable,
@@ -57,12 +58,16 @@ class Encoder:
         self._synthesized: dict[tuple[int, ...], Schema] = {}
         self._extra_used = False
         self._nodes = 0
+        self._here: list[Slot] = []  # the places that are being encoded for the same value
 
     # Places.
 
-    def root(self) -> tuple[Schema, Any, bool]:
-        """The strict schema, the node of the document, and whether it had to be wrapped in an object."""
-        made = self.place((self._document,), 0, root=True)
+    def root(self, depth: int = 0) -> tuple[Schema, Any, bool]:
+        """The strict schema, the node of the document, and whether it had to be wrapped in an object.
+
+        depth: 1 when it is known that it will be wrapped.
+        """
+        made = self.place((self._document,), depth, root=True)
         slot = next((slot for slot in self._slots if slot.is_root), None)
         first = made.branches[0] if len(made.branches) == 1 and not made.null else None
         if first is not None and first.kind == "object" and first.slot is None and "properties" in first.schema:
@@ -72,7 +77,7 @@ class Encoder:
             if not made.branches and not made.null:
                 raise Unsatisfiable
             if made.height + 1 > self.settings.levels:
-                raise TooLarge
+                raise Wrapped
             if slot is not None and slot.references:
                 slot.name = self._new_name("root")
                 for reference in slot.references:
@@ -88,6 +93,14 @@ class Encoder:
         if definitions:
             schema = {**schema, "$defs": definitions}
         return schema, made.node, wrapped
+
+    def child(self, raws: Raws, depth: int, hint: str = "") -> Made:
+        """Encode what applies to a property or an item. Raises Unsatisfiable when nothing fits there."""
+        here, self._here = self._here, []
+        try:
+            return self.place(raws, depth, hint=hint)
+        finally:
+            self._here = here
 
     def place(self, raws: Raws, depth: int, *, root: bool = False, hint: str = "") -> Made:
         """Encode what applies at one place. Raises Unsatisfiable when nothing fits there."""
@@ -112,6 +125,11 @@ class Encoder:
             return self._described(made, gathered.plain)
         active = self._active.get(key)
         if active is not None:
+            if active in self._here:
+                # A union that contains itself: the branch adds nothing to the others.
+                for slot in self._here[self._here.index(active) + 1 :]:
+                    slot.partial = True
+                raise Unsatisfiable
             return self._refer(active)
         for slot in self._made.get(key, ()):
             if depth == slot.depth or (not slot.cut and depth + slot.height <= self.settings.levels):
@@ -119,10 +137,16 @@ class Encoder:
         slot = Slot(depth, hint or _hint(raws), is_root=root)
         self._slots.append(slot)
         self._active[key] = slot
+        self._here.append(slot)
         try:
             made = self._encode(gathered, depth)
+        except Unsatisfiable:
+            # Somebody inside may refer to it all the same.
+            slot.link.node, slot.schema = Text(), {"type": "string", "description": "Never used"}
+            raise
         finally:
             del self._active[key]
+            self._here.pop()
         slot.link.node = made.node
         slot.null = made.null
         slot.height = made.height
@@ -130,7 +154,8 @@ class Encoder:
         slot.size = made.size
         slot.done = True
         slot.schema = combine(made, made.null)
-        self._made.setdefault(key, []).append(slot)
+        if not slot.partial:
+            self._made.setdefault(key, []).append(slot)
         if root:
             return made
         named = _referring(raws)
@@ -169,6 +194,8 @@ class Encoder:
 
     def _union(self, gathered: Gathered, depth: int) -> tuple[list[Branch], bool, bool]:
         """The branches of a place, whether null is one, and whether something had to be cut."""
+        if len(gathered.groups) == 1 and not any(_says_more(raw) for raw in gathered.plain):
+            return self._alternatives(gathered.groups[0][1], depth)
         groups = [group for group in gathered.groups if not any(_trivial(branch) for branch in group[1])]
         loose = [*gathered.loose]
         for _, group in gathered.groups:
@@ -178,9 +205,6 @@ class Encoder:
             facts = Facts(gathered.plain)
             branches, null = shapes.branches(self, facts, depth, loose, gathered.unresolved)
             return branches, null, False
-        pure = not any(_says_more(raw) for raw in gathered.plain) and len(groups) == 1
-        if pure:
-            return self._alternatives(groups[0][1], depth)
         return self._multiplied(gathered, groups, loose, depth)
 
     def _alternatives(self, group: list[Raws], depth: int) -> tuple[list[Branch], bool, bool]:
@@ -266,7 +290,7 @@ class Encoder:
             seen.append(bare)
             out.append(branch)
         # Labels are strings too, and must be tried before any string.
-        out.sort(key=lambda branch: not isinstance(branch.node, (Labels, Held)))
+        out.sort(key=lambda branch: not isinstance(branch.node, (Labels, Held, NullText)))
         return out
 
     # Definitions.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ class NotExpressible(Exception):
 
 
 _MISMATCH = Mismatch()
+_INFINITY = float("inf")
 
 
 class Node:
@@ -76,22 +78,50 @@ def identity(value: Any) -> Any:
     return value
 
 
+def same_but_for_nulls(one: Any, other: Any) -> bool:
+    """Equal, if a property that is null and one that is absent are taken to be the same."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in one.keys() | other.keys():
+            a, b = one.get(key), other.get(key)
+            if not (a is None and b is None) and not same_but_for_nulls(a, b):
+                return False
+        return True
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_but_for_nulls, one, other))
+    return bool(identity(one) == identity(other))
+
+
 class Plain(Node):
-    """A value that stays as it is: of one JSON type, perhaps one of a few."""
+    """A value that stays as it is: of one JSON type, perhaps one of a few, perhaps under further strict keywords."""
 
-    __slots__ = ("allowed", "type")
+    __slots__ = ("_keywords", "_validator", "allowed", "type")
 
-    def __init__(self, type_: str, allowed: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self, type_: str, allowed: Sequence[Any] | None = None, keywords: dict[str, Any] | None = None
+    ) -> None:
         self.type = type_
         self.allowed = None if allowed is None else frozenset(map(identity, allowed))
+        self._keywords = keywords
+        self._validator: Any = None
 
     def fits(self, value: Any) -> bool:
         found = json_type(value)
         if found != self.type and not (found == "integer" and self.type == "number"):
             return False
-        return self.allowed is None or identity(value) in self.allowed
+        if self.allowed is not None:
+            return identity(value) in self.allowed
+        if not self._keywords:
+            return True
+        if self._validator is None:
+            import jsonschema_rs
+
+            self._validator = jsonschema_rs.Draft202012Validator(self._keywords, validate_formats=True)
+        return bool(self._validator.is_valid(value))
 
     def decode(self, value: Any, exact: bool) -> Any:
+        if type(value) is float and value in (_INFINITY, -_INFINITY):
+            # A JSON number beyond what a double can hold, such as 1e999.
+            value = sys.float_info.max if value > 0 else -sys.float_info.max
         if exact and not self.fits(value):
             raise _MISMATCH
         return value
@@ -100,7 +130,10 @@ class Plain(Node):
         if not self.fits(value):
             if self.allowed is not None and json_type(value) in (self.type, "integer"):
                 raise NotExpressible("not one of the allowed values")
-            raise NotExpressible(f"{json_type(value)} instead of {self.type}")
+            found = json_type(value)
+            if self._keywords and (found == self.type or (found == "integer" and self.type == "number")):
+                raise NotExpressible(f"not within {label(self._keywords)}")
+            raise NotExpressible(f"{found} instead of {self.type}")
         return value
 
 
@@ -151,23 +184,33 @@ def label(value: Any) -> str:
 
 
 class Array(Node):
-    __slots__ = ("item",)
+    __slots__ = ("item", "least", "most")
 
-    def __init__(self, item: Node) -> None:
+    def __init__(self, item: Node, least: int = 0, most: int | None = None) -> None:
         self.item = item
+        self.least = least
+        self.most = most
 
     def decode(self, value: Any, exact: bool) -> Any:
         if not isinstance(value, list):
             if exact:
                 raise _MISMATCH
             return value
+        if exact and _wrong_count(len(value), self.least, self.most):
+            raise _MISMATCH
         decode = self.item.decode
         return [decode(item, exact) for item in value]
 
     def express(self, value: Any) -> Any:
         if not isinstance(value, list):
             raise NotExpressible(f"{json_type(value)} instead of array")
+        if _wrong_count(len(value), self.least, self.most):
+            raise NotExpressible("too few items" if len(value) < self.least else "too many items")
         return [_inner(self.item, item, index) for index, item in enumerate(value)]
+
+
+def _wrong_count(count: int, least: int, most: int | None) -> bool:
+    return count < least or (most is not None and count > most)
 
 
 def _inner(node: Node, value: Any, part: str | int) -> Any:
@@ -245,10 +288,12 @@ class Entry:
 class Entries(Node):
     """An object with any keys, as a list of {"key": …, "value": …}."""
 
-    __slots__ = ("kinds",)
+    __slots__ = ("kinds", "least", "most")
 
-    def __init__(self, kinds: list[Entry]) -> None:
+    def __init__(self, kinds: list[Entry], least: int = 0, most: int | None = None) -> None:
         self.kinds = kinds
+        self.least = least
+        self.most = most
 
     def decode(self, value: Any, exact: bool) -> Any:
         if isinstance(value, dict) and not exact:
@@ -258,6 +303,8 @@ class Entries(Node):
             if exact:
                 raise _MISMATCH
             return value
+        if exact and _wrong_count(len(value), self.least, self.most):
+            raise _MISMATCH
         out: dict[str, Any] = {}
         for entry in value:
             if not isinstance(entry, dict) or len(entry) != 2 or "key" not in entry or "value" not in entry:
@@ -286,6 +333,8 @@ class Entries(Node):
     def express(self, value: Any) -> Any:
         if not isinstance(value, dict):
             raise NotExpressible(f"{json_type(value)} instead of object")
+        if _wrong_count(len(value), self.least, self.most):
+            raise NotExpressible("too few keys" if len(value) < self.least else "too many keys")
         out = []
         for key, item in value.items():
             problem: NotExpressible | None = None
@@ -431,6 +480,22 @@ class Link(Node):
         return self.node.express(value)
 
 
+class NullText(Node):
+    """Null by the word "null", where null itself means absent."""
+
+    __slots__ = ()
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if exact and value != "null":
+            raise _MISMATCH
+        return None if value == "null" else value
+
+    def express(self, value: Any) -> Any:
+        if value is not None:
+            raise NotExpressible(f"{json_type(value)} instead of null")
+        return "null"
+
+
 class Null(Node):
     __slots__ = ()
 
@@ -484,6 +549,7 @@ class Union(Node):
 
     def express(self, value: Any) -> Any:
         problem: NotExpressible | None = None
+        nearly: Any = problem
         for _, node in self.branches:
             try:
                 strict = node.express(value)
@@ -492,16 +558,23 @@ class Union(Node):
                 if problem is None or len(error.parts) > len(problem.parts):
                     problem = error
                 continue
-            if len(self.branches) == 1 or self._restores(strict, value):
+            if len(self.branches) == 1:
                 return strict
+            restored = self._restored(strict)
+            if identity(restored) == identity(value):
+                return strict
+            if nearly is None and same_but_for_nulls(restored, value):
+                nearly = strict
             problem = problem or NotExpressible("would be restored as something else")
+        if nearly is not None:
+            return nearly
         raise problem or NotExpressible("no branch")
 
-    def _restores(self, strict: Any, value: Any) -> bool:
+    def _restored(self, strict: Any) -> Any:
         try:
-            return bool(identity(self.decode(strict, True)) == identity(value))
+            return self.decode(strict, True)
         except Mismatch:
-            return False
+            return _MISMATCH
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:

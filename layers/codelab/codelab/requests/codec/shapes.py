@@ -15,6 +15,7 @@ from .nodes import (
     Field,
     Held,
     Labels,
+    NullText,
     Object,
     ObjectText,
     Plain,
@@ -45,13 +46,13 @@ def branches(
         return _values(encoder, facts, values)
     types = facts.types
     if types is None:
-        if not facts.implied and not (loose and _hinted(encoder, loose)):
+        if not facts.implied:
             made = encoder.text("unresolved" if unresolved else "untyped", depth)
             words = facts.words("any")
             if words:
                 made.branches[0].schema["description"] += f": {words}"
             return made.branches, False
-        types = set(facts.implied) or {"object"}
+        types = set(facts.implied)
         if "number" in types:
             types.add("integer")
     out: list[Branch] = []
@@ -67,6 +68,9 @@ def branches(
         out.append(_number(encoder, facts, "integer"))
     if "boolean" in types:
         out.append(Branch(_worded({"type": "boolean"}, facts.words("boolean")), Plain("boolean"), "boolean"))
+    if facts.types is None and encoder.keep:
+        # Nothing says that it must be of the types that its keywords speak about.
+        out += encoder.text("untyped", depth).branches
     return out, "null" in types
 
 
@@ -75,10 +79,6 @@ def _collect(out: list[Branch], shape: Any, encoder: Encoder, facts: Facts, dept
         out.append(shape(encoder, facts, depth, loose))
     except Unsatisfiable:
         return
-
-
-def _hinted(encoder: Encoder, loose: Sequence[Raw]) -> bool:
-    return any(encoder.properties_of(raw) for raw in loose)
 
 
 def _worded(schema: Schema, words: str) -> Schema:
@@ -96,7 +96,8 @@ def _string(encoder: Encoder, facts: Facts) -> Branch:
         schema["pattern"] = facts.pattern
     elif facts.format is not None and "format" not in encoder.without:
         schema["format"] = facts.format
-    return Branch(_worded(schema, facts.words("string")), Plain("string"), "string")
+    keywords = dict(schema) if len(schema) > 1 else None
+    return Branch(_worded(schema, facts.words("string")), Plain("string", keywords=keywords), "string")
 
 
 def _number(encoder: Encoder, facts: Facts, kind: str) -> Branch:
@@ -104,7 +105,8 @@ def _number(encoder: Encoder, facts: Facts, kind: str) -> Branch:
     for keyword in _BOUNDS:
         if keyword in facts.bounds and keyword not in encoder.without:
             schema[keyword] = facts.bounds[keyword]
-    return Branch(_worded(schema, facts.words(kind)), Plain(kind), "number")
+    keywords = dict(schema) if len(schema) > 1 else None
+    return Branch(_worded(schema, facts.words(kind)), Plain(kind, keywords=keywords), "number")
 
 
 def _values(encoder: Encoder, facts: Facts, values: list[Any]) -> tuple[list[Branch], bool]:
@@ -179,7 +181,7 @@ def _array(encoder: Encoder, facts: Facts, depth: int, loose: Sequence[Raw]) -> 
     try:
         if facts.closed_items:
             raise Unsatisfiable
-        item = encoder.place(tuple(facts.items) or (True,), depth + 1)
+        item = encoder.child(tuple(facts.items) or (True,), depth + 1)
     except Unsatisfiable:
         if facts.item_min:
             raise
@@ -190,7 +192,7 @@ def _array(encoder: Encoder, facts: Facts, depth: int, loose: Sequence[Raw]) -> 
     if most is not None and "maxItems" not in encoder.without:
         schema["maxItems"] = most
     _worded(schema, facts.words("array"))
-    return Branch(schema, Array(item.node), "array", item.height + 1, item.size)
+    return Branch(schema, Array(item.node, facts.item_min, most), "array", item.height + 1, item.size)
 
 
 def _prefix(facts: Facts) -> list[list[Raw]]:
@@ -210,7 +212,7 @@ def _tuple(encoder: Encoder, facts: Facts, prefix: list[list[Raw]], depth: int) 
     open_ended = not facts.closed_items and (facts.item_max is None or facts.item_max > len(prefix))
     for index, raws in enumerate(prefix):
         try:
-            made = encoder.place(tuple(raws), depth + 1)
+            made = encoder.child(tuple(raws), depth + 1)
         except Unsatisfiable:
             if index < facts.item_min:
                 raise
@@ -222,7 +224,7 @@ def _tuple(encoder: Encoder, facts: Facts, prefix: list[list[Raw]], depth: int) 
     rest = None
     if open_ended:
         try:
-            item = encoder.place(tuple(facts.items) or (True,), depth + 2)
+            item = encoder.child(tuple(facts.items) or (True,), depth + 2)
         except Unsatisfiable:
             pass
         else:
@@ -256,11 +258,14 @@ def _object(encoder: Encoder, facts: Facts, depth: int, loose: Sequence[Raw]) ->
     for name, raws in children.items():
         optional = name not in facts.required
         try:
-            made = encoder.place(raws, depth + 1, hint=name)
+            made = encoder.child(raws, depth + 1, hint=name)
         except Unsatisfiable:
             if not optional:
                 raise
             continue
+        if optional and encoder.keep and made.null and depth + 2 <= encoder.settings.levels:
+            # Null means absent; what was null needs another word.
+            made = Made([_spelled_null(), *made.branches], False, made.described, made.title, made.cut)
         properties[name] = encoder.written(made, depth + 1, null=optional)
         fields.append(Field(name, made.node, optional))
         above = made.height
@@ -272,11 +277,12 @@ def _object(encoder: Encoder, facts: Facts, depth: int, loose: Sequence[Raw]) ->
         kinds = [(None, (True,))]
     if kinds:
         extra_name = EXTRA
-        while extra_name in properties:
+        while extra_name in children:
             extra_name += "_"
         schema, extra, deep, wide = _extra(encoder, kinds, facts, depth + 1)
-        properties[extra_name] = schema
-        height, size = max(height, deep), size + wide + 1
+        if extra is not None:
+            properties[extra_name] = schema
+            height, size = max(height, deep), size + wide + 1
     words = facts.words("object")
     node = Object(fields, extra_name, extra, _GIVEN_UP if implicit and not kinds else "")
     return Branch(_closed(properties, words), node, "object", height + 1 if properties else 0, size)
@@ -356,6 +362,7 @@ def _map(encoder: Encoder, facts: Facts, kinds: list[tuple[str | None, tuple[Raw
     if depth + 3 > encoder.settings.levels:
         return _cut(encoder, facts, depth)
     schema, node, height, size = _entries(encoder, kinds, facts, depth)
+    node.least, node.most = facts.key_min, facts.key_max
     if not schema["items"].get("properties") and "anyOf" not in schema["items"]:
         schema = dict(schema)
     if facts.key_min and "minItems" not in encoder.without:
@@ -381,7 +388,7 @@ def _entries(
     key_node, key_schema = _key(encoder, facts, item_depth + 1)
     for pattern, raws in kinds:
         try:
-            made = encoder.place(raws, item_depth + 1)
+            made = encoder.child(raws, item_depth + 1)
         except Unsatisfiable:
             continue
         key = dict(key_schema)
@@ -406,7 +413,7 @@ def _key(encoder: Encoder, facts: Facts, depth: int) -> tuple[Plain, Schema]:
     fallback = Plain("string"), {"type": "string"}
     if not facts.keys:
         return fallback
-    made = encoder.place((*facts.keys, {"type": "string"}), depth)
+    made = encoder.child((*facts.keys, {"type": "string"}), depth)
     branch = made.branches[0] if len(made.branches) == 1 and not made.null else None
     if branch is None or branch.slot is not None or not isinstance(branch.node, Plain) or branch.kind != "string":
         return fallback
@@ -425,7 +432,7 @@ def _extra(
         try:
             schema, entries, height, size = _entries(encoder, kinds, facts, depth)
         except Unsatisfiable:
-            return {"type": "null"}, ObjectText(), 0, 0
+            return {}, None, 0, 0
         if depth + height <= encoder.settings.levels:
             schema["description"] = "Further keys and their values"
             return schema, entries, height, size
@@ -441,6 +448,10 @@ def free_entries(encoder: Encoder) -> Schema:
         "items": _closed({"key": {"type": "string"}, "value": value}),
         "description": "Further keys and their values",
     }
+
+
+def _spelled_null() -> Branch:
+    return Branch({"type": "string", "const": "null", "description": "null itself"}, NullText(), "string")
 
 
 def held(branch: Branch) -> Branch:

@@ -15,6 +15,10 @@ class Unsatisfiable(Exception):
     """No value fits."""
 
 
+class Wrapped(Exception):
+    """The root must be wrapped in an object, and there is a level too few for that."""
+
+
 class TooLarge(Exception):
     """The schema is growing beyond what any limit allows."""
 
@@ -32,7 +36,7 @@ class Settings:
     branches: int = 16
     values: int = 900
     characters: int = 100_000
-    nodes: int = 20_000
+    nodes: int = 10_000
 
 
 @dataclass(slots=True)
@@ -52,6 +56,8 @@ class Slot:
     height: int = 0
     size: int = 0
     references: list[Schema] = field(default_factory=list)
+    # Whether a cycle without any step in between was cut inside: only right where it was made.
+    partial: bool = False
 
 
 @dataclass(slots=True)
@@ -126,6 +132,8 @@ def nullable(schema: Schema) -> Schema:
             return schema
         return {**schema, "anyOf": [*schema["anyOf"], dict(NULL)]}
     kind = schema.get("type")
+    if kind == "null":
+        return schema
     if not isinstance(kind, str) or "$ref" in schema:
         return schema if isinstance(kind, list) else {"anyOf": [schema, dict(NULL)]}
     out = {**schema, "type": [kind, "null"]}
