@@ -54,8 +54,7 @@ requirements: $(VENV)/.synced  ## write the functions' requirements.txt from uv.
 # packaging changes the files' times; with the paths that they will have in Lambda.
 build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no Docker)
 	@folder=$$($(find_python3_13)); echo "build: sam build with $$folder/python3.13"; \
-	PATH="$$folder:$$PATH" $(SAM) build --parallel >.sam-build.log 2>&1 || { cat .sam-build.log >&2; rm -f .sam-build.log; exit 1; }; \
-	rm -f .sam-build.log; echo "build: bytecode"; \
+	out=$$(PATH="$$folder:$$PATH" $(SAM) build --parallel 2>&1) || { echo "$$out" >&2; exit 1; }; echo "build: bytecode"; \
 	for built in .aws-sam/build/*/; do built=$${built%/}; \
 	  place=/var/task; [ ! -d "$$built/python" ] || place=/opt; \
 	  "$$folder/python3.13" -m compileall -q -f -j 0 --invalidation-mode unchecked-hash -s "$$built" -p "$$place" "$$built"; \
