@@ -43,10 +43,14 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 class ScriptedModel:
-    """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name."""
+    """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name.
+
+    `hung_up` names the scripts whose client did not stay until the end.
+    """
 
     def __init__(self) -> None:
         self.requests: dict[str, list[dict[str, Any]]] = {}
+        self.hung_up: list[str] = []
         self._scripts: dict[str, list[Says]] = {}
         model = self
 
@@ -89,9 +93,9 @@ class ScriptedModel:
         said = sum(message["role"] == "assistant" for message in messages[last_user:])
         script = self._scripts.get(name, [Says("unscripted")])
         self.requests.setdefault(name, []).append(body)
-        self._say(http, script[min(said, len(script) - 1)])
+        self._say(http, name, script[min(said, len(script) - 1)])
 
-    def _say(self, http: BaseHTTPRequestHandler, says: Says) -> None:
+    def _say(self, http: BaseHTTPRequestHandler, name: str, says: Says) -> None:
         time.sleep(says.silence)
         if says.status != 200:
             refusal = json.dumps({"error": {"message": "scripted refusal", "type": "scripted"}}).encode()
@@ -118,7 +122,7 @@ class ScriptedModel:
             _chunk(http, {"choices": [], "usage": usage})
             http.wfile.write(b"data: [DONE]\n\n")
         except (BrokenPipeError, ConnectionResetError):
-            pass  # the client has hung up, as a cancelled turn does
+            self.hung_up.append(name)  # as a cancelled turn does
         finally:
             http.close_connection = True
 

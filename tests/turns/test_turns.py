@@ -240,15 +240,15 @@ def test_a_dead_owner_is_followed_by_another_attempt_which_closes_its_message():
     world = World()
     world.say()
     lease = world.acquire()
-    streamed_to = world.register.last_seq + 1
-    world.frames.append({"type": "assistant_message", "seq": streamed_to, "token": "Hal", "is_final": False})
+    world.stream(lease, "Hal")
+    world.say("and this", id="queued while it streams")
     world.pass_time(1, failed=world.invokes[-1])
     assert world.invokes[-1].attempt == 1
-    second = world.acquire(log_end=streamed_to)
+    second = world.acquire()
     assert world.of_type("message_discarded")[0]["message_id"] == lease.message_id
     assert world.of_type("assistant_message")[-1]["aborted"] is True
     world.answer("Half a word", lease=second)
-    assert [content for _, content in world.history()] == ["hello", "Half a word"]
+    assert [content for _, content in world.history()] == ["hello", "Half a word", "and this"]
 
 
 def test_attempts_are_bounded_and_the_session_stays_usable():
@@ -362,3 +362,196 @@ def test_a_late_disconnect_hands_the_open_calls_to_who_came_back():
     world.leave()
     assert world.resends == [("conn-2", executing["seq"])]
     assert world.register.executor == "conn-2"
+
+
+# -- cancel, interrupt ---------------------------------------------------------------------------------------------
+
+
+def test_cancelling_nothing_is_no_error():
+    world = World()
+    assert world.cancel() is None
+    world.say()
+    assert world.cancel("another turn") is None
+
+
+def test_a_cancelled_step_keeps_what_was_said_and_makes_no_calls():
+    world = World()
+    world.say()
+    lease = world.acquire()
+    world.stream(lease, "Once upon")
+    world.cancel()
+    assert world.register.phase is Phase.RUNNING, "its owner ends it, for it knows what was said"
+    world.answer("Once upon", READ, lease=lease)
+    assert world.of_type("tool_call") == []
+    assert world.history() == [("user", "hello"), ("assistant", "Once upon")]
+    assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
+    assert world.statuses()[-1] == "idle"
+
+
+def test_a_cancelled_step_whose_owner_died_keeps_what_was_said_too():
+    world = World()
+    world.say()
+    lease = world.acquire()
+    world.stream(lease, "Once ")
+    world.stream(lease, "upon")
+    world.cancel()
+    world.pass_time(11)
+    assert world.history() == [("user", "hello"), ("assistant", "Once upon")]
+    assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
+    world.answer("too late", lease=lease)
+    assert len(world.history()) == 2
+
+
+def test_a_step_that_nobody_runs_yet_is_cancelled_at_once():
+    world = World()
+    world.say()
+    world.cancel()
+    assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
+    assert world.acquire(world.invokes[0]) is None
+
+
+def test_open_calls_are_settled_as_cancelled_and_a_late_result_is_refused():
+    world = World()
+    world.join(OTHER)
+    world.say()
+    write, read = world.answer("", WRITE, READ)
+    world.result(read, result=1)
+    world.cancel()
+    assert world.call_item(write)["state"] == "cancelled"
+    assert world.call_item(read)["state"] == "completed"
+    assert {"type": "call_update", "call_id": write, "state": "cancelled"}.items() <= world.of_type("call_update")[
+        -1
+    ].items()
+    assert refusal(lambda: world.decision(write, "approve")).code is ErrorCode.INVALID_CALL_ID
+    assert [role for role, _ in world.history()] == ["user", "assistant", "tool", "tool"]
+
+
+def test_what_waits_is_answered_after_a_cancel():
+    world = World()
+    world.say("first")
+    world.answer("", READ)
+    world.say("second")
+    world.cancel()
+    assert [step.turn_id for step in world.invokes][-1] != world.invokes[0].turn_id
+    world.answer("Two")
+    assert world.history()[-2:] == [("user", "second"), ("assistant", "Two")]
+
+
+def test_a_session_that_interrupts_answers_the_new_message_at_once():
+    world = World()
+    world.configure(when_busy="interrupt")
+    world.say("first")
+    world.answer("", READ)
+    world.say("waiting")  # interrupts the call and runs
+    lease = world.acquire()
+    world.say("now this")
+    world.say("no, this")
+    world.fail(lease)
+    world.answer("This")
+    assert world.history()[-3:] == [("user", "no, this"), ("assistant", "This"), ("user", "now this")]
+    assert world.register.phase is Phase.DISPATCHED, "the other one is answered after it"
+
+
+def test_a_session_that_rejects_is_busy():
+    world = World()
+    world.configure(when_busy="reject")
+    world.say()
+    assert refusal(lambda: world.say()).code is ErrorCode.BUSY
+
+
+# -- bounds and failures -------------------------------------------------------------------------------------------
+
+
+def test_a_failing_model_ends_the_turn_and_what_was_said_is_not_kept_as_an_answer():
+    world = World()
+    world.say()
+    world.fail(world.acquire(), "Half")
+    assert world.of_type("error")[0]["error_code"] == "LLM_ERROR"
+    assert world.of_type("assistant_message")[-1]["aborted"] is True
+    assert world.statuses() == ["thinking", "error", "idle"]
+    assert world.history() == [("user", "hello")]
+
+
+def test_a_call_that_fails_again_and_again_is_not_made_again_and_ends_the_turn():
+    world = World()
+    world.say()
+    for _ in range(3):
+        (call_id,) = world.answer("", READ)
+        world.result(call_id, error={"code": ErrorCode.FILE_NOT_FOUND, "message": "no"})
+    sent = len(world.of_type("tool_call"))
+    world.answer("", READ)
+    assert len(world.of_type("tool_call")) == sent
+    assert "failed 3 times" in world.history()[-1][1]
+    world.answer("", READ)
+    assert world.of_type("error")[-1]["details"] == {"reason": "repeated failing call"}
+    assert world.register.phase is Phase.IDLE
+
+
+def test_a_call_that_works_again_starts_counting_anew():
+    world = World()
+    world.say()
+    for outcome in ({"error": {"code": ErrorCode.TIMEOUT, "message": "no"}}, {"result": 1}) * 4:
+        (call_id,) = world.answer("", READ)
+        world.result(call_id, **outcome)
+    assert len(world.of_type("tool_call")) == 8
+
+
+def test_output_so_far_survives_a_command_that_never_ends():
+    world = World(tool_timeout_s=10)
+    world.join(OTHER)
+    world.say()
+    (call_id,) = world.answer("", ("run_command", {"command": "make"}))
+    world.decision(call_id, "approve")
+    for offset, text in ((0, "one "), (4, "two "), (4, "two ")):
+        world.result(call_id, result={"stdout": text, "exit_code": None}, offset=offset)
+    assert [frame["offset"] for frame in world.of_type("tool_progress")] == [0, 4, 4]
+    world.pass_time(11)
+    assert json.loads(world.history()[-1][1])["error"]["output_so_far"] == "one two "
+
+
+def test_output_cannot_keep_a_call_open_for_ever():
+    world = World(tool_timeout_s=10)
+    world.say()
+    (call_id,) = world.answer("", ("run_command", {"command": "yes"}))
+    world.decision(call_id, "approve")
+    for _ in range(40):
+        world.now += 9_000
+        if call_id in world.register.open_calls:
+            world.result(call_id, result={"stdout": "y", "exit_code": None})
+        world.pass_time(0)
+    assert world.call_item(call_id)["state"] == "failed"
+
+
+# -- agents, devices -----------------------------------------------------------------------------------------------
+
+
+def test_switching_the_agent_is_told_in_both_shapes():
+    world = World()
+    world.switch("coder", {"coder", "universal"})
+    (switched,) = world.of_type("agent_switched")
+    assert (switched["from_agent"], switched["to_agent"]) == ("universal", "coder")
+    assert switched["metadata"]["to_agent"] == "coder"
+    assert world.register.agent == "coder"
+    assert refusal(lambda: world.switch("king", {"coder"})).details == {"field": "agent_type"}
+
+
+def test_other_devices_learn_what_became_of_a_call():
+    world = World()
+    world.join(OTHER)
+    world.say()
+    first, second = world.answer("", READ, WRITE)
+    world.result(first, result=1)
+    world.decision(second, "reject", OTHER)
+    assert [(frame["call_id"], frame["state"]) for frame in world.of_type("call_update")] == [
+        (first, "completed"),
+        (second, "rejected"),
+    ]
+
+
+def test_one_device_alone_needs_no_updates():
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", READ)
+    before = len(world.frames)
+    world.result(call_id, result=1)
+    assert len(world.frames) == before

@@ -6,14 +6,14 @@ from typing import Any
 
 from codelab.agents import agents
 from codelab.config import Settings
-from codelab.protocol.errors import ProtocolError
-from codelab.protocol.incoming import HitlDecision, ToolResult
-from codelab.sessions.items import CallRequest, InputItem
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import HitlDecision, SessionConfig, SwitchAgent, ToolResult
+from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, connections, messages, steps, sweep
+from codelab.turns import calls, cancel, connections, control, messages, steps, sweep
 from codelab.turns.connections import Caller
-from codelab.turns.draft import Circumstances, Draft, NeedsItem
+from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog
 from codelab.turns.steps import Answer, Lease
 
 IDE = Caller("ann", "s1", "conn-1", extensions=True)
@@ -28,6 +28,8 @@ class World:
         self._ids = (f"id{n}" for n in itertools.count(1))
         self.items: dict[str, dict[str, Any]] = {}
         self._read: dict[str, dict[str, Any] | None] = {}
+        self._log: list[EventItem] | None = None
+        self.events: list[EventItem] = []
         self.frames: list[dict[str, Any]] = []
         self.invokes: list[Step] = []
         self.reposts: list[tuple[int, int]] = []
@@ -36,16 +38,21 @@ class World:
         self.apply(connections.create(IDE, self._given()))
 
     def _given(self) -> Circumstances:
-        return Circumstances(self.now, self.settings, lambda: next(self._ids), dict(self._read))
+        return Circumstances(self.now, self.settings, lambda: next(self._ids), dict(self._read), self._log)
 
     def decide(self, decide: Callable[[Draft], Transition | None]) -> Transition | None:
         """Apply a decision, reading the items that it asks for as the shell does."""
-        self._read = {}
+        self._read, self._log = {}, None
+        # The log may be ahead of the register; a writer starts at the log's end.
+        self.register.last_seq = len(self.events)
         while True:
             try:
                 transition = decide(Draft.of(self.register, self._given()))
-            except NeedsItem as needs:
-                self._read[needs.key] = self.items.get(needs.key)
+            except NeedsItems as needs:
+                self._read |= {key: self.items.get(key) for key in needs.keys}
+                continue
+            except NeedsLog:
+                self._log = self.events[self.register.message_seq :]
                 continue
             if transition is not None:
                 self.apply(transition)
@@ -59,6 +66,7 @@ class World:
         for event in transition.events:
             assert event.seq == len(self.frames) + 1
             self.frames.append(event.frame)
+            self.events.append(event)
         # What is stored is what the next decision reads.
         version = self.register.version + 1
         stored = {**transition.after.attributes(), "version": version, "due_at": transition.after.due_at()}
@@ -74,11 +82,18 @@ class World:
         message = InputItem(fields.get("id") or next(self._ids), content, fields.get("role", "user"), self.now)
         return self.decide(lambda draft: messages.user_message(draft, caller, message))
 
-    def acquire(self, step: Step | None = None, log_end: int = 0) -> Lease | None:
+    def acquire(self, step: Step | None = None) -> Lease | None:
         step = step or self.invokes[-1]
         lease = Lease(next(self._ids), self.now + 305_000, "msg_" + next(self._ids))
-        done = self.decide(lambda draft: steps.acquire(draft, step, lease, log_end or self.register.last_seq))
+        done = self.decide(lambda draft: steps.acquire(draft, step, lease))
         return lease if done else None
+
+    def stream(self, lease: Lease, text: str) -> None:
+        """Log text as the sender does, past the register."""
+        seq = len(self.events) + 1
+        frame = {"type": "assistant_message", "seq": seq, "token": text, "is_final": False}
+        self.frames.append({**frame, "message_id": lease.message_id})
+        self.events.append(EventItem(seq, self.frames[-1], Audience.ALL, ttl=self.now))
 
     def answer(self, text: str = "", *wanted: tuple[str, dict[str, Any]], lease: Lease | None = None) -> list[str]:
         """Acquire (unless a lease is given), answer, commit. Returns the ids of the calls."""
@@ -86,7 +101,7 @@ class World:
         assert held is not None
         requests = tuple(CallRequest("call_" + next(self._ids), tool, arguments) for tool, arguments in wanted)
         answer = Answer(text, requests, agents()["universal"].tools, {"prompt_tokens": 10, "llm_calls": 1})
-        self.decide(lambda draft: steps.commit(draft, held, answer, self.register.last_seq))
+        self.decide(lambda draft: steps.commit(draft, held, answer, len(self.events)))
         return [request.call_id for request in requests]
 
     def result(self, call_id: str, caller: Caller = IDE, **outcome: Any) -> Transition | None:
@@ -98,6 +113,22 @@ class World:
             {"type": "hitl_decision", "call_id": call_id, "decision": decision, **fields}
         )
         return self.decide(lambda draft: calls.hitl_decision(draft, caller, frame))
+
+    def fail(self, lease: Lease, streamed: str = "") -> None:
+        """The owner ends without an answer, as it does when its model fails or its turn was cancelled."""
+        error = ProtocolError(ErrorCode.LLM_ERROR, "The model failed")
+        self.decide(lambda draft: steps.fail(draft, lease, error, {"llm_calls": 1}, streamed, len(self.events)))
+
+    def cancel(self, turn_id: str | None = None, caller: Caller = IDE) -> Transition | None:
+        return self.decide(lambda draft: cancel.cancel(draft, caller, turn_id))
+
+    def configure(self, caller: Caller = IDE, **fields: Any) -> None:
+        frame = SessionConfig.model_validate({"type": "session_config", **fields})
+        self.decide(lambda draft: control.configure(draft, caller, frame))
+
+    def switch(self, agent: str, known: set[str]) -> None:
+        frame = SwitchAgent.model_validate({"type": "switch_agent", "agent_type": agent})
+        self.decide(lambda draft: control.switch_agent(draft, IDE, frame, known, None))
 
     def join(self, caller: Caller) -> None:
         self.decide(lambda draft: connections.connect(draft, caller))

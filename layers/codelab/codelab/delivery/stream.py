@@ -32,8 +32,9 @@ class StreamSender:
     """Sends the text of one message from a thread of its own.
 
     `started` is the transition that acquired the step: its frames are posted first. `on_lost` is called, from the
-    sender's thread, when the lease is no longer ours. After `close` the log's end is `log_end`, the register as it was
-    last read is `register`, `posted` are the transitions whose frames were posted and are still to be reported.
+    sender's thread, when the lease is no longer ours or the turn was cancelled. After `close` the log's end is
+    `log_end`, what was logged is `sent`, the register as it was last read is `register`, `posted` are the transitions
+    whose frames were posted and are still to be reported.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class StreamSender:
         self.log_end = started.after.last_seq
         self.posted: list[int] = []
         self.gone: list[str] = []
+        self.sent: list[str] = []
         self.lost = False
         self.failure: BaseException | None = None
         self._lease = started.after.lease
@@ -164,6 +166,7 @@ class StreamSender:
                 write_id=f"{self._lease}:{self.log_end}",
             )
             if self._store.append(self.register.pk, event):
+                self.sent.append(text)
                 return event
 
     def _watch(self) -> None:
@@ -173,7 +176,12 @@ class StreamSender:
         self._look_at(self._store.read(self.register.pk))
 
     def _look_at(self, register: Register | None) -> None:
-        if register is None or register.phase is not Phase.RUNNING or register.lease != self._lease:
+        if (
+            register is None
+            or register.phase is not Phase.RUNNING
+            or register.lease != self._lease
+            or register.cancelled_at
+        ):
             self.lost = True
             self._on_lost()
         if register is not None:

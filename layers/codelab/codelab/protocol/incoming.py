@@ -93,10 +93,66 @@ class HitlDecision(ClientFrame):
         return self
 
 
+class SwitchAgent(ClientFrame):
+    """The user wants another agent; with `content`, to say something to it at once."""
+
+    type: Literal["switch_agent"]
+    agent_type: Id
+    content: Annotated[str, StringConstraints(max_length=limits.USER_MESSAGE_CHARS)] = ""
+    reason: Annotated[str, StringConstraints(max_length=1_000)] = ""
+    client_msg_id: Id | None = None
+
+
+class Hello(ClientFrame):
+    """The client introduces itself, and speaks extensions from here on. Answered by `session_info`."""
+
+    type: Literal["hello"]
+    client: dict[str, Any] = Field(default_factory=dict)
+    capabilities: dict[str, Any] = Field(default_factory=dict)
+
+
+class Resume(ClientFrame):
+    """Send every frame after `last_seq` again, then go on live."""
+
+    type: Literal["resume"]
+    last_seq: int = Field(ge=0)
+
+
+class Cancel(ClientFrame):
+    """Stop the running turn; with `turn_id`, only if it is that one."""
+
+    type: Literal["cancel"]
+    turn_id: Id | None = None
+
+
+class Ping(ClientFrame):
+    """Answered by `pong` with the same fields; keeps API Gateway's idle timer away."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    type: Literal["ping"]
+
+
+class SessionConfig(ClientFrame):
+    """Change how the session behaves. Answered by `session_info`."""
+
+    type: Literal["session_config"]
+    model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    when_busy: Literal["queue", "reject", "interrupt"] | None = None
+    autonomy: Literal["manual", "balanced", "autonomous"] | None = None
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+
+
 FRAMES: dict[str, type[ClientFrame]] = {
     "user_message": UserMessage,
     "tool_result": ToolResult,
     "hitl_decision": HitlDecision,
+    "switch_agent": SwitchAgent,
+    "hello": Hello,
+    "resume": Resume,
+    "cancel": Cancel,
+    "ping": Ping,
+    "session_config": SessionConfig,
 }
 
 #: Null is a value here, not an absence: a tool may succeed with nothing to say.

@@ -107,6 +107,95 @@ class TurnEnd(ServerFrame):
     usage: dict[str, Any]
 
 
+class AgentSwitched(ServerFrame):
+    """Another agent answers from here on. The seed's clients read the fields at the top or in `metadata`."""
+
+    type: Literal["agent_switched"] = "agent_switched"
+    content: str
+    from_agent: str
+    to_agent: str
+    reason: str
+    timestamp: str
+    confidence: float | None = None
+    metadata: dict[str, Any]
+
+
+class CallUpdate(ServerFrame):
+    """What became of a call that another connection, the time or a cancel has decided."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["call_update"] = "call_update"
+    call_id: str
+    state: str
+
+
+class ToolProgress(ServerFrame):
+    """A piece of a running command's output, as its executor sent it."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["tool_progress"] = "tool_progress"
+    call_id: str
+    offset: int | None = None
+    result: Any = None
+
+
+class PendingCall(BaseModel):
+    """A call that is still open, in `session_info` and `resumed`."""
+
+    call_id: str
+    tool_name: str
+    state: str
+    deadline: int
+
+
+class SessionInfo(ServerFrame):
+    """The session as it is; the answer to `hello` and `session_config`."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["session_info"] = "session_info"
+    session_id: str
+    agent: str
+    status: Status
+    title: str
+    turn_id: str | None = None
+    last_seq: int
+    pending_calls: list[PendingCall]
+    settings: dict[str, Any]
+    limits: dict[str, int]
+    protocol_version: str
+
+
+class Resumed(ServerFrame):
+    """The replay is complete (with `more`: ask again). Only `open_calls` are still to be executed."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["resumed"] = "resumed"
+    last_seq: int
+    open_calls: list[PendingCall]
+    more: bool | None = None
+
+
+class ResyncRequired(ServerFrame):
+    """The log does not reach back to the client's `last_seq`: read the history instead."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["resync_required"] = "resync_required"
+    last_seq: int
+
+
+class Pong(ServerFrame):
+    model_config = ConfigDict(extra="allow")
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["pong"] = "pong"
+
+
 class Queued(ServerFrame):
     """The message was accepted and waits for the running turn to end."""
 

@@ -133,6 +133,9 @@ class CallItem:
     edited_arguments: dict[str, Any] | None = None
     #: {"result": …} or {"error": {code, message}} as the client sent it; what a repeat is compared with.
     outcome: dict[str, Any] | None = None
+    #: The last of the output that a running command has sent so far, and how much of it there was.
+    progress: str = ""
+    progress_end: int = 0
 
     def key(self) -> str:
         return keys.call_key(self.call_id)
@@ -153,6 +156,8 @@ class CallItem:
             "decision": dumps(self.decision),
             "edited_arguments": dumps(self.edited_arguments),
             "outcome": dumps(self.outcome),
+            "progress": self.progress,
+            "progress_end": self.progress_end,
         }
 
     @classmethod
@@ -169,6 +174,8 @@ class CallItem:
             decision=json.loads(item["decision"]),
             edited_arguments=json.loads(item["edited_arguments"]),
             outcome=json.loads(item["outcome"]),
+            progress=item["progress"],
+            progress_end=item["progress_end"],
         )
 
 

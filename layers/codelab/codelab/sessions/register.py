@@ -95,6 +95,12 @@ class Register:
     lease: str = ""
     lease_until: int = 0
     message_id: str = ""
+    #: The log's end when the step was acquired: the text of `message_id` is behind it.
+    message_seq: int = 0
+    #: When the running step was asked to stop; its owner sees it and ends the turn.
+    cancelled_at: int = 0
+    #: Calls that failed, by digest, and how often in a row: what fails again and again is not sent again.
+    failures: dict[str, int] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
 
     calls: dict[str, CallEntry] = field(default_factory=dict)
@@ -124,9 +130,15 @@ class Register:
             times.append(self.dispatched_at + REPAIR_AFTER_MS)
         elif self.phase is Phase.RUNNING:
             times.append(self.lease_until)
+            if self.cancelled_at:
+                times.append(self.cancelled_at + REPAIR_AFTER_MS)
         elif self.phase is Phase.WAITING:
             times.extend(call.due for call in self.open_calls.values())
         return min(times, default=None)
+
+    def release(self) -> None:
+        """The step's owner has committed, failed or is dead."""
+        self.lease, self.lease_until, self.cancelled_at = "", 0, 0
 
     def copy(self) -> Self:
         return copy.deepcopy(self)
@@ -150,6 +162,9 @@ class Register:
             "lease": self.lease,
             "lease_until": self.lease_until,
             "message_id": self.message_id,
+            "message_seq": self.message_seq,
+            "cancelled_at": self.cancelled_at,
+            "failures": self.failures,
             "usage": self.usage,
             "calls": {
                 call_id: {"tool": call.tool, "state": call.state.value, "due": call.due, "seq": call.seq}
@@ -198,6 +213,9 @@ class Register:
             lease=item.get("lease", ""),
             lease_until=item.get("lease_until", 0),
             message_id=item.get("message_id", ""),
+            message_seq=item.get("message_seq", 0),
+            cancelled_at=item.get("cancelled_at", 0),
+            failures=item.get("failures", {}),
             usage=item.get("usage", {}),
             inbox=item.get("inbox", []),
             last_seq=item.get("last_seq", 0),

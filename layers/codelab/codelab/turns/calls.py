@@ -1,10 +1,11 @@
 """Tool calls: results, human decisions, and the one continuation after the last call of a step is settled."""
 
+import hashlib
 from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import HitlDecision, ToolResult
-from codelab.protocol.outgoing import Status, ToolCall
+from codelab.protocol.outgoing import CallUpdate, Status, ToolCall, ToolProgress
 from codelab.protocol.tools import find_tool
 from codelab.sessions.items import Audience, CallItem, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase
@@ -12,6 +13,13 @@ from codelab.sessions.transition import Transition
 from codelab.turns import policy, turn
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
+
+#: Different failing calls that the register remembers.
+_FAILURES_KEPT = 32
+#: A call that keeps sending output may take so many times its tool's time.
+PROGRESS_CAP = 30
+#: Characters of output that are kept of a call that may never end.
+PROGRESS_CHARS = 16_000
 
 
 def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition | None:
@@ -42,12 +50,9 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
         entry.state = CallState.EXECUTING
         call.state = entry.state.value
     if frame.is_partial:
-        entry.due = draft.now + policy.deadline_ms(
-            find_tool(entry.tool), awaiting_approval=False, settings=draft.settings
-        )
-        draft.puts.append(call)
+        _progress(draft, caller, call, entry, frame)
         return draft.finish()
-    settle(draft, call, CallState.FAILED if frame.error else CallState.COMPLETED, outcome)
+    settle(draft, call, CallState.FAILED if frame.error else CallState.COMPLETED, outcome, by=caller)
     continue_turn(draft)
     return draft.finish()
 
@@ -72,7 +77,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
         call.decision["feedback"] = frame.feedback
     if frame.decision == "reject":
         outcome = {"result": {"status": "rejected", "feedback": frame.feedback or ""}}
-        settle(draft, call, CallState.REJECTED, outcome)
+        settle(draft, call, CallState.REJECTED, outcome, by=caller)
         continue_turn(draft)
         return draft.finish()
     if frame.decision == "edit" and frame.modified_arguments is not None:
@@ -118,15 +123,46 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
     return draft.emit(frame, Audience.ALL if awaiting else Audience.EXECUTOR)
 
 
-def settle(draft: Draft, call: CallItem, state: CallState, outcome: dict[str, Any]) -> None:
-    """The call's one outcome, in the register, in its item and in the history."""
-    draft.register.calls[call.call_id].state = state
+def settle(
+    draft: Draft,
+    call: CallItem,
+    state: CallState,
+    outcome: dict[str, Any],
+    by: Caller | None = None,
+    *,
+    was_sent: bool = True,
+) -> None:
+    """The call's one outcome, in the register, in its item and in the history; told to those who did not cause it."""
+    register = draft.register
+    register.calls[call.call_id].state = state
     call.state = state.value
     call.settled_at = draft.now
     call.outcome = outcome
     draft.puts[:] = [item for item in draft.puts if item is not call]
     draft.puts.append(call)
     draft.append_message("tool", dumps(_as_the_model_sees_it(call, outcome)), call_id=call.call_id)
+    digest = call_digest(call.tool, call.arguments)
+    if state is CallState.FAILED:
+        register.failures[digest] = register.failures.pop(digest, 0) + 1
+        while len(register.failures) > _FAILURES_KEPT:
+            register.failures.pop(next(iter(register.failures)))
+    else:
+        register.failures.pop(digest, None)
+    if was_sent and _others(draft, by):
+        draft.emit(CallUpdate(call_id=call.call_id, state=state.value))
+
+
+def unfinished(call: CallItem, code: str, message: str) -> dict[str, Any]:
+    """The outcome of a call that was ended from outside, with what it had said until then."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if call.progress:
+        error["output_so_far"] = call.progress
+    return {"error": error}
+
+
+def call_digest(tool: str, arguments: dict[str, Any]) -> str:
+    """What makes two calls the same."""
+    return hashlib.sha256(dumps([tool, arguments]).encode()).hexdigest()[:16]
 
 
 def continue_turn(draft: Draft) -> None:
@@ -134,6 +170,34 @@ def continue_turn(draft: Draft) -> None:
     register = draft.register
     if register.phase is Phase.WAITING and not register.open_calls:
         turn.next_step(draft)
+
+
+def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, frame: ToolResult) -> None:
+    """A piece of output: the call stays open, its time begins anew up to a cap. A repeated piece is not kept twice."""
+    tool_ms = policy.deadline_ms(find_tool(entry.tool), awaiting_approval=False, settings=draft.settings)
+    entry.due = min(draft.now + tool_ms, call.at + PROGRESS_CAP * tool_ms)
+    text = _output(frame.result)
+    if frame.offset is None or frame.offset >= call.progress_end:
+        call.progress = (call.progress + text)[-PROGRESS_CHARS:]
+        call.progress_end = (call.progress_end if frame.offset is None else frame.offset) + len(text)
+    draft.puts.append(call)
+    if _others(draft, caller):
+        draft.emit(ToolProgress(call_id=call.call_id, offset=frame.offset, result=frame.result))
+
+
+def _output(result: Any) -> str:
+    if isinstance(result, dict):
+        return "".join(str(result.get(name) or "") for name in ("stdout", "stderr", "output"))
+    return result if isinstance(result, str) else dumps(result)
+
+
+def _others(draft: Draft, caller: Caller | None) -> bool:
+    """Is there a connection with extensions that has not itself caused what happens?"""
+    return any(
+        connection.extensions
+        for connection_id, connection in draft.register.connections.items()
+        if caller is None or connection_id != caller.connection_id
+    )
 
 
 def outcome_of(frame: ToolResult) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A transition in the making: the next register and everything that its one transaction writes beside it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,16 @@ from codelab.sessions.transition import Item, Resend, Step, Transition
 _POSTINGS = 8
 
 
-class NeedsItem(Exception):
-    """The decision depends on an item that was not read yet; the shell reads it and asks again."""
+class NeedsItems(Exception):
+    """The decision depends on items that were not read yet; the shell reads them and asks again."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
+    def __init__(self, wanted: list[str]) -> None:
+        super().__init__(wanted)
+        self.keys = wanted
+
+
+class NeedsLog(Exception):
+    """The decision depends on what the running step has streamed; the shell reads the log and asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Circumstances:
     new_id: Callable[[], str]
     #: Items of the session that were read, by sort key; None for one that does not exist.
     items: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
+    #: The frames behind the register's `message_seq`, if they were read.
+    log: Sequence[EventItem] | None = None
 
 
 @dataclass(slots=True)
@@ -59,11 +65,29 @@ class Draft:
     def settings(self) -> Settings:
         return self.given.settings
 
+    def need(self, wanted: Iterable[str]) -> None:
+        """Raise NeedsItems unless all of these were read: one round trip for all of them."""
+        missing = [key for key in wanted if key not in self.given.items]
+        if missing:
+            raise NeedsItems(missing)
+
     def item(self, key: str) -> dict[str, Any] | None:
-        """An item of the session as it was read, None if it does not exist. Raises NeedsItem if it was not read."""
-        if key not in self.given.items:
-            raise NeedsItem(key)
+        """An item of the session as it was read, None if it does not exist. Raises NeedsItems if it was not read."""
+        self.need([key])
         return self.given.items[key]
+
+    def streamed(self) -> str:
+        """The text that the running or dead step has streamed. Raises NeedsLog if the log was not read."""
+        if self.given.log is None:
+            raise NeedsLog
+        frames = [event.frame for event in self.given.log]
+        if self.given.log:
+            self.register.last_seq = max(self.register.last_seq, self.given.log[-1].seq)
+        return "".join(
+            frame["token"]
+            for frame in frames
+            if frame["type"] == "assistant_message" and frame["message_id"] == self.register.message_id
+        )
 
     def call(self, call_id: str) -> CallItem | None:
         found = self.item(keys.call_key(call_id))
@@ -118,7 +142,8 @@ class Draft:
         register.step = step
         register.attempt = 0
         register.dispatched_at = self.now
-        register.lease, register.lease_until, register.message_id = "", 0, ""
+        register.release()
+        register.message_id = ""
         register.calls = {}
         self.invoke_step()
 

@@ -6,7 +6,7 @@ from codelab.protocol.outgoing import Queued
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase
 from codelab.sessions.transition import Transition
-from codelab.turns import turn
+from codelab.turns import cancel, turn
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 
@@ -21,11 +21,15 @@ def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition
             register.executor = caller.connection_id
         turn.begin(draft, message)
         return draft.finish()
-    if register.settings.get("when_busy") == "reject":
+    when_busy = register.settings.get("when_busy", "queue")
+    if when_busy == "reject":
         raise ProtocolError(ErrorCode.BUSY, "A turn is running; send the message again when it has ended")
     if len(register.inbox) >= limits.INBOX:
         raise ProtocolError(ErrorCode.BUSY, f"{limits.INBOX} messages are waiting already")
     draft.puts.append(message)
-    register.inbox.append(message.input_id)
-    draft.emit(Queued(client_msg_id=message.input_id, position=len(register.inbox)))
+    place = 0 if when_busy == "interrupt" else len(register.inbox)
+    register.inbox.insert(place, message.input_id)
+    draft.emit(Queued(client_msg_id=message.input_id, position=place + 1))
+    if when_busy == "interrupt":
+        cancel.stop(draft)
     return draft.finish()

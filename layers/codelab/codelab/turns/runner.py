@@ -60,15 +60,12 @@ class StepRunner:
             return None
         if register.history_n != step.history_n:  # the context must hold everything that was committed before the step
             reading = self._pool.submit(self._history, pk, register.history_n)
-        log_end = engine.store.log_end(pk, register.last_seq) if register.attempt else register.last_seq
         lease = Lease(
             token=engine.ids(),
             until=engine.clock() + remaining_ms() + LEASE_MARGIN_MS,
             message_id="msg_" + engine.ids(),
         )
-        started = engine.decide(
-            user, session_id, lambda draft: steps.acquire(draft, step, lease, log_end), register=register
-        )
+        started = engine.decide(user, session_id, lambda draft: steps.acquire(draft, step, lease), register=register)
         if started is None:
             return None
         cancellation = Cancellation()
@@ -124,7 +121,7 @@ class StepRunner:
         except ProtocolError as error:
             sender.close()
             problem, usage = error, {}
-        return lambda draft: steps.fail(draft, lease, problem, usage, "".join(streamed), sender.log_end)
+        return lambda draft: steps.fail(draft, lease, problem, usage, "".join(sender.sent), sender.log_end)
 
     def _after_commit(self, committed: Transition, sender: StreamSender) -> None:
         """Post what the commit logged and report everything of this step as posted."""

@@ -13,11 +13,12 @@ from codelab.delivery.post import Poster
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
+from codelab.sessions.items import EventItem
 from codelab.sessions.register import REPAIR_AFTER_MS, Register
 from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SessionStore
 from codelab.sessions.transition import Resend, Step, Transition
 from codelab.turns import connections
-from codelab.turns.draft import Circumstances, Draft, NeedsItem
+from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog
 
 Decide = Callable[[Draft], Transition | None]
 
@@ -90,6 +91,7 @@ class Engine:
         pk = keys.partition(user, session_id)
         wanted = list(wanted)
         items: dict[str, dict[str, Any] | None] = {}
+        log: list[EventItem] | None = None
         log_end = 0
         for attempt in range(_TRIES):
             if register is None:
@@ -101,17 +103,24 @@ class Engine:
                 raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
             register.last_seq = max(register.last_seq, log_end)
             try:
-                transition = self._settle(pk, register, decide, items)
+                transition = decide(Draft.of(register, self._given(items, log)))
                 if transition is not None and transition.writes:
                     self.store.commit(transition)
                 return transition
+            except NeedsItems as needs:
+                found = self.store.items(pk, needs.keys)
+                items |= {key: found.get(key) for key in needs.keys}
+                continue
+            except NeedsLog:
+                log = self._streamed(pk, register)
+                continue
             except Duplicate:
                 return None
             except SeqTaken:
                 log_end = self.store.log_end(pk, register.last_seq)
             except Conflict:
                 self._back_off(attempt)
-            register = None
+            register, items, log = None, {}, None
         raise _contended()
 
     def apply(self, user: str, session_id: str, decide: Decide, wanted: Iterable[str] = ()) -> Transition | None:
@@ -162,17 +171,18 @@ class Engine:
 
             self.apply(register.user, register.session_id, remove)
 
-    def _settle(
-        self, pk: str, register: Register, decide: Decide, items: dict[str, dict[str, Any] | None]
-    ) -> Transition | None:
-        while True:
-            try:
-                return decide(Draft.of(register, self._given(items)))
-            except NeedsItem as needs:
-                items[needs.key] = self.store.items(pk, [needs.key]).get(needs.key)
+    def _streamed(self, pk: str, register: Register) -> list[EventItem]:
+        """What the log holds behind the point where the running step was acquired."""
+        end = self.store.log_end(pk, register.last_seq)
+        first = register.message_seq + 1
+        return [
+            event
+            for start in range(first, end + 1, 100)
+            for event in self.store.events(pk, start, min(end, start + 99), self.clock())
+        ]
 
-    def _given(self, items: dict[str, dict[str, Any] | None]) -> Circumstances:
-        return Circumstances(now=self.clock(), settings=self.settings, new_id=self.ids, items=items)
+    def _given(self, items: dict[str, dict[str, Any] | None], log: list[EventItem] | None = None) -> Circumstances:
+        return Circumstances(now=self.clock(), settings=self.settings, new_id=self.ids, items=items, log=log)
 
     def _resend(self, register: Register, resend: Resend) -> None:
         events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())

@@ -14,6 +14,9 @@ from codelab.turns.draft import Draft
 
 #: Acquires of one step before its turn ends with an error.
 MAX_ATTEMPTS = 3
+#: Failures of one and the same call before it is not sent again, and before the turn ends because of it.
+MAX_FAILURES = 3
+_HOPELESS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +47,16 @@ def is_current(register: Register, step: Step) -> bool:
     )
 
 
-def acquire(draft: Draft, step: Step, lease: Lease, log_end: int) -> Transition | None:
-    """Take the step, once: None for a duplicate.
-
-    Where the log's end is beyond the register's, a dead attempt has streamed text: its message is closed here.
-    """
+def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
+    """Take the step, once: None for a duplicate. The message of an attempt that died while it streamed is closed."""
     register = draft.register
     if not is_current(register, step):
         return None
-    dead = register.message_id if log_end > register.last_seq else ""
-    register.last_seq = max(register.last_seq, log_end)
+    dead = register.message_id if register.message_id and draft.streamed() else ""
     register.attempt += 1
     register.phase = Phase.RUNNING
     register.lease, register.lease_until, register.message_id = lease.token, lease.until, lease.message_id
+    register.message_seq = register.last_seq
     if dead:
         draft.emit(turn.delta(draft, "", dead, is_final=True, aborted=True))
         draft.emit(MessageDiscarded(message_id=dead, turn_id=register.turn_id))
@@ -79,18 +79,32 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
         return None
     register.last_seq = max(register.last_seq, log_end)
     _count(register, answer.usage)
+    if register.cancelled_at:
+        turn.cancelled(draft, answer.text)
+        return draft.finish()
     draft.append_message("assistant", answer.text, calls=answer.calls, message_id=lease.message_id)
     if answer.text:
         draft.emit(turn.delta(draft, "", lease.message_id, is_final=True))
     register.calls = {}
     for position, request in enumerate(answer.calls):
         _take_call(draft, request, answer.tools, position)
-    register.lease, register.lease_until, register.message_id = "", 0, ""
+    register.release()
+    register.message_id = ""
     if not answer.calls:
         turn.end(draft, "completed")
         return draft.finish()
     register.phase = Phase.WAITING
     if not register.open_calls:
+        if max(register.failures.values(), default=0) >= _HOPELESS:
+            turn.fail(
+                draft,
+                ProtocolError(
+                    ErrorCode.AGENT_ERROR,
+                    "The agent repeats a call that fails; say what it should do instead",
+                    details={"reason": "repeated failing call"},
+                ),
+            )
+            return draft.finish()
         turn.next_step(draft)
         return draft.finish()
     if any(call.state is CallState.AWAITING_APPROVAL for call in register.calls.values()):
@@ -103,12 +117,18 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
 def fail(
     draft: Draft, lease: Lease, error: ProtocolError, usage: dict[str, int], streamed: str, log_end: int
 ) -> Transition | None:
-    """The model gave no valid answer: the turn ends with an `error` frame. None: the lease is no longer ours."""
+    """The model gave no valid answer: the turn ends with an `error` frame. None: the lease is no longer ours.
+
+    That is also how an owner ends whose turn was cancelled: what it has streamed stays in the history.
+    """
     register = draft.register
     if not owns(register, lease):
         return None
     register.last_seq = max(register.last_seq, log_end)
     _count(register, usage)
+    if register.cancelled_at:
+        turn.cancelled(draft, streamed)
+        return draft.finish()
     if streamed:
         draft.emit(turn.delta(draft, "", lease.message_id, is_final=True, aborted=True))
     turn.fail(draft, error)
@@ -135,11 +155,17 @@ def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], posit
             raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {request.tool!r} here")
         tool = find_tool(request.tool)
         call.arguments = tool.check(request.arguments, lenient_paths=draft.settings.paths_lenient)
+        failed = draft.register.failures.get(calls.call_digest(call.tool, call.arguments), 0)
+        if failed >= MAX_FAILURES:
+            raise ProtocolError(
+                ErrorCode.EXECUTION_FAILED,
+                f"This very call has failed {failed} times in this turn and was not made again; do something else",
+            )
         call.requires_approval = policy.needs_approval(tool, draft.settings)
     except ProtocolError as error:
         draft.register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, 0, 0)
         outcome = {"error": {"code": error.code.value, "message": error.message}}
-        calls.settle(draft, call, CallState.FAILED, outcome)
+        calls.settle(draft, call, CallState.FAILED, outcome, was_sent=False)
         return
     calls.open_call(draft, call)
 

@@ -5,6 +5,7 @@ beside another, does no harm: it changes only what is still due.
 """
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.sessions import keys
 from codelab.sessions.register import REPAIR_AFTER_MS, CallState, Phase, Posting
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import calls, turn
@@ -43,10 +44,16 @@ def _revive_step(draft: Draft, failed: Step | None) -> None:
         register.step,
         register.attempt,
     )
-    if not is_dead and register.lease_until > draft.now:
+    ignored_cancel = register.cancelled_at and register.cancelled_at + REPAIR_AFTER_MS <= draft.now
+    if not is_dead and not ignored_cancel and register.lease_until > draft.now:
         return
-    register.lease, register.lease_until = "", 0
+    if register.cancelled_at:
+        turn.cancelled(draft, draft.streamed())
+        return
+    register.release()
     if register.attempt >= MAX_ATTEMPTS:
+        if draft.streamed():
+            draft.emit(turn.delta(draft, "", register.message_id, is_final=True, aborted=True))
         turn.fail(
             draft,
             ProtocolError(
@@ -63,9 +70,9 @@ def _revive_step(draft: Draft, failed: Step | None) -> None:
 
 def _expire_calls(draft: Draft) -> None:
     """A tool that does not answer in its time has failed; an approval that is not given in its time is a no."""
-    for call_id, entry in draft.register.open_calls.items():
-        if entry.due > draft.now:
-            continue
+    due = {call_id: entry for call_id, entry in draft.register.open_calls.items() if entry.due <= draft.now}
+    draft.need(keys.call_key(call_id) for call_id in due)
+    for call_id, entry in due.items():
         call = draft.call(call_id)
         if call is None:
             continue
@@ -75,6 +82,6 @@ def _expire_calls(draft: Draft) -> None:
             calls.settle(draft, call, CallState.EXPIRED, outcome)
         else:
             message = f"{call.tool} did not answer in time"
-            outcome = {"error": {"code": ErrorCode.TIMEOUT.value, "message": message}}
+            outcome = calls.unfinished(call, ErrorCode.TIMEOUT.value, message)
             calls.settle(draft, call, CallState.FAILED, outcome)
     calls.continue_turn(draft)

@@ -64,6 +64,14 @@ def delta(draft: Draft, text: str, message_id: str, *, is_final: bool, aborted: 
     )
 
 
+def cancelled(draft: Draft, text: str) -> None:
+    """The running step was stopped: what the user has seen of its answer stays, its calls were never made."""
+    if text:
+        draft.append_message("assistant", text, message_id=draft.register.message_id)
+        draft.emit(delta(draft, "", draft.register.message_id, is_final=True))
+    end(draft, "cancelled")
+
+
 def fail(draft: Draft, error: ProtocolError) -> None:
     """The turn ends with an error; the session stays usable and the user's message in its history."""
     draft.emit(Error.of(error))
@@ -76,12 +84,24 @@ def end(draft: Draft, reason: Reason) -> None:
     register = draft.register
     draft.emit(TurnEnd(turn_id=register.turn_id, reason=reason, usage=dict(register.usage)))
     register.phase = Phase.IDLE
-    register.step = register.attempt = register.dispatched_at = register.lease_until = 0
-    register.lease = register.message_id = ""
+    register.release()
+    register.step = register.attempt = register.dispatched_at = register.message_seq = 0
+    register.message_id = ""
+    register.calls = {}
+    register.failures = {}
     while register.inbox:
-        found = draft.item(keys.input_key(register.inbox[0]))
+        found = _input(draft, register.inbox[0])
         register.inbox.pop(0)
         if found is not None:
-            begin(draft, InputItem.of(found))
+            begin(draft, found)
             return
     draft.set_status(Status.IDLE, "Ready")
+
+
+def _input(draft: Draft, input_id: str) -> InputItem | None:
+    """A waiting message: one that this very transition accepts, or one that was stored before."""
+    for item in draft.puts:
+        if isinstance(item, InputItem) and item.input_id == input_id:
+            return item
+    found = draft.item(keys.input_key(input_id))
+    return InputItem.of(found) if found else None

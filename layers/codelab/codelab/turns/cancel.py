@@ -1,0 +1,32 @@
+"""Cancel: the running turn ends, open calls are settled as cancelled, what was said stays."""
+
+from codelab.sessions import keys
+from codelab.sessions.register import CallState, Phase
+from codelab.sessions.transition import Transition
+from codelab.turns import calls, turn
+from codelab.turns.connections import Caller, touch
+from codelab.turns.draft import Draft
+
+
+def cancel(draft: Draft, caller: Caller, turn_id: str | None) -> Transition | None:
+    """Stop the running turn, or only `turn_id`. None where nothing (or another turn) runs: that is no error."""
+    register = draft.register
+    if register.phase is Phase.IDLE or turn_id not in (None, register.turn_id):
+        return None
+    touch(draft, caller)
+    stop(draft)
+    return draft.finish()
+
+
+def stop(draft: Draft) -> None:
+    """End the turn now, or, while a step runs, have its owner end it: it alone knows what it has streamed."""
+    register = draft.register
+    if register.phase is Phase.RUNNING:
+        register.cancelled_at = register.cancelled_at or draft.now
+        return
+    draft.need(keys.call_key(call_id) for call_id in register.open_calls)
+    for call_id in register.open_calls:
+        call = draft.call(call_id)
+        if call is not None:
+            calls.settle(draft, call, CallState.CANCELLED, calls.unfinished(call, "CANCELLED", "The user cancelled"))
+    turn.end(draft, "cancelled")

@@ -1,0 +1,93 @@
+"""Frames that steer a session: hello, session_config, switch_agent; and what a session says of itself."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import SessionConfig, SwitchAgent
+from codelab.protocol.outgoing import AgentSwitched, PendingCall, SessionInfo
+from codelab.sessions.items import InputItem
+from codelab.sessions.register import Register
+from codelab.sessions.transition import Transition
+from codelab.turns import messages
+from codelab.turns.connections import Caller, touch
+from codelab.turns.draft import Draft
+
+PROTOCOL_VERSION = "1.0"
+
+
+def greet(draft: Draft, caller: Caller) -> Transition:
+    """A client that sends an extension frame understands extension frames."""
+    touch(draft, caller)
+    draft.register.connections[caller.connection_id].extensions = True
+    return draft.finish()
+
+
+def configure(draft: Draft, caller: Caller, frame: SessionConfig) -> Transition:
+    """Change the settings that the frame names."""
+    greet(draft, caller)
+    changes = frame.model_dump(exclude_none=True, exclude={"type"})
+    draft.register.title = changes.pop("title", draft.register.title)
+    draft.register.settings.update(changes)
+    return draft.finish()
+
+
+def switch_agent(
+    draft: Draft, caller: Caller, frame: SwitchAgent, known: set[str], message: InputItem | None
+) -> Transition:
+    """The user's wish always wins; it counts from the next step on. `message` is what is said to the new agent.
+
+    Raises ProtocolError INVALID_ARGUMENTS for an agent that there is not, BUSY as `user_message` does.
+    """
+    register = draft.register
+    if frame.agent_type not in known:
+        raise ProtocolError(
+            ErrorCode.INVALID_ARGUMENTS,
+            f"There is no agent {frame.agent_type!r}; known are {', '.join(sorted(known))}",
+            details={"field": "agent_type"},
+        )
+    touch(draft, caller)
+    if register.agent != frame.agent_type:
+        switch: dict[str, Any] = {
+            "from_agent": register.agent,
+            "to_agent": frame.agent_type,
+            "reason": frame.reason or "The user chose this agent",
+            "timestamp": datetime.fromtimestamp(draft.now / 1000, UTC).isoformat(timespec="milliseconds"),
+        }
+        register.agent = frame.agent_type
+        draft.emit(AgentSwitched(content=f"Switched to {frame.agent_type}", metadata=switch, **switch))
+    if message is None:
+        return draft.finish()
+    return messages.user_message(draft, caller, message)
+
+
+def pending_calls(register: Register) -> list[PendingCall]:
+    """The calls that are still open."""
+    return [
+        PendingCall(call_id=call_id, tool_name=call.tool, state=call.state.value, deadline=call.due)
+        for call_id, call in register.open_calls.items()
+    ]
+
+
+def session_info(register: Register) -> SessionInfo:
+    """The session as it is, for one connection."""
+    return SessionInfo(
+        session_id=register.session_id,
+        agent=register.agent,
+        status=register.status,
+        title=register.title,
+        turn_id=register.turn_id or None,
+        last_seq=register.last_seq,
+        pending_calls=pending_calls(register),
+        settings=register.settings,
+        limits={
+            "user_message_chars": limits.USER_MESSAGE_CHARS,
+            "inline_frame_bytes": limits.INLINE_FRAME_BYTES,
+            "websocket_frame_bytes": 32 * 1024,
+            "websocket_message_bytes": 128 * 1024,
+            "calls_per_step": limits.CALLS_PER_STEP,
+            "queued_messages": limits.INBOX,
+        },
+        protocol_version=PROTOCOL_VERSION,
+    )

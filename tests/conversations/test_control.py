@@ -1,0 +1,143 @@
+"""Frames that steer a session, against the running system."""
+
+import time
+
+import pytest
+
+from tests.scripted_model import Says, call
+
+
+def test_hello_is_answered_by_the_session_as_it_is(ide):
+    session = ide("greeted")
+    session.send("hello", client={"name": "test", "version": "1"})
+    info = session.expect("session_info")
+    assert info["session_id"] == "greeted"
+    assert (info["status"], info["agent"], info["last_seq"], info["pending_calls"]) == ("idle", "universal", 0, [])
+    assert info["limits"]["websocket_frame_bytes"] == 32_768
+    assert "seq" not in info
+
+
+def test_a_client_that_said_hello_gets_extension_frames(ide, model):
+    session = ide()
+    session.send("hello")
+    session.expect("session_info")
+    session.say(model.script("greeting", Says("Hi")))
+    session.expect("turn_end")
+
+
+def test_ping_is_answered_with_what_it_carried(ide):
+    session = ide()
+    session.send("ping", nonce=7)
+    assert session.receive() == {"type": "pong", "nonce": 7}
+
+
+def test_settings_are_kept(ide):
+    session = ide("configured")
+    session.send("session_config", when_busy="reject", title="My session")
+    session.expect("session_info")
+    session.send("hello")
+    info = session.expect("session_info")
+    assert (info["settings"], info["title"]) == ({"when_busy": "reject"}, "My session")
+
+
+def test_cancel_stops_a_silent_model_and_the_session_goes_on(ide, model):
+    session = ide(extensions=True)
+    session.say(model.script("silent", Says("never said", silence=20)))
+    session.expect("agent_status", status="thinking")
+    session.send("cancel")
+    assert session.expect("turn_end")["reason"] == "cancelled"
+    session.idle()
+    session.say(model.script("after", Says("Here")))
+    session.idle()
+    assert session.text() == "Here"
+
+
+def test_cancel_keeps_what_was_said_and_hangs_up_on_the_model(ide, model):
+    session = ide(extensions=True)
+    session.say(model.script("talking", Says("word " * 2_000, delay=0.01)))
+    session.expect("assistant_message")
+    session.send("cancel")
+    session.expect("turn_end", reason="cancelled")
+    session.idle()
+    said = session.text()
+    assert said.startswith("word ")
+    session.say(model.script("then", Says("And then")))
+    session.idle()
+    kept = [m["content"] for m in model.requests["then"][0]["messages"] if m["role"] == "assistant"]
+    assert kept == [said]
+    for _ in range(100):
+        if model.hung_up:
+            break
+        time.sleep(0.05)
+    assert "talking" in model.hung_up
+
+
+def test_cancel_settles_open_calls(ide, model):
+    session = ide(extensions=True)
+    session.say(model.script("calling", Says("", [call("write_file", path="a", content="b")]), Says("not reached")))
+    asked = session.expect("tool_call")
+    session.send("cancel")
+    assert session.expect("call_update")["state"] == "cancelled"
+    session.idle()
+    session.result(asked, {"success": True})
+    assert session.expect("error")["error_code"] == "INVALID_CALL_ID"
+
+
+@pytest.mark.parametrize("seen", [0, 2])
+def test_resume_replays_what_was_missed_in_order(ide, model, seen):
+    first = ide(f"resumed-{seen}", extensions=True)
+    first.say(model.script("resumed", Says("A few words to replay")))
+    first.idle()
+    second = ide(f"resumed-{seen}")
+    second.send("resume", last_seq=seen)
+    resumed = second.expect("resumed")
+    assert second.frames[:-1] == first.frames[seen:]
+    assert resumed["last_seq"] == len(first.frames)
+    assert resumed["open_calls"] == []
+
+
+def test_resume_lists_the_calls_that_are_still_open(ide, model):
+    first = ide("reopened", extensions=True)
+    first.say(model.script("reopened", Says("", [call("write_file", path="a", content="b")]), Says("Written")))
+    asked = first.expect("tool_call")
+    first.socket.close()
+    second = ide("reopened", extensions=True)
+    second.send("resume", last_seq=0)
+    (pending,) = second.expect("resumed")["open_calls"]
+    assert (pending["call_id"], pending["state"]) == (asked["call_id"], "awaiting_approval")
+    second.decide(asked, "approve")
+    second.result(second.expect("tool_call", requires_approval=False), {"success": True})
+    second.idle()
+    assert second.text() == "Written"
+
+
+def test_resume_beyond_the_log_asks_for_a_new_start(ide):
+    session = ide("ahead")
+    session.send("resume", last_seq=99)
+    assert session.receive() == {"type": "resync_required", "last_seq": 0}
+
+
+def test_a_session_that_interrupts_answers_the_newest_message(ide, model):
+    session = ide(extensions=True)
+    session.send("session_config", when_busy="interrupt")
+    session.expect("session_info")
+    session.say(model.script("old", Says("old " * 500, delay=0.01)))
+    session.expect("assistant_message")
+    session.say(model.script("new", Says("New answer")))
+    assert session.expect("turn_end")["reason"] == "cancelled"
+    session.expect("turn_end", reason="completed")
+    assert session.text().endswith("New answer")
+
+
+def test_an_agent_that_there_is_not_is_refused(ide):
+    session = ide()
+    session.send("switch_agent", agent_type="king")
+    error = session.expect("error")
+    assert (error["error_code"], error["details"]) == ("INVALID_ARGUMENTS", {"field": "agent_type"})
+
+
+def test_switching_with_content_says_it_to_the_new_agent(ide, model):
+    session = ide()
+    session.send("switch_agent", agent_type="universal", content=model.script("switched", Says("At your service")))
+    session.idle()
+    assert session.text() == "At your service"
