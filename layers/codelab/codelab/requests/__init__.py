@@ -14,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from .bare import parse_bare, run_bare
+from .codec import Codec, NotExpressible, encode
 from .config import RequestConfig
+from .content import BUILT_IN
 from .downgrade import Memory, Store
 from .errors import (
     CallError,
@@ -32,19 +35,26 @@ from .errors import (
     Truncated,
 )
 from .outcome import Done, Event, ItemDone, Result, TextDelta, Usage
+from .pipeline import ContentError, Registry
+from .profiles import PROFILES, Profile
 from .request import Request
 from .retry import RetryPolicy
 from .scanner import Scanner
+from .tokens import estimate_context, estimate_tokens
 from .transport import Call, Cancellation, Transport
 
 if TYPE_CHECKING:
     from .openai_transport import OpenAITransport
 
 __all__ = [
+    "BUILT_IN",
+    "PROFILES",
     "Call",
     "CallError",
     "Cancellation",
     "Cancelled",
+    "Codec",
+    "ContentError",
     "ContentFilter",
     "DeadlineExceeded",
     "Done",
@@ -56,7 +66,10 @@ __all__ = [
     "ItemDone",
     "Length",
     "Memory",
+    "NotExpressible",
+    "Profile",
     "Refusal",
+    "Registry",
     "Request",
     "RequestConfig",
     "RequestError",
@@ -69,7 +82,12 @@ __all__ = [
     "TransportError",
     "Truncated",
     "Usage",
+    "encode",
+    "estimate_context",
+    "estimate_tokens",
     "openai_transport",
+    "parse_bare",
+    "run_bare",
 ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from .config import RequestConfig
+from .content import BUILT_IN
 from .downgrade import Memory, blamed
 from .errors import (
     CallError,
@@ -23,7 +24,7 @@ from .errors import (
 )
 from .outcome import Done, Event, ItemDone, Result, TextDelta, Usage
 from .parsing import parse
-from .pipeline import DEFAULT_REGISTRY, Registry, prepare
+from .pipeline import Registry, prepare
 from .plan import Plan, plan_for
 from .profiles import PROFILES, Mode, modes
 from .retry import RetryPolicy
@@ -53,7 +54,7 @@ class Request:
         schema: Any,
         context: list[dict[str, Any]],
         *,
-        registry: Registry = DEFAULT_REGISTRY,
+        registry: Registry = BUILT_IN,
         memory: Memory = MEMORY,
         retry: RetryPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,

@@ -1,0 +1,104 @@
+"""Tools as a part of the solution: an array `calls` whose items say which tool, and with what.
+
+That is one schema for text and calls together, so that the text can stand before the calls and be streamed first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+CALLS = "calls"
+TOOL = "_tool"
+
+
+def with_tool(given: Any, name: str, parameters: dict[str, Any] | bool, description: str = "") -> dict[str, Any]:
+    """The schema with one more tool, or with a new definition of it. Raises ValueError when it cannot have one."""
+    if given is True or given == {}:
+        given = {"type": "object", "properties": {}}
+    if not isinstance(given, dict) or given.get("type", "object") != "object" or "$ref" in given:
+        raise ValueError("a tool needs a schema of an object")
+    schema: dict[str, Any] = dict(given)
+    branch = _branch(schema, name, parameters if isinstance(parameters, dict) else {}, description)
+    properties = dict(schema.get("properties") or {})
+    known = properties.get(CALLS)
+    items = known.get("items") if isinstance(known, dict) else None
+    branches: list[Any] = []
+    if isinstance(items, dict):
+        branches = list(items["anyOf"]) if isinstance(items.get("anyOf"), list) else [items]
+    place = next((index for index, other in enumerate(branches) if _name(other) == name), len(branches))
+    branches[place : place + 1] = [branch]
+    properties[CALLS] = {**(known if isinstance(known, dict) else {}), "type": "array", "items": {"anyOf": branches}}
+    schema["properties"] = properties
+    schema["type"] = "object"
+    required = list(schema.get("required") or ())
+    schema["required"] = required if CALLS in required else [*required, CALLS]
+    return schema
+
+
+def _name(branch: Any) -> Any:
+    try:
+        return branch["properties"][TOOL]["const"]
+    except (KeyError, TypeError):
+        return None
+
+
+def _branch(schema: dict[str, Any], name: str, parameters: dict[str, Any], description: str) -> dict[str, Any]:
+    """What a call of the tool looks like: the constant first, then the parameters."""
+    parameters = {key: value for key, value in parameters.items() if key not in ("$schema", "$id", "id")}
+    if _refers(parameters):
+        # Its references start at its own root: keep that root among the definitions, and start there.
+        key = _definition(schema, name)
+        parameters = _rebased(parameters, f"#/$defs/{key}")
+        schema["$defs"] = {**schema.get("$defs", {}), key: parameters}
+    properties = parameters.get("properties")
+    branch: dict[str, Any] = {"type": "object"}
+    words = description or parameters.get("description")
+    if words:
+        branch["description"] = words
+    branch["properties"] = {
+        TOOL: {"type": "string", "const": name},
+        **(properties if isinstance(properties, dict) else {}),
+    }
+    branch["required"] = [TOOL, *(n for n in parameters.get("required") or () if n != TOOL)]
+    branch["additionalProperties"] = parameters.get("additionalProperties", False)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if isinstance(parameters.get(keyword), list):
+            branch[keyword] = [_admitting(part) for part in parameters[keyword]]
+            branch.pop("additionalProperties", None)
+    for keyword in ("patternProperties", "dependentRequired", "dependentSchemas", "dependencies", "if", "then", "else",
+                    "not", "minProperties", "maxProperties"):  # fmt: skip
+        if keyword in parameters:
+            more = keyword in ("minProperties", "maxProperties") and isinstance(parameters[keyword], int)
+            branch[keyword] = parameters[keyword] + 1 if more else parameters[keyword]
+    if "$ref" in parameters:
+        branch["allOf"] = [*branch.get("allOf", []), {"$ref": parameters["$ref"]}]
+        branch.pop("additionalProperties", None)
+    return branch
+
+
+def _admitting(part: Any) -> Any:
+    """A part of a combination that does not mind `_tool`."""
+    if isinstance(part, dict) and part.get("additionalProperties") is False:
+        return {**part, "properties": {**(part.get("properties") or {}), TOOL: {}}}
+    return part
+
+
+def _refers(node: Any) -> bool:
+    if isinstance(node, dict):
+        return isinstance(node.get("$ref"), str) or any(map(_refers, node.values()))
+    return isinstance(node, list) and any(map(_refers, node))
+
+
+def _rebased(node: Any, root: str) -> Any:
+    if isinstance(node, dict):
+        out = {key: _rebased(value, root) for key, value in node.items()}
+        reference = out.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#") and (reference == "#" or reference[1] == "/"):
+            out["$ref"] = root + reference[1:]
+        return out
+    return [_rebased(item, root) for item in node] if isinstance(node, list) else node
+
+
+def _definition(schema: dict[str, Any], name: str) -> str:
+    return "tool_" + re.sub(r"[^A-Za-z0-9_-]", "_", name)
