@@ -30,9 +30,6 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 # What a content list of the chat completions API may hold; these parts are sent as they are.
 _OPENAI_PARTS = {"text": "text", "image_url": "image_url", "input_audio": "input_audio", "refusal": "refusal",
                  "file": "file"}  # fmt: skip
-# Fields of a message that are not fields of its content.
-_ENVELOPE = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "audio", "function_call",
-                       "reasoning_content", "annotations", "cache_control"})  # fmt: skip
 
 
 class ContentError(Exception):
@@ -106,15 +103,13 @@ def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Me
     role = raw.get("role")
     if role is not None and role not in ROLES:
         raise InvalidRequest(f"there is no role {role!r}; there are {', '.join(ROLES)}", f"{pointer}/role")
-    flattened = {key: value for key, value in raw.items() if key not in _ENVELOPE}
-    if "type" in raw or ("content" not in raw and _named(flattened, registry)):
-        if "content" in raw:  # a file has a field of that name
-            flattened["content"] = raw["content"]
-        content: Any = flattened
-        place = pointer
+    if "type" in raw or ("content" not in raw and "tool_calls" not in raw and _named(raw, registry)):
+        # Its fields stand in the message; also those that messages have too: a file's content, a tool's name.
+        content: Any = {key: value for key, value in raw.items() if key != "role"}
+        place, envelope = pointer, {}
     else:
         content, place = raw.get("content"), f"{pointer}/content"
-    envelope = {key: raw[key] for key in raw if key in _ENVELOPE and key != "content"}
+        envelope = {key: value for key, value in raw.items() if key not in ("role", "content")}
     if isinstance(content, Mapping):
         typed = _typed(dict(content), place, registry)
         yield {**envelope, "role": role or registry.role(typed["type"]), "content": typed}, place
