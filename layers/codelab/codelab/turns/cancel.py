@@ -24,6 +24,9 @@ def stop(draft: Draft) -> None:
     if register.phase is Phase.RUNNING:
         register.cancelled_at = register.cancelled_at or draft.now
         return
+    if register.message_id:  # an attempt of this step has died, and perhaps said something
+        turn.cancelled(draft, draft.streamed())
+        return
     draft.need(keys.call_key(call_id) for call_id in register.open_calls)
     for call_id in register.open_calls:
         call = draft.call(call_id)

@@ -1,0 +1,230 @@
+"""Random events against the pure core: in any order, late, repeated; and what must hold whatever happens."""
+
+import contextlib
+import json
+import random
+from collections import Counter
+from typing import Any
+
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.sessions.items import dumps
+from codelab.sessions.register import CallState, Phase
+from codelab.turns.connections import Caller
+from codelab.turns.steps import Lease
+
+from tests.turns.world import IDE, World
+
+CALLERS = (IDE, Caller("ann", "s1", "conn-2"), Caller("ann", "s1", "conn-3", extensions=True, viewer=True))
+CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("read_file", {"path": "a.py"}),
+    ("write_file", {"path": "a.py", "content": "1"}),
+    ("run_command", {"command": "make"}),
+    ("read_file", {"path": "../outside"}),
+    ("no_such_tool", {}),
+)
+RESULTS: tuple[dict[str, Any], ...] = (
+    {"result": {"content": "x"}},
+    {"result": None},
+    {"error": {"code": ErrorCode.FILE_NOT_FOUND, "message": "no"}},
+    {"result": {"stdout": "a piece", "exit_code": None}},
+)
+DECISIONS: tuple[dict[str, Any], ...] = (
+    {"decision": "approve"},
+    {"decision": "reject", "feedback": "no"},
+    {"decision": "edit", "modified_arguments": {"path": "b.py", "content": "2"}},
+    {"decision": "edit", "modified_arguments": {"path": 5}},
+)
+
+
+class Walk:
+    """One random walk. Every method is an event that may come at any time."""
+
+    def __init__(self, choose: random.Random) -> None:
+        self.choose = choose
+        self.world = World(tool_timeout_s=30, approval_timeout_s=60, max_steps=6, hitl_strict=choose.random() < 0.2)
+        self.leases: list[tuple[Lease, list[str]]] = []
+        self.call_ids: list[str] = ["call_unknown"]
+        self.said: set[str] = set()
+
+    EVENTS = (
+        "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
+        "result", "result", "result", "decide", "decide", "cancel", "configure", "switch", "join", "leave", "wait",
+        "owner_dies",
+    )  # fmt: skip
+
+    def step(self) -> None:
+        """One random event, and the invariants after it. A refusal is an outcome like any other."""
+        name = self.choose.choice(self.EVENTS)
+        with contextlib.suppress(ProtocolError):
+            getattr(self, name)()
+        self.check()
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def say(self, input_id: str | None = None) -> None:
+        input_id = input_id or f"m{len(self.said)}-{self.choose.randrange(10**9)}"
+        if f"INPUT#{input_id}" in self.world.items:
+            return  # the table's condition refuses it: accepted before
+        self.world.say(f"says {input_id}", self.choose.choice(CALLERS), id=input_id)
+        self.said.add(input_id)
+
+    def repeat(self) -> None:
+        if self.said:
+            self.say(self.choose.choice(sorted(self.said)))
+
+    def acquire(self) -> None:
+        if self.world.invokes:
+            self._acquire(self.world.invokes[-1])
+
+    def acquire_any(self) -> None:
+        if self.world.invokes:
+            self._acquire(self.choose.choice(self.world.invokes))
+
+    def _acquire(self, step: Any) -> None:
+        lease = self.world.acquire(step)
+        if lease is not None:
+            self.leases.append((lease, []))
+
+    def stream(self) -> None:
+        if self.leases:
+            lease, text = self.leases[-1]
+            if self.world.register.lease == lease.token and not self.world.register.cancelled_at:
+                text.append("word ")
+                self.world.stream(lease, "word ")
+
+    def commit(self) -> None:
+        if self.leases:
+            self._commit(*self.leases[-1])
+
+    def commit_any(self) -> None:
+        if self.leases:
+            self._commit(*self.choose.choice(self.leases))
+
+    def _commit(self, lease: Lease, text: list[str]) -> None:
+        wanted = [self.choose.choice(CALLS) for _ in range(self.choose.choice((0, 0, 1, 2, 3, 18)))]
+        if not text and not wanted:
+            text.append("word ")
+            if self.world.register.lease == lease.token:
+                self.world.stream(lease, "word ")
+        self.call_ids += self.world.answer("".join(text), *wanted, lease=lease)
+
+    def fail(self) -> None:
+        if self.leases:
+            lease, text = self.leases[-1]
+            self.world.fail(lease, "".join(text))
+
+    def result(self) -> None:
+        self.world.result(self._call_id(), self.choose.choice(CALLERS), **self.choose.choice(RESULTS))
+
+    def decide(self) -> None:
+        fields = self.choose.choice(DECISIONS)
+        self.world.decision(self._call_id(), caller=self.choose.choice(CALLERS), **fields)
+
+    def _call_id(self) -> str:
+        open_calls = list(self.world.register.open_calls)
+        return self.choose.choice(open_calls if open_calls and self.choose.random() < 0.7 else self.call_ids)
+
+    def cancel(self) -> None:
+        self.world.cancel(caller=self.choose.choice(CALLERS))
+
+    def configure(self) -> None:
+        self.world.configure(when_busy=self.choose.choice(("queue", "reject", "interrupt")))
+
+    def switch(self) -> None:
+        self.world.switch(self.choose.choice(("universal", "nobody")), {"universal"})
+
+    def join(self) -> None:
+        self.world.join(self.choose.choice(CALLERS))
+
+    def leave(self) -> None:
+        self.world.leave(self.choose.choice(CALLERS))
+
+    def wait(self) -> None:
+        self.world.pass_time(self.choose.choice((0, 1, 11, 31, 61, 310)))
+
+    def owner_dies(self) -> None:
+        if self.world.invokes:
+            self.world.pass_time(0, failed=self.choose.choice(self.world.invokes[-2:]))
+
+    # -- what must hold ------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        world, register = self.world, self.world.register
+        assert (register.due_at() is not None) == bool(register.phase is not Phase.IDLE or register.postings)
+        assert len(register.inbox) <= 20
+        assert len(register.open_calls) <= 16
+        assert len(dumps(register.attributes()).encode()) < 8_000, "the register grows"
+        if register.phase is Phase.WAITING:
+            assert register.open_calls, "nothing is waited for"
+        if register.phase is Phase.IDLE:
+            assert not register.inbox, "a message waits and nothing runs"
+            assert not register.open_calls
+        self._check_calls(world)
+
+    def _check_calls(self, world: World) -> None:
+        results = Counter(item["call_id"] for item in world.items.values() if item.get("role") == "tool")
+        made = {
+            call_id
+            for sk, item in world.items.items()
+            if sk.startswith("MESSAGE#")
+            for call_id, _, _ in json.loads(item.get("calls", "[]"))
+        }
+        assert set(results) <= made, "a result without its call"
+        assert all(count == 1 for count in results.values()), "a call was settled twice"
+        for sk, item in world.items.items():
+            if not sk.startswith("CALL#"):
+                continue
+            call_id = sk.removeprefix("CALL#")
+            settled = not CallState(item["state"]).is_open
+            assert settled == (call_id in results), f"{item['state']} with {results[call_id]} results"
+            assert settled or call_id in world.register.open_calls, "an open call that nobody waits for"
+        self._check_approvals(world)
+
+    def _check_approvals(self, world: World) -> None:
+        for frame in world.of_type("tool_call"):
+            item = world.call_item(frame["call_id"])
+            decision = json.loads(item["decision"]).get("decision")
+            if frame["requires_approval"]:
+                assert item["requires_approval"]
+            elif item["requires_approval"]:
+                assert decision in ("approve", "edit"), "sent for execution without a yes"
+            if item["state"] in ("rejected", "expired"):
+                assert frame["requires_approval"], "executed after a no"
+
+    def finish(self) -> None:
+        """Let everything run its course: then every message was answered, once, and nothing is outstanding."""
+        world = self.world
+        for _ in range(400):
+            register = world.register
+            if register.phase is Phase.IDLE:
+                break
+            if register.phase is Phase.DISPATCHED:
+                self.acquire()
+            elif register.phase is Phase.RUNNING:
+                lease, text = self.leases[-1]
+                text.append("end")
+                world.stream(lease, "end")
+                world.answer("".join(text), lease=lease)
+            else:
+                world.pass_time(61)
+            self.check()
+        assert world.register.phase is Phase.IDLE, "stuck"
+        asked = Counter(content for role, content in world.history() if role == "user")
+        assert asked == Counter(f"says {input_id}" for input_id in self.said), "a message was lost or doubled"
+        assert len(world.of_type("turn_end")) == len(self.said), "a turn did not end, or ended twice"
+        finals = Counter(frame["message_id"] for frame in world.of_type("assistant_message") if frame["is_final"])
+        assert all(count == 1 for count in finals.values()), "a message was ended twice"
+        streamed = {frame["message_id"] for frame in world.of_type("assistant_message")}
+        assert streamed == set(finals), "a message was not ended"
+
+
+def walk(seed: int) -> None:
+    """One whole walk of up to 60 events. Raises AssertionError that names the seed."""
+    choose = random.Random(seed)
+    course = Walk(choose)
+    try:
+        for _ in range(choose.randrange(10, 60)):
+            course.step()
+        course.finish()
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
