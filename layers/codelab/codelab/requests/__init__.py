@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from .bare import parse_bare, run_bare
+from .bedrock import BedrockKey, bedrock_transport
 from .codec import Codec, NotExpressible, encode
 from .config import RequestConfig
 from .content import BUILT_IN
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUILT_IN",
     "PROFILES",
+    "BedrockKey",
     "Call",
     "CallError",
     "Cancellation",
@@ -82,6 +84,7 @@ __all__ = [
     "TransportError",
     "Truncated",
     "Usage",
+    "bedrock_transport",
     "encode",
     "estimate_context",
     "estimate_tokens",

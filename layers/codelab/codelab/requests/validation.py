@@ -8,6 +8,7 @@ Nothing is ever fetched: a reference to another document makes the schema invali
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ def compile_schema(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Valid
     """The validator of a schema. Raises InvalidRequest that names the place in the schema which is wrong."""
     if not isinstance(schema, (dict, bool)):
         raise InvalidRequest("the schema is neither an object nor a boolean", pointer)
+    if isinstance(schema, dict) and isinstance(schema.get("$schema"), str) and not _is_known(schema["$schema"]):
+        schema = {key: value for key, value in schema.items() if key != "$schema"}
     try:
         return jsonschema_rs.validator_for(schema, retriever=_refuse)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
@@ -38,6 +41,11 @@ def compile_schema(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Valid
         where = "".join(f"/{escape(str(part))}" for part in path)
         message = getattr(error, "message", None) or str(error)
         raise InvalidRequest(f"the schema is not valid: {_short(str(message))}", pointer + where) from error
+
+
+def _is_known(dialect: str) -> bool:
+    """Whether a `$schema` names a published draft; any other is taken to mean the newest."""
+    return re.match(r"https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?$", dialect) is not None
 
 
 def _refuse(uri: str) -> Any:
