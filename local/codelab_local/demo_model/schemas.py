@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codelab_local.demo_model.instance import Prefer, Schema, instance
+from codelab_local.demo_model.instance import Prefer, instance
+from codelab_local.demo_model.merging import Schema
 
 
 @dataclass(frozen=True)
