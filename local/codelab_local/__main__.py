@@ -1,87 +1,16 @@
-"""`python -m codelab_local --template template.yaml`: run a SAM WebSocket application on this machine.
+"""`python -m codelab_local`: see `command_line.py`."""
 
-Environment: HOST, PORT, STATE_DIR, LOCAL_CONCURRENCY, COLD, and the rarer ones of `settings.py`.
-"""
-
-import argparse
-import asyncio
-import contextlib
-import json
-import os
 import signal
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-
-from codelab_local.cloud import Cloud
-from codelab_local.errors import StartError
-from codelab_local.settings import Settings
-
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    try:
-        parsed = _parse(arguments)
-        settings = Settings.from_environment(
-            Path(parsed.template),
-            os.environ,
-            overrides=_pairs(parsed.env, "--env"),
-            parameters=_pairs(parsed.parameter, "--parameter"),
-        )
-        return asyncio.run(_run(settings, parsed.info))
-    except StartError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+def run() -> int:
+    # While it is being imported there is nothing to clean up: Ctrl-C just ends it, without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from codelab_local.command_line import main
 
-
-async def _run(settings: Settings, info: str | None) -> int:
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in _STOPPING:
-        # A second Ctrl-C changes nothing: the first one's cleaning up is bounded.
-        loop.add_signal_handler(number, stop.set)
-    cloud = Cloud(settings)
-    try:
-        starting = asyncio.ensure_future(cloud.start())
-        stopping = asyncio.ensure_future(stop.wait())
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-            if info is not None:
-                Path(info).write_text(json.dumps(cloud.describe()))
-            sys.stdout.write(f"ready {cloud.url}\n")
-            sys.stdout.flush()
-        else:
-            starting.cancel()
-            with contextlib.suppress(asyncio.CancelledError, StartError):
-                await starting
-        await stop.wait()
-    finally:
-        await cloud.stop()
-    return 0
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m codelab_local",
-        description="Run a SAM WebSocket application on this machine, without an account and without Docker.",
-        epilog="Environment: HOST (127.0.0.1), PORT (8000), STATE_DIR (memory only), LOCAL_CONCURRENCY (100), COLD=1.",
-    )
-    parser.add_argument("--template", default="template.yaml", help="the SAM template (default: %(default)s)")
-    parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="set a variable of every function")
-    parser.add_argument("--parameter", action="append", metavar="NAME=VALUE", help="a parameter of the template")
-    parser.add_argument("--info", help=argparse.SUPPRESS)  # where a test wants the addresses
-    return parser.parse_args(arguments)
-
-
-def _pairs(values: Sequence[str] | None, option: str) -> dict[str, str]:
-    pairs = [value.partition("=") for value in values or ()]
-    for name, equals, _ in pairs:
-        if not name or not equals:
-            raise StartError(f"{option} takes NAME=VALUE, not {name!r}", 2)
-    return {name: value for name, _, value in pairs}
+    return main()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

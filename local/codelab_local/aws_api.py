@@ -28,6 +28,9 @@ class AwsApi:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
         self._region = region
 
+    def close(self) -> None:
+        self._connection.close()
+
     def request(
         self, service: str, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> bytes:

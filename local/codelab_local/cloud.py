@@ -18,7 +18,7 @@ from codelab_local.deployment import Deployment, Function, deploy
 from codelab_local.emulator import Emulator
 from codelab_local.errors import StartError
 from codelab_local.function_environment import function_environment, third_party_imports
-from codelab_local.function_log import FunctionLog
+from codelab_local.function_log import FunctionLog, notice
 from codelab_local.gateway import Gateway
 from codelab_local.gateway_events import EventBuilder
 from codelab_local.health import Health
@@ -34,7 +34,7 @@ from codelab_local.source_watch import SourceWatch
 from codelab_local.template import Template, read_template
 from codelab_local.zygotes import ColdStarts, InitFailed, Processes, Root, WorkerConfig, Zygote
 
-REAP_INTERVAL = 10.0
+REAP_INTERVAL = 2.0
 
 
 class Cloud:
@@ -56,6 +56,7 @@ class Cloud:
         self._model: subprocess.Popen[bytes] | None = None
         self._reaper: asyncio.Task[None] | None = None
         self._overlay: dict[str, str] = {}
+        self.failed = asyncio.Event()
         self.port = 0
         self.first_path = ""
         self._stage = ""
@@ -154,6 +155,8 @@ class Cloud:
             return deploy(aws, template, dict(self._settings.parameters), self._settings.region)
         except (AwsError, OSError) as error:
             raise StartError(f"the template cannot be deployed: {error}") from None
+        finally:
+            aws.close()
 
     async def _start_functions(self, deployment: Deployment) -> None:
         (self._folder / "functions").mkdir()
@@ -191,12 +194,13 @@ class Cloud:
             path=[str(path) for path in (function.folder, *function.source.layers)],
             environment=environment,
             runtime_api=f"127.0.0.1:{self._internal.port}",
+            domain=EventBuilder(deployment.api, deployment.account, deployment.region).domain_name,
         )
 
     def _processes(self, pool: Pool, config: WorkerConfig, log: FunctionLog) -> Processes:
         if pool.changed:
             config = replace(config, ignore_bytecode=True)
-        if self._root is None:
+        if self._root is None or pool.cold:
             return ColdStarts(config, log.writer, pool)
         return Zygote(self._root, config, log.writer, pool)
 
@@ -227,8 +231,17 @@ class Cloud:
     async def _reap(self) -> None:
         while True:
             await asyncio.sleep(min(REAP_INTERVAL, self._settings.worker_idle))
+            self._look_after_children()
             for pool in self._pools.values():
                 pool.reap(self._settings.worker_idle)
+
+    def _look_after_children(self) -> None:
+        if self._emulator.process is not None and self._emulator.process.poll() is not None:
+            notice("the AWS emulator has ended, and its data with it: start the local cloud again")
+            self.failed.set()
+        if self._model is not None and self._model.poll() is not None:
+            notice("the demonstration model has ended: start the local cloud again")
+            self._model = None
 
 
 def _raise_file_limit() -> None:

@@ -20,6 +20,8 @@ MAX_MESSAGE = 128 * 1024
 MAX_FRAME = 32 * 1024
 # What may wait for a client that does not read. Beyond it a post is refused with 429 at once and nobody else waits.
 MAX_UNSENT = 1024 * 1024
+# Messages of one connection that are under way; a client that sends faster is read more slowly.
+MAX_RUNNING = 256
 
 
 class Connection:
@@ -29,6 +31,7 @@ class Connection:
         self.caller = caller
         self.socket = socket
         self.id = caller.connection_id
+        self.turns = asyncio.Semaphore(MAX_RUNNING)
         self._loop = asyncio.get_running_loop()
         self.touch()
 

@@ -14,7 +14,7 @@ import threading
 
 def main() -> None:
     threading.Thread(target=_import_translator, daemon=True).start()
-    from ministack.app import main as serve
+    from ministack.app import main as serve  # type: ignore[import-untyped]
 
     try:
         serve()

@@ -87,7 +87,8 @@ class Gateway:
                 if isinstance(body, bytes):
                     await socket.close(1003, "Binary frames are not supported")
                     break
-                self._run(self._dispatch(connection, body))
+                await connection.turns.acquire()
+                self._run(self._dispatch(connection, body)).add_done_callback(lambda _: connection.turns.release())
         except ConnectionClosed:
             pass
         finally:
@@ -201,10 +202,11 @@ class Gateway:
     async def _notify(self, function: str, event: dict[str, Any]) -> None:
         await self._lambdas.invoke(function, json.dumps(event).encode())
 
-    def _run(self, work: Any) -> None:
+    def _run(self, work: Any) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _selector(expression: str) -> Any:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from codelab_local.deployment import Function
 from codelab_local.http_protocol import Response
-from codelab_local.zygotes import InitFailed, Processes
+from codelab_local.zygotes import InitFailed, Processes, ThreadsInInit
 
 MAX_STARTING = 4
 
@@ -80,6 +80,7 @@ class Pool:
         self._change_again = False
         self._closed = False
         self.changed = False
+        self.cold = False
         self._first: asyncio.Future[None] | None = None
 
     # Requests.
@@ -239,13 +240,25 @@ class Pool:
 
     async def start(self, wait_for_worker: bool = False) -> None:
         """Load the code and start one worker; raises :class:`InitFailed`."""
-        processes = self._make(self)
-        await processes.ready()
-        self._processes = processes
+        self._processes = await self._load()
         self._first = self._loop.create_future()
         self._start_worker()
-        if wait_for_worker:  # a cold start runs the handler's init only now
+        if wait_for_worker or self.cold:  # a cold start runs the handler's init only now
             await self._first
+
+    async def _load(self) -> Processes:
+        processes = self._make(self)
+        try:
+            await processes.ready()
+        except ThreadsInInit:
+            processes.close()
+            self._report("its init starts a thread, so it cannot be forked: every worker starts from nothing")
+            self.cold = True
+            return await self._load()
+        except InitFailed:
+            processes.close()
+            raise
+        return processes
 
     def change(self) -> "asyncio.Task[None]":
         """The source has changed: load it anew; requests wait meanwhile.
@@ -262,11 +275,9 @@ class Pool:
     async def _change(self) -> None:
         while True:
             self._change_again = False
-            processes = self._make(self)
             try:
-                await processes.ready()
+                processes = await self._load()
             except InitFailed as error:
-                processes.close()
                 if not self._change_again:
                     self._keep_old_code(error)
                     break

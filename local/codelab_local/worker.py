@@ -29,6 +29,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import sys
 import threading
 import time
@@ -66,7 +67,8 @@ def _serve_root(control: socket.socket) -> None:
         if not message:
             return
         if "preload" in message:
-            _preload(message["preload"])
+            _preload(message["preload"], control)
+            _share_memory()
             continue
         me = os.getpid()
         if os.fork() == 0:
@@ -81,7 +83,7 @@ def _serve_root(control: socket.socket) -> None:
             os.close(descriptor)
 
 
-def _preload(modules: list[str]) -> None:
+def _preload(modules: list[str], control: socket.socket) -> None:
     """Import what the functions will import. A failure is left to the function, whose init then reports it."""
     for name in modules:
         try:
@@ -89,7 +91,15 @@ def _preload(modules: list[str]) -> None:
         except BaseException:
             continue
         if threading.active_count() > 1:
-            raise SystemExit(f"importing {name} starts a thread: it cannot be imported before a fork")
+            # It has started a thread: begin again, without importing anything this time.
+            arguments = [sys.executable, "-m", "codelab_local.worker", "--root", str(control.fileno()), PADDING]
+            os.execv(sys.executable, arguments)
+
+
+def _share_memory() -> None:
+    """Before a fork: a later collection would write to every page that the forked processes share, and so copy it."""
+    gc.collect()
+    gc.freeze()
 
 
 # A zygote and its workers.
@@ -107,8 +117,11 @@ class _Zygote:
         _set_title(self._config["folder"])
         if not self._initialise():
             return
-        gc.collect()
-        gc.freeze()  # a collection in a worker would write to every page that it shares with the others
+        if threading.active_count() > 1:
+            self._send({"threads": sorted(thread.name for thread in threading.enumerate())})
+            return
+        _end_connections(self._control.fileno())
+        _share_memory()
         wakeup, wake = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(wakeup, False)
@@ -204,13 +217,49 @@ def _run_worker(config: dict[str, Any], worker: str) -> None:
     os.environ["AWS_LAMBDA_RUNTIME_API"] = f"{config['runtime_api']}/worker/{worker}"
     os.environ["AWS_LAMBDA_LOG_STREAM_NAME"] = f"{time.strftime('%Y/%m/%d')}/[$LATEST]{worker}"
     _run_snapshot_hooks("get_after_restore")
-    from awslambdaric import bootstrap
-    from awslambdaric.lambda_runtime_client import LambdaRuntimeClient
+    _send_callbacks_here(config["domain"], f"http://{config['runtime_api']}")
+    from awslambdaric import bootstrap  # type: ignore[import-untyped]
+    from awslambdaric.lambda_runtime_client import LambdaRuntimeClient  # type: ignore[import-untyped]
 
     try:
         bootstrap.run(config["handler"], LambdaRuntimeClient(os.environ["AWS_LAMBDA_RUNTIME_API"]))
     except RuntimeError:
         os._exit(1)  # the Runtime API is gone, and so is whoever would read a traceback
+
+
+def _end_connections(control: int) -> None:
+    """End the connections that an init has left open: workers would write into the same one.
+
+    A pool that holds one finds it closed and opens another. Lambda promises no more: connections that are made in an
+    init need not survive the time until a request, or a snapshot.
+    """
+    listing = Path("/proc/self/fd")
+    for entry in listing.iterdir() if listing.is_dir() else ():
+        descriptor = int(entry.name)
+        try:
+            if descriptor == control or not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(descriptor)) as connection:
+                if connection.family in (socket.AF_INET, socket.AF_INET6):
+                    connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            continue
+
+
+def _send_callbacks_here(domain: str, address: str) -> None:
+    """Most handlers build the callback address from the event's domainName, which is not served on this machine."""
+    sessions = sys.modules.get("botocore.httpsession")
+    if sessions is None:
+        return
+    send = sessions.URLLib3Session.send
+
+    def send_here(self: Any, request: Any) -> Any:
+        for prefix in (f"https://{domain}", f"http://{domain}"):
+            if request.url.startswith(prefix):
+                request.url = address + request.url[len(prefix) :]
+        return send(self, request)
+
+    sessions.URLLib3Session.send = send_here
 
 
 def _run_snapshot_hooks(getter: str) -> None:

@@ -18,6 +18,8 @@ from codelab_local.processes import kill_group, spawn
 from codelab_local.worker import PADDING
 
 _MODULE = "codelab_local.worker"
+# What the runtime client imports: it cannot be imported before the last fork itself, these can.
+_RUNTIME_CLIENT_NEEDS = ["decimal", "http.client", "importlib.metadata", "logging", "simplejson", "snapshot_restore_py"]
 
 
 class InitFailed(Exception):
@@ -26,6 +28,10 @@ class InitFailed(Exception):
     def __init__(self, message: str, trace: str = "") -> None:
         super().__init__(message)
         self.trace = trace
+
+
+class ThreadsInInit(InitFailed):
+    """A handler's init started threads, which do not survive a fork."""
 
 
 class Listener(Protocol):
@@ -63,6 +69,7 @@ class WorkerConfig:
     path: list[str]
     environment: dict[str, str]
     runtime_api: str
+    domain: str
     # Set when the source has changed: bytecode is matched by size and by whole seconds, too coarse for an editor.
     ignore_bytecode: bool = False
 
@@ -74,7 +81,7 @@ class Root:
     """The process that all zygotes are forked from; it is started again when it is gone."""
 
     def __init__(self, modules: list[str]) -> None:
-        self._modules = modules
+        self._modules = [*_RUNTIME_CLIENT_NEEDS, *modules]
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -97,13 +104,7 @@ class Root:
             self.stop()
             self.start()
         assert self._control is not None
-        try:
-            socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
-        except OSError:  # it ended between the look and the call, for instance because a preloaded module has threads
-            self.stop()
-            self._modules = []
-            self.start()
-            socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
+        socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
 
     def stop(self) -> None:
         if self._control is not None:
@@ -177,6 +178,8 @@ class Zygote:
             self._listener.worker_exited(message["exited"], message["status"])
         elif self._ready.done():
             pass
+        elif "threads" in message:
+            self._ready.set_exception(ThreadsInInit(", ".join(message["threads"])))
         elif "failed" in message:
             self._ready.set_exception(InitFailed(message["failed"], message.get("trace", "")))
         elif "ready" in message:

@@ -11,5 +11,6 @@ APP = Path(__file__).parent / "app"
 
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[LocalCloud]:
-    with LocalCloud(APP / "template.yaml") as running:
+    """In shuffle mode, because nothing here may depend on the order in which messages are dispatched."""
+    with LocalCloud(APP / "template.yaml", environment={"GATEWAY_SHUFFLE": "7"}) as running:
         yield running

@@ -17,12 +17,12 @@ APP = Path(__file__).parent / "app"
 
 
 @pytest.fixture(scope="module")
-def cloud() -> Iterator[LocalCloud]:
+def impatient() -> Iterator[LocalCloud]:
+    """A cloud with short limits, whose model cannot be reached."""
     environment = {
-        "GATEWAY_INTEGRATION_TIMEOUT_S": "0.7",
+        "GATEWAY_INTEGRATION_TIMEOUT_S": "1",
         "GATEWAY_IDLE_S": "1.7",
         "GATEWAY_CONNECTION_S": "3",
-        "GATEWAY_SHUFFLE": "7",
         "LLM_BASE_URL": "http://127.0.0.1:9/v1",
     }
     with LocalCloud(APP / "template.yaml", environment=environment) as running:
@@ -38,17 +38,17 @@ def answer(client: ClientConnection) -> Any:
     return json.loads(client.recv(15))
 
 
-def test_an_integration_over_its_time_is_the_error_frame_and_runs_on(cloud: LocalCloud) -> None:
-    with connect(cloud.url()) as client:
-        do(client, "sleep", seconds=1.5, name="late")
+def test_an_integration_over_its_time_is_the_error_frame_and_runs_on(impatient: LocalCloud) -> None:
+    with connect(impatient.url()) as client:
+        do(client, "sleep", seconds=1.8, name="late")
         error = answer(client)
         assert error["message"] == "Endpoint request timed out"
         assert set(error) == {"message", "connectionId", "requestId"}
         assert answer(client) == {"slept": "late"}
 
 
-def test_an_idle_connection_is_closed_with_1001(cloud: LocalCloud) -> None:
-    with connect(cloud.url()) as client:
+def test_an_idle_connection_is_closed_with_1001(impatient: LocalCloud) -> None:
+    with connect(impatient.url()) as client:
         started = time.monotonic()
         with pytest.raises(ConnectionClosed) as closed:
             client.recv(20)
@@ -57,9 +57,9 @@ def test_an_idle_connection_is_closed_with_1001(cloud: LocalCloud) -> None:
     assert closed.value.rcvd.code == 1001
 
 
-def test_a_busy_connection_is_closed_with_1001_at_its_greatest_age(cloud: LocalCloud) -> None:
+def test_a_busy_connection_is_closed_with_1001_at_its_greatest_age(impatient: LocalCloud) -> None:
     started = time.monotonic()
-    with connect(cloud.url()) as client, pytest.raises(ConnectionClosed) as closed:
+    with connect(impatient.url()) as client, pytest.raises(ConnectionClosed) as closed:
         _keep_busy(client)
     assert time.monotonic() - started > 2.5
     assert closed.value.rcvd is not None
@@ -99,10 +99,10 @@ def _flood(management: Any, connection_id: str) -> None:
         management.post_to_connection(ConnectionId=connection_id, Data=b"x" * 128 * 1024)
 
 
-def test_the_health_says_what_cannot_be_reached(cloud: LocalCloud) -> None:
+def test_the_health_says_what_cannot_be_reached(impatient: LocalCloud) -> None:
     import urllib.request
 
-    with urllib.request.urlopen(f"{cloud.http}/health", timeout=10) as response:
+    with urllib.request.urlopen(f"{impatient.http}/health", timeout=10) as response:
         health = json.loads(response.read())
     assert health["status"] == "degraded"
     assert health["dependencies"] == {"dynamodb": "connected", "llm": "unavailable"}

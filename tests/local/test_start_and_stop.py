@@ -99,10 +99,17 @@ def test_it_listens_on_the_loopback_interface_only(cloud: LocalCloud) -> None:
     assert len(listening) == 3  # public, internal, emulator
 
 
-def test_workers_have_no_socket_but_their_own(cloud: LocalCloud) -> None:
+def test_no_two_processes_share_a_connection(cloud: LocalCloud) -> None:
     cloud.invoke("command")
-    for pid in cloud.workers("command"):
-        assert len(psutil.Process(pid).net_connections("inet")) <= 2  # the runtime API, and a client's to the emulator
+    connections = [
+        connection.laddr
+        for process in descendants(cloud)
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_ESTABLISHED
+    ]
+    emulator = int(cloud.info["emulator"].rpartition(":")[2])
+    clients = [address for address in connections if address.port != emulator]
+    assert len(clients) == len(set(clients)) >= len(cloud.functions())
 
 
 @pytest.mark.parametrize(("sig", "times"), [(signal.SIGINT, 3), (signal.SIGTERM, 1)])
@@ -154,7 +161,7 @@ def test_ctrl_c_during_the_start_leaves_nothing(delay: float, tmp_path: Path) ->
     _, errors = process.communicate(timeout=30)
     assert gone(processes)
     assert list(tmp_path.iterdir()) == []
-    assert delay < 0.5 or errors == ""
+    assert errors == ""
 
 
 def test_killed_itself_it_takes_its_processes_with_it() -> None:
