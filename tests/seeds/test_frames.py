@@ -442,12 +442,12 @@ CALLS: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize("profile", [None, "args"])
+@pytest.mark.parametrize("profile", ["", "args"])
 @pytest.mark.parametrize(("tool", "given", "got", "approval"), CALLS, ids=[f"{n}-{c[0]}" for n, c in enumerate(CALLS)])
 def test_a_call_of_the_documents_reaches_the_ide_with_its_fields(
     ide: Open, model: ScriptedModel, tool: str, given: dict[str, Any], got: dict[str, Any], approval: bool, profile: str
 ) -> None:
-    session = ide(**({"profile": profile} if profile else {}))
+    session = ide(profile=profile)
     session.say(model.script("call", Says("", [call(tool, **given)])))
     frame = session.expect("tool_call")
     assert isinstance(frame["call_id"], str)

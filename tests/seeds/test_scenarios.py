@@ -185,7 +185,7 @@ def rejected(ide: SeedIde) -> None:
 
 Play = Callable[[SeedIde], None]
 
-STATUSES = {
+STATUSES: dict[Play, list[str]] = {
     simple_dialogue: ["thinking", "idle"],
     tool_call: ["thinking", "executing_tool", "thinking", "idle"],
     approved: ["thinking", "waiting_approval", "executing_tool", "thinking", "idle"],

@@ -7,9 +7,12 @@ does not.
 The documents' address `localhost:8000` is replaced by the system under test, whose port is free to choose.
 """
 
+import json
+
 from codelab_local import LocalCloud
 
 from tests.ide import Ide
+from tests.seeds.conftest import NODE_PROJECT
 from tests.seeds.snippets import OBSERVER, PRELUDE, Change, Start, changed
 
 # ---------------------------------------------------------------- WebSocket Protocol, "JavaScript/TypeScript"
@@ -250,3 +253,10 @@ def test_example_2_as_it_stands_decides_for_a_window_that_only_executes(start: S
     decider.finish()
     assert len(decider.said("asked")) == 1
     assert decider.text() == executor.text()
+
+
+def test_the_locked_packages_come_from_the_public_registry() -> None:
+    locked = json.loads((NODE_PROJECT / "package-lock.json").read_text())["packages"]
+    sources = [package.get("resolved", "https://registry.npmjs.org/") for package in locked.values()]
+    assert all(source.startswith("https://registry.npmjs.org/") for source in sources)
+    assert all("integrity" in package for name, package in locked.items() if name)

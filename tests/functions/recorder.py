@@ -1,0 +1,103 @@
+"""Every call that a function makes of AWS, in order: seen, counted, and where a test says so, answered here.
+
+DynamoDB and Secrets Manager are moto's. Invokes and posts to connections are answered here, for nobody is there.
+"""
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+
+from tests.ide import PATIENCE
+
+READ, READ_MANY, TRANSACTION = "GetItem", "BatchGetItem", "TransactWriteItems"
+APPEND, CLEAR, QUERY = "PutItem", "UpdateItem", "Query"
+INVOKE, POST = "Invoke", "PostToConnection"
+
+#: What botocore takes instead of a call: the HTTP response, and what it would have been parsed to.
+Answer = tuple[AWSResponse, dict[str, Any]]
+
+
+class Recorder:
+    """`calls` are the operations since the last `reset`, `gone` the connections whose posts are answered by 410."""
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+        self._changed = threading.Condition()
+        self._rules: list[tuple[str, Callable[[], Answer | None]]] = []
+        self._paused = False
+        self.reset()
+
+    def reset(self) -> None:
+        self.calls: list[str] = []
+        self.posts: list[tuple[str, dict[str, Any]]] = []
+        self.invokes: list[tuple[str, dict[str, Any]]] = []
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """For calls that never leave the process."""
+        self._paused = True
+        yield
+        self._paused = False
+
+    def note(self, what: str) -> None:
+        """Put something that is no call of AWS into the order."""
+        with self._changed:
+            self.calls.append(what)
+            self._changed.notify_all()
+
+    def wait_for(self, what: str, count: int) -> None:
+        """Wait until `what` was called `count` times."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.calls.count(what) >= count, PATIENCE)
+
+    def frames(self, connection: str) -> list[dict[str, Any]]:
+        return [frame for target, frame in self.posts if target == connection]
+
+    # -- faults --------------------------------------------------------------------------------------------------
+
+    def once(self, operation: str, rule: Callable[[], Answer | None]) -> None:
+        """Run `rule` at the next call of `operation`: it may answer it, raise, or let it go on (None)."""
+        self._rules.append((operation, rule))
+
+    def refuse(self, operation: str, status: int, code: str) -> None:
+        """The next call of `operation` fails with this error and has no effect."""
+        self.once(operation, lambda: _answer(status, code))
+
+    # -- botocore's hook -----------------------------------------------------------------------------------------
+
+    def before_call(self, model: Any, params: dict[str, Any], **_: Any) -> Answer | None:
+        """Of the event `before-call`, which is the last that can keep a call from being made."""
+        if self._paused:
+            return None
+        operation: str = model.name
+        self.note(operation)
+        for rule in self._rules:
+            if rule[0] == operation:
+                self._rules.remove(rule)
+                if (answer := rule[1]()) is not None:
+                    return answer
+                break
+        path = unquote(params["url_path"]).split("/")
+        if operation == POST:
+            if path[-1] in self.gone:
+                return _answer(410, "GoneException")
+            self.posts.append((path[-1], json.loads(params["body"])))
+            return _answer(200)
+        if operation == INVOKE:
+            assert params["headers"]["X-Amz-Invocation-Type"] == "Event"
+            self.invokes.append((path[-2], json.loads(params["body"])))
+            return _answer(202)
+        return None
+
+
+def _answer(status: int, code: str = "") -> Answer:
+    parsed: dict[str, Any] = {"ResponseMetadata": {"HTTPStatusCode": status}}
+    if code:
+        parsed["Error"] = {"Code": code, "Message": "refused by the test"}
+    return AWSResponse("https://stub.invalid", status, HTTPHeaders(), None), parsed

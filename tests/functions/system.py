@@ -1,0 +1,184 @@
+"""The functions around one table, each loaded as Lambda would load it; a session in a few lines."""
+
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import boto3
+import pytest
+from codelab import aws, config, observability
+from codelab.gateway import services
+from codelab.requests import Call
+from codelab.sessions.items import from_dynamodb
+from codelab.turns.shell import Engine
+
+from tests.functions import events
+from tests.functions.recorder import Recorder
+from tests.functions.template import REGION, ROOT, Template
+
+#: What a process keeps for its life. Lambda gives every function processes of its own.
+_PER_PROCESS: tuple[Any, ...] = (
+    config.settings,
+    aws.client,
+    aws.connections_client,
+    observability.logger,
+    services.engine,
+)
+
+WARM = aws.warm
+
+#: What Secrets Manager keeps under `JwtSecret`; 64 bytes, as the template has it generated.
+JWT_SECRET = "the secret that signs the tokens of these tests, 64 bytes of it."
+
+ROUTES = ("user_message", "tool_result", "hitl_decision")
+
+
+class Context:
+    """Lambda's context object."""
+
+    def __init__(self, remaining_ms: int = 120_000) -> None:
+        self._remaining_ms = remaining_ms
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self._remaining_ms
+
+
+class Function:
+    """A loaded function. Time passes for it by `clock_ms`, which is added to the real one."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._handler = module.handler
+        self.clock_ms = 0
+        if services.engine.cache_info().currsize:
+            self.engine: Engine = services.engine()
+            real = self.engine.clock
+            self.engine.clock = lambda: real() + self.clock_ms
+
+    def __call__(self, event: Mapping[str, Any], context: Context | None = None) -> Any:
+        return self._handler(event, context or Context())
+
+
+class Model:
+    """The transport of `llm_request`: gives the answers that a test has queued."""
+
+    base_url = "http://model.invalid"
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.answers: list[str | Iterator[str]] = []
+        self.requests: list[Mapping[str, Any]] = []
+
+    def says(self, message: str, *calls: dict[str, Any]) -> None:
+        self.answers.append(json.dumps({"message": message, "calls": list(calls)}, ensure_ascii=False))
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        self._recorder.note("model")
+        self.requests.append(body)
+        answer = self.answers.pop(0)
+        for piece in [answer] if isinstance(answer, str) else answer:
+            yield [{"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]}]
+        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        yield [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}]
+
+
+class System:
+    """All functions, the table, and what they did. `environment` is laid over what the template says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, template: Template, recorder: Recorder) -> None:
+        self._monkeypatch = monkeypatch
+        self._template = template
+        self._functions: dict[str, Function] = {}
+        self._callers: dict[str, dict[str, Any]] = {}
+        self.environment: dict[str, str] = {}
+        self.aws = recorder
+        self.model = Model(recorder)
+        self.table = boto3.client("dynamodb", region_name=REGION)
+
+    def load(self, folder: str) -> Function:
+        """A new process of `functions/{folder}`."""
+        for name in config.Settings.model_fields:
+            self._monkeypatch.delenv(name.upper(), raising=False)
+        for name, value in {**self._template.environment(folder), **self.environment}.items():
+            self._monkeypatch.setenv(name, value)
+        for kept in _PER_PROCESS:
+            kept.cache_clear()
+        path = ROOT / "functions" / folder / "handler.py"
+        spec = importlib.util.spec_from_file_location("handler", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        with self._monkeypatch.context() as patched:
+            patched.setattr("codelab.requests.openai_transport", lambda **_: self.model)
+            patched.setattr("codelab.aws.warm", self._warm)
+            spec.loader.exec_module(module)
+        return Function(module)
+
+    def _warm(self, *call: Any, **parameters: Any) -> None:
+        with self.aws.paused():
+            WARM(*call, **parameters)
+
+    def function(self, folder: str) -> Function:
+        if folder not in self._functions:
+            self._functions[folder] = self.load(folder)
+        return self._functions[folder]
+
+    # -- what a client does; each of these is one event --------------------------------------------------------------
+
+    def connect(self, connection: str, session: str = "s1", **caller: Any) -> Any:
+        self._callers[connection] = events.authorizer_context(session, **caller)
+        return self._handle("connect", events.connect(connection, self._callers[connection]))
+
+    def disconnect(self, connection: str) -> Any:
+        return self._handle("disconnect", events.disconnect(connection, self._callers[connection]))
+
+    def send(self, connection: str, frame_type: str, **fields: Any) -> Any:
+        return self.send_raw(connection, frame_type, json.dumps({"type": frame_type, **fields}))
+
+    def send_raw(self, connection: str, route: str, body: str | None) -> Any:
+        """`route` is the function, `unknown_message` for $default."""
+        key = route if route in ROUTES else "$default"
+        return self._handle(route, events.message(connection, self._callers[connection], key, body))
+
+    def run_step(self, context: Context | None = None) -> None:
+        """Run `llm_request` as the last asynchronous invoke has asked for."""
+        name, payload = self.aws.invokes[-1]
+        assert name == "codelab-llm-request"
+        self._handle("llm_request", payload, context)
+
+    def sweep(self, *, later_s: float = 0) -> None:
+        self.function("sweep").clock_ms = int(later_s * 1000)
+        self._handle("sweep", events.schedule())
+
+    def _handle(self, folder: str, event: Mapping[str, Any], context: Context | None = None) -> Any:
+        function = self.function(folder)
+        self.aws.reset()
+        return function(event, context)
+
+    # -- a session that has come so far ------------------------------------------------------------------------------
+
+    def ask(self, connection: str, message: str, *calls: dict[str, Any]) -> list[str]:
+        """The user has spoken and the model has answered. Returns the ids of its calls."""
+        self.model.says(message, *calls)
+        self.send(connection, "user_message", content="hello")
+        self.run_step()
+        return list(self.item("REGISTER").get("calls", {}))
+
+    # -- the table -------------------------------------------------------------------------------------------------
+
+    def item(self, sk: str, session: str = "s1", user: str = "ann") -> dict[str, Any]:
+        key = {"pk": {"S": f"SESSION#{user}#{session}"}, "sk": {"S": sk}}
+        return from_dynamodb(self.table.get_item(TableName="Table", Key=key)["Item"])
+
+    def all_keys(self) -> list[tuple[str, str]]:
+        """All keys of the table."""
+        found = [from_dynamodb(item) for item in self.table.scan(TableName="Table")["Items"]]
+        return sorted((item["pk"], item["sk"]) for item in found)
+
+    def history(self) -> list[tuple[str, str]]:
+        messages = [sk for _, sk in self.all_keys() if sk.startswith("MESSAGE#")]
+        return [(self.item(sk)["role"], self.item(sk)["content"]) for sk in messages]
+
+    def connections(self) -> set[str]:
+        return {name.removeprefix("conn#") for name in self.item("REGISTER") if name.startswith("conn#")}

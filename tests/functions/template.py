@@ -1,0 +1,90 @@
+"""The real template, as far as a single function needs it: the table, and each function's environment."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+REGION = "eu-central-1"
+
+_PSEUDO = {
+    "AWS::Region": REGION,
+    "AWS::AccountId": "123456789012",
+    "AWS::Partition": "aws",
+    "AWS::URLSuffix": "amazonaws.com",
+    "AWS::StackName": "codelab",
+}
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with CloudFormation's short forms: `!Ref x` is {"Ref": x}, `!Sub x` is {"Fn::Sub": x}, and so on."""
+
+
+def _short_form(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    if isinstance(node, yaml.ScalarNode):
+        value: Any = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        assert isinstance(node, yaml.MappingNode)
+        value = loader.construct_mapping(node, deep=True)
+    return {suffix if suffix == "Ref" else f"Fn::{suffix}": value}
+
+
+_Loader.add_multi_constructor("!", _short_form)
+
+
+class Template:
+    """`template.yaml` with its parameters' defaults; a resource's Ref is its logical id."""
+
+    def __init__(self) -> None:
+        self._source = yaml.load((ROOT / "template.yaml").read_text(), _Loader)
+        self._resources: dict[str, Any] = self._source["Resources"]
+
+    def resource(self, logical_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._resources[logical_id]["Properties"]
+        return found
+
+    def table(self) -> dict[str, Any]:
+        """The parameters of CreateTable; time to live and the like are set apart from it."""
+        wanted = {"BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes"}
+        properties = {name: value for name, value in self.resource("Table").items() if name in wanted}
+        return {"TableName": "Table", **self.resolve(properties)}
+
+    def environment(self, folder: str) -> dict[str, str]:
+        """The variables of the function whose code is `functions/{folder}`."""
+        (function,) = [
+            resource["Properties"]
+            for resource in self._resources.values()
+            if resource["Type"] == "AWS::Serverless::Function"
+            and resource["Properties"]["CodeUri"] == f"functions/{folder}"
+        ]
+        everyone = self._source["Globals"]["Function"]["Environment"]["Variables"]
+        own = function.get("Environment", {}).get("Variables", {})
+        return {name: str(self.resolve(value)) for name, value in {**everyone, **own}.items()}
+
+    def resolve(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.resolve(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        match value:
+            case {"Ref": str(name)}:
+                return self._ref(name)
+            case {"Fn::Sub": str(text)}:
+                return re.sub(r"\$\{([^}]+)\}", lambda found: str(self._ref(found[1])), text)
+            case {"Fn::If": [str(condition), yes, no]}:
+                return self.resolve(yes if self.resolve(self._source["Conditions"][condition]) else no)
+            case {"Fn::Not": [condition]}:
+                return not self.resolve(condition)
+            case {"Fn::Equals": [left, right]}:
+                return self.resolve(left) == self.resolve(right)
+        return {name: self.resolve(item) for name, item in value.items()}
+
+    def _ref(self, name: str) -> Any:
+        if name in _PSEUDO:
+            return _PSEUDO[name]
+        parameter = self._source["Parameters"].get(name)
+        return parameter["Default"] if parameter else name

@@ -1,0 +1,208 @@
+"""The $connect authorizer: who may speak, and what every later event will say of them."""
+
+import re
+import time
+from typing import Any
+
+import jwt
+import pytest
+from codelab.config import ConfigurationError
+
+from tests.functions import events
+from tests.functions.system import JWT_SECRET, Function, System
+
+SESSION = {"session_id": "s1"}
+
+
+def token(secret: str = JWT_SECRET, algorithm: str = "HS256", **claims: Any) -> str:
+    claims = {"sub": "ann", "exp": int(time.time()) + 3600, **claims}
+    claims = {name: value for name, value in claims.items() if value is not None}
+    return jwt.encode(claims, secret, algorithm=algorithm)
+
+
+def bearer(value: str, name: str = "Authorization") -> dict[str, str]:
+    return {name: f"Bearer {value}"}
+
+
+@pytest.fixture
+def authorize(system: System) -> Function:
+    return system.load("authorize")
+
+
+def effect(answer: dict[str, Any]) -> str:
+    (statement,) = answer["policyDocument"]["Statement"]
+    assert statement["Action"] == "execute-api:Invoke"
+    found: str = statement["Effect"]
+    return found
+
+
+def assert_unauthorized(function: Function, event: dict[str, Any]) -> None:
+    """API Gateway answers 401 to exactly this text, and 500 to any other."""
+    with pytest.raises(Exception, match=r"\AUnauthorized\Z"):
+        function(event)
+
+
+@pytest.mark.parametrize(
+    "carry",
+    [
+        lambda value: {"headers": bearer(value)},
+        lambda value: {"headers": bearer(value, "authorization")},
+        lambda value: {"headers": {"Authorization": f"bearer  {value}"}},
+        lambda value: {"headers": {"Sec-WebSocket-Protocol": f"codelab, token.{value}"}},
+        lambda value: {"headers": {"sec-websocket-protocol": f"token.{value},codelab"}},
+        lambda value: {"query": {**SESSION, "token": value}},
+    ],
+    ids=["header", "header in small letters", "scheme in small letters", "subprotocol", "subprotocol first", "query"],
+)
+def test_a_token_is_taken_from_wherever_a_client_can_put_it(authorize: Function, carry: Any) -> None:
+    answer = authorize(events.authorize(**{"query": SESSION, **carry(token())}))
+    assert effect(answer) == "Allow"
+    assert answer["principalId"] == answer["context"]["user"] == "ann"
+
+
+def test_the_header_wins_over_the_subprotocol_and_that_over_the_query(authorize: Function) -> None:
+    protocols = {"Sec-WebSocket-Protocol": f"codelab, token.{token(sub='protocol')}"}
+    query = {**SESSION, "token": token(sub="query")}
+    answer = authorize(events.authorize(headers={**bearer(token(sub="header")), **protocols}, query=query))
+    assert answer["principalId"] == "header"
+    assert authorize(events.authorize(headers=protocols, query=query))["principalId"] == "protocol"
+
+
+def _expired() -> str:
+    return token(exp=int(time.time()) - 60)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: "",
+        lambda: "not.a.token",
+        lambda: "a" * 5_000,
+        _expired,
+        lambda: token(nbf=int(time.time()) + 3_600),
+        lambda: token(secret="another secret, as long as the first one was"),
+        lambda: token(algorithm="HS512"),
+        lambda: token(secret="", algorithm="none"),
+        lambda: token()[: token().rindex(".") + 1],
+        lambda: token(sub=None),
+        lambda: token(sub=""),
+        lambda: token(sub="ann#bob"),
+        lambda: token(sub="ann\n"),
+        lambda: token(sub="a" * 129),
+    ],
+    ids=[
+        "empty", "no token", "very long", "expired", "not yet valid", "wrong signature", "another algorithm",
+        "algorithm none", "signature cut off", "no subject", "empty subject", "subject with #",
+        "subject with a line break", "long subject",
+    ],
+)  # fmt: skip
+def test_a_token_that_is_not_good_is_unauthorized(authorize: Function, make: Any) -> None:
+    assert_unauthorized(authorize, events.authorize(query=SESSION, headers=bearer(make())))
+
+
+def test_without_a_token_nobody_connects(authorize: Function) -> None:
+    assert_unauthorized(authorize, events.authorize())
+    assert_unauthorized(authorize, events.authorize(headers={"Authorization": f"Basic {token()}"}))
+    assert_unauthorized(authorize, events.authorize(headers={"Sec-WebSocket-Protocol": f"codelab, {token()}"}))
+
+
+def test_a_token_needs_no_issuer_or_audience_unless_they_are_configured(authorize: Function) -> None:
+    event = events.authorize(query=SESSION, headers=bearer(token(iss="anyone", aud="anything")))
+    assert effect(authorize(event)) == "Allow"
+
+
+@pytest.mark.parametrize("wrong", [{"iss": "other"}, {"iss": None}, {"aud": "other"}, {"aud": None}], ids=str)
+def test_a_configured_issuer_and_audience_must_be_in_the_token(system: System, wrong: dict[str, Any]) -> None:
+    system.environment = {"JWT_ISSUER": "https://issuer", "JWT_AUDIENCE": "codelab"}
+    function = system.load("authorize")
+    good: dict[str, Any] = {"iss": "https://issuer", "aud": "codelab"}
+    assert effect(function(events.authorize(query=SESSION, headers=bearer(token(**good))))) == "Allow"
+    assert_unauthorized(function, events.authorize(query=SESSION, headers=bearer(token(**(good | wrong)))))
+
+
+@pytest.mark.parametrize("session", ["s1", "A-Z_a.z:0", "x" * 128])
+def test_a_session_id_of_the_allowed_characters_is_kept(authorize: Function, session: str) -> None:
+    answer = authorize(events.authorize(query={"session_id": session}, headers=bearer(token())))
+    assert effect(answer) == "Allow"
+    assert answer["context"]["session_id"] == session
+
+
+@pytest.mark.parametrize("session", ["a#b", "a b", "a/b", "сессия", "x" * 129, "a\n", "*"])
+def test_what_is_no_session_id_is_denied(authorize: Function, session: str) -> None:
+    answer = authorize(events.authorize(query={"session_id": session}, headers=bearer(token())))
+    assert effect(answer) == "Deny"
+
+
+@pytest.mark.parametrize("query", [None, {"session_id": ""}])
+def test_without_a_session_id_a_new_one_is_made_each_time(authorize: Function, query: dict[str, str] | None) -> None:
+    made = [authorize(events.authorize(query=query, headers=bearer(token()))) for _ in range(2)]
+    assert [effect(answer) for answer in made] == ["Allow", "Allow"]
+    ids = {answer["context"]["session_id"] for answer in made}
+    assert len(ids) == 2
+    assert all(re.fullmatch(r"[A-Za-z0-9_.:-]{20,128}", one) for one in ids)
+
+
+def test_the_context_says_everything_that_handlers_may_know(authorize: Function) -> None:
+    expires = int(time.time()) + 900
+    query = {**SESSION, "extensions": "1", "viewer": "1", "profile": "args"}
+    answer = authorize(events.authorize(query=query, headers=bearer(token(exp=expires))))
+    assert answer["context"] == {
+        "user": "ann",
+        "session_id": "s1",
+        "expires": expires,
+        "extensions": True,
+        "viewer": True,
+        "profile": "args",
+    }
+    # API Gateway takes strings, numbers and booleans, and nothing nested.
+    assert all(isinstance(value, str | int | bool) for value in answer["context"].values())
+
+
+def test_options_that_were_not_asked_for_are_off(authorize: Function) -> None:
+    query = {**SESSION, "extensions": "0", "viewer": "yes", "profile": "other"}
+    context = authorize(events.authorize(query=query, headers=bearer(token(exp=None))))["context"]
+    assert (context["extensions"], context["viewer"], context["profile"]) == (False, False, "")
+    assert context["expires"] == 0
+
+
+def test_the_policy_is_for_the_connection_that_asks(authorize: Function) -> None:
+    event = events.authorize(query=SESSION, headers=bearer(token()))
+    (statement,) = authorize(event)["policyDocument"]["Statement"]
+    assert statement["Resource"] == event["methodArn"]
+
+
+def test_authorizing_makes_no_call_of_aws(system: System) -> None:
+    function = system.load("authorize")
+    assert system.aws.calls == ["GetSecretValue"], "the secret is read at init, once"
+    system.aws.reset()
+    function(events.authorize(query=SESSION, headers=bearer(token())))
+    assert system.aws.calls == []
+
+
+def test_a_secret_in_the_environment_needs_no_secrets_manager(system: System) -> None:
+    system.environment = {"JWT_SECRET": "a secret of the environment, long enough for HS256"}
+    function = system.load("authorize")
+    assert system.aws.calls == []
+    good = token(secret=system.environment["JWT_SECRET"])
+    assert effect(function(events.authorize(query=SESSION, headers=bearer(good)))) == "Allow"
+    assert_unauthorized(function, events.authorize(query=SESSION, headers=bearer(token())))
+
+
+def test_without_any_secret_nobody_connects(system: System) -> None:
+    system.environment = {"JWT_SECRET_ARN": ""}
+    function = system.load("authorize")
+    unsigned = token(secret="", algorithm="none")
+    assert_unauthorized(function, events.authorize(query=SESSION, headers=bearer(unsigned)))
+
+
+def test_everyone_is_the_local_user_where_the_local_cloud_says_so(system: System) -> None:
+    system.environment = {"AUTH_MODE": "none", "CODELAB_LOCAL": "1"}
+    answer = system.load("authorize")(events.authorize(query=SESSION))
+    assert effect(answer) == "Allow"
+    assert answer["context"]["user"] == "local"
+
+
+def test_outside_the_local_cloud_tokens_cannot_be_turned_off(system: System) -> None:
+    system.environment = {"AUTH_MODE": "none"}
+    with pytest.raises(ConfigurationError, match="AUTH_MODE=none"):
+        system.load("authorize")

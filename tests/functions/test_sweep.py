@@ -1,0 +1,167 @@
+"""sweep: whatever is due is repaired; nothing else is touched."""
+
+import json
+
+import pytest
+
+from tests.functions import events
+from tests.functions.recorder import CLEAR, INVOKE, POST, QUERY, READ, READ_MANY, TRANSACTION
+from tests.functions.system import Context, System
+from tests.scripted_model import call
+
+#: One for each shard of the due index.
+LOOKING = [QUERY] * 8
+
+
+class Died(BaseException):
+    """The process is gone in the middle of a call."""
+
+
+def die() -> None:
+    raise Died
+
+
+def test_an_idle_session_costs_the_sweep_nothing(system: System) -> None:
+    system.connect("c1")
+    system.ask("c1", "Hi")
+    system.sweep(later_s=100_000)
+    assert system.aws.calls == LOOKING
+
+
+def test_what_is_not_yet_due_is_left_alone(system: System) -> None:
+    system.connect("c1")
+    system.send("c1", "user_message", content="hello")
+    before = system.item("REGISTER")
+    system.sweep(later_s=5)
+    assert system.aws.calls == LOOKING
+    assert system.item("REGISTER") == before
+
+
+def test_a_step_that_nobody_acquired_is_invoked_again_as_the_same_attempt(system: System) -> None:
+    system.connect("c1")
+    system.send("c1", "user_message", content="hello")
+    lost = list(system.aws.invokes)
+    system.sweep(later_s=11)
+    assert [call for call in system.aws.calls if call != QUERY] == [READ, TRANSACTION, INVOKE]
+    assert system.aws.invokes == lost
+    system.sweep(later_s=12)
+    assert system.aws.calls == LOOKING, "it is given its time again"
+
+
+def test_frames_that_were_logged_and_never_posted_are_posted(system: System) -> None:
+    system.connect("c1")
+    (call_id,) = system.ask("c1", "", call("write_file", path="a.py", content="1"))
+    system.aws.once(POST, die)
+    with pytest.raises(Died):
+        system.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+    assert system.aws.posts == []
+    system.sweep(later_s=11)
+    assert [frame["type"] for frame in system.aws.frames("c1")] == ["tool_call", "agent_status"]
+    assert system.aws.frames("c1")[0]["requires_approval"] is False
+    assert [call for call in system.aws.calls if call != QUERY] == [READ, TRANSACTION, READ_MANY, POST, POST, CLEAR]
+    system.sweep(later_s=30)
+    assert system.aws.posts == [], "once is enough"
+
+
+def test_a_tool_that_does_not_answer_in_its_time_has_failed_and_the_turn_goes_on(system: System) -> None:
+    system.connect("c1")
+    (call_id,) = system.ask("c1", "", call("read_file", path="a.py"))
+    system.sweep(later_s=121)
+    ((_, payload),) = system.aws.invokes
+    assert payload["step"] == 2
+    assert json.loads(system.history()[-1][1])["error"]["code"] == "TIMEOUT"
+    system.send("c1", "tool_result", call_id=call_id, result={"content": "late"})
+    assert [frame["error_code"] for frame in system.aws.frames("c1")] == ["INVALID_CALL_ID"]
+
+
+def test_an_approval_that_is_not_given_in_its_time_is_a_no(system: System) -> None:
+    system.connect("c1")
+    (call_id,) = system.ask("c1", "", call("run_command", command="rm -rf ."))
+    system.sweep(later_s=86_000)
+    assert system.item(f"CALL#{call_id}")["state"] == "awaiting_approval"
+    system.sweep(later_s=86_401)
+    assert system.item(f"CALL#{call_id}")["state"] == "expired"
+    told = json.loads(system.history()[-1][1])
+    assert (told["status"], told["reason"]) == ("rejected", "expired")
+    system.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+    assert [frame["error_code"] for frame in system.aws.frames("c1")] == ["INVALID_CALL_ID"]
+
+
+def _die_in_the_step(system: System) -> dict[str, object]:
+    """A step whose process died while the model was asked. Returns what had invoked it."""
+    system.send("c1", "user_message", content="hello")
+    ((_, payload),) = system.aws.invokes
+    system.aws.once(TRANSACTION, lambda: None)  # the acquire goes through
+    system.aws.once(TRANSACTION, die)
+    system.model.says("Hi")
+    with pytest.raises(Died):
+        system.run_step()
+    assert system.item("REGISTER")["phase"] == "running"
+    return payload
+
+
+def test_a_step_whose_owner_failed_is_started_again_at_once(system: System) -> None:
+    system.connect("c1")
+    payload = _die_in_the_step(system)
+    system.aws.reset()
+    system.function("sweep")(events.failed_invocation(payload))
+    ((_, again),) = system.aws.invokes
+    assert again == {**payload, "attempt": 1}
+    system.model.says("Hi again")
+    system.run_step()
+    assert system.history()[-1] == ("assistant", "Hi again")
+
+
+def test_the_record_of_a_failure_that_was_repaired_before_changes_nothing(system: System) -> None:
+    system.connect("c1")
+    payload = _die_in_the_step(system)
+    sweep = system.function("sweep")
+    sweep(events.failed_invocation(payload))
+    before = system.item("REGISTER")
+    system.aws.reset()
+    sweep(events.failed_invocation(payload))
+    assert system.aws.calls == [READ]
+    assert system.item("REGISTER") == before
+
+
+def test_a_step_whose_owner_vanished_is_started_again_when_its_lease_has_ended(system: System) -> None:
+    system.connect("c1")
+    payload = _die_in_the_step(system)
+    system.sweep(later_s=20)
+    assert system.aws.invokes == []
+    system.sweep(later_s=130)
+    assert [again for _, again in system.aws.invokes] == [{**payload, "attempt": 1}]
+
+
+def test_a_turn_whose_step_died_three_times_ends_with_an_error_and_the_session_goes_on(system: System) -> None:
+    system.connect("c1")
+    payload = _die_in_the_step(system)
+    sweep = system.function("sweep")
+    for _ in range(2):
+        system.aws.reset()
+        sweep(events.failed_invocation(payload))
+        ((_, payload),) = system.aws.invokes
+        system.aws.once(TRANSACTION, lambda: None)
+        system.aws.once(TRANSACTION, die)
+        system.model.says("Hi")
+        with pytest.raises(Died):
+            system.run_step()
+    system.aws.reset()
+    sweep(events.failed_invocation(payload))
+    assert system.aws.invokes == []
+    assert "AGENT_ERROR" in [frame.get("error_code") for frame in system.aws.frames("c1")]
+    assert system.aws.frames("c1")[-1]["status"] == "idle"
+    assert system.ask("c1", "Better now") == []
+    assert system.history()[-1] == ("assistant", "Better now")
+
+
+def test_a_sweep_out_of_time_leaves_the_rest_to_the_next(system: System) -> None:
+    system.connect("c1")
+    system.send("c1", "user_message", content="hello")
+    sweep = system.function("sweep")
+    sweep.clock_ms = 11_000
+    system.aws.reset()
+    sweep(events.schedule(), Context(remaining_ms=1_000))
+    assert system.aws.calls == []
+    sweep(events.schedule())
+    assert len(system.aws.invokes) == 1
