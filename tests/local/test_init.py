@@ -104,7 +104,7 @@ def test_the_events_domain_name_reaches_the_callback(cloud: LocalCloud) -> None:
 
 
 def test_when_the_emulator_dies_it_says_so_and_ends(cloud: LocalCloud) -> None:
-    for process in psutil.Process(cloud.process.pid).children():
+    for process in psutil.Process(cloud.process.pid).children(recursive=True):
         if "codelab_local.emulator_process" in process.cmdline():
             process.kill()
     assert cloud.process.wait(20) == 1
