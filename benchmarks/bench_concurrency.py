@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 
 import psutil
-from benchmarks.rig import instant_model, summary, system
 from codelab_local import LocalCloud
 from websockets.asyncio.client import connect
+
+from benchmarks.rig import instant_model, summary, system
 
 CONNECTIONS = 200
 
@@ -35,7 +36,8 @@ async def burst(cloud: LocalCloud, name: str, connections: int, content: str) ->
     times = [each for each in done if isinstance(each, float)]
     failures = [each for each in done if not isinstance(each, float)]
     rate = len(times) / took
-    print(f"{name}: {len(times)} of {connections} dialogues, {len(failures)} failed; {summary(times or [0.0])}; {rate:.0f} turns/s")
+    counts = f"{len(times)} of {connections} dialogues, {len(failures)} failed"
+    print(f"{name}: {counts}; {summary(times or [0.0])}; {rate:.0f} turns/s")
     for failure in failures[:3]:
         print("  ", repr(failure))
 

@@ -8,10 +8,11 @@ import statistics
 import time
 from typing import Any
 
-from benchmarks.rig import instant_model, summary, system
 from codelab_local import LocalCloud
 from openai import OpenAI
 from websockets.sync.client import ClientConnection, connect
+
+from benchmarks.rig import instant_model, summary, system
 
 ROUNDS = 150
 HISTORY = 50

@@ -3,9 +3,10 @@
 import json
 import time
 
-from benchmarks.rig import cpu_seconds, instant_model, system
 from codelab_local import LocalCloud
 from websockets.sync.client import ClientConnection, connect
+
+from benchmarks.rig import cpu_seconds, instant_model, system
 
 
 def turn(socket: ClientConnection, content: str) -> int:

@@ -21,7 +21,8 @@ class Ide:
 
     def __init__(self, url: str, **options: Any) -> None:
         self.frames: list[dict[str, Any]] = []
-        self._connecting = connect(url, open_timeout=PATIENCE, **options)
+        # Without a bound on the queue a window that reads nothing would keep its own close from being answered.
+        self._connecting = connect(url, open_timeout=PATIENCE, max_queue=None, **options)
         self.socket: ClientConnection = self._connecting.__enter__()
 
     def __enter__(self) -> Self:

@@ -1,0 +1,190 @@
+"""Events that race on the running system: results, decisions, cancels and disconnects at once, and owners that die."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from tests.ide import Ide
+from tests.scripted_model import Says, call
+
+CALLS = [
+    call("read_file", path="a.py"),
+    call("write_file", path="b.py", content="1"),
+    call("read_file", path="c.py"),
+    call("run_command", command="make", cwd=None),
+]
+
+
+class Table:
+    """What the table holds of one session."""
+
+    def __init__(self, cloud: Any) -> None:
+        self._dynamodb = cloud.client("dynamodb")
+        self._name = next(name for name in self._dynamodb.list_tables()["TableNames"] if "Table" in name)
+
+    def items(self, session: str) -> list[dict[str, Any]]:
+        found = self._dynamodb.query(
+            TableName=self._name,
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": {"S": f"SESSION#local#{session}"}},
+            ConsistentRead=True,
+        )["Items"]
+        return [{name: next(iter(value.values())) for name, value in item.items()} for item in found]
+
+    def register(self, session: str) -> dict[str, Any]:
+        return next(item for item in self.items(session) if item["sk"] == "REGISTER")
+
+    def messages(self, session: str) -> list[dict[str, Any]]:
+        return sorted((i for i in self.items(session) if i["sk"].startswith("MESSAGE#")), key=lambda item: item["sk"])
+
+
+@pytest.fixture
+def table(cloud):
+    return Table(cloud)
+
+
+def all_at_once(*actions: Any) -> None:
+    """Run every action in a thread of its own, as close together as threads come."""
+    start = threading.Barrier(len(actions))
+
+    def run(action: Any) -> None:
+        start.wait()
+        with contextlib.suppress(OSError, ConnectionClosed):
+            action()
+
+    threads = [threading.Thread(target=run, args=(action,)) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def until_idle(table: Table, session: str) -> dict[str, Any]:
+    """Wait until no turn runs. Returns the register."""
+    for _ in range(600):
+        register = table.register(session)
+        if register["phase"] == "idle":
+            return register
+        time.sleep(0.05)
+    raise AssertionError(f"not idle: {register}")
+
+
+def check_history(table: Table, session: str) -> None:
+    """Every call has one result, and they follow the answer that made the calls."""
+    messages = table.messages(session)
+    assert [int(message["sk"][8:]) for message in messages] == list(range(1, len(messages) + 1))
+    made = [made[0] for message in messages for made in json.loads(message.get("calls", "[]"))]
+    settled = [message["call_id"] for message in messages if message["role"] == "tool"]
+    assert sorted(made) == sorted(settled)
+    assert len(settled) == len(set(settled))
+    numbers = sorted(int(item["sk"][6:]) for item in table.items(session) if item["sk"].startswith("EVENT#"))
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def race(ide: Any, model: Any, table: Table, seed: int) -> None:
+    """One seeded race of everything that two windows can do about four calls."""
+    choose = random.Random(seed)
+    session = f"race-{seed}"
+    windows: list[Ide] = [ide(session, extensions=True), ide(session, extensions=choose.random() < 0.5)]
+    windows[0].say(model.script(session, Says("Working", CALLS), Says("All done")), client_msg_id="m1")
+    asked = [windows[0].expect("tool_call") for _ in CALLS]
+    actions = []
+    for frame in asked:
+        for _ in range(choose.randrange(1, 4)):
+            window = choose.choice(windows)
+            if frame["requires_approval"] and choose.random() < 0.6:
+                decision = choose.choice(("approve", "reject"))
+                actions.append(lambda w=window, f=frame, d=decision: w.decide(f, d))
+            else:
+                content = str(choose.randrange(2))
+                actions.append(lambda w=window, f=frame, c=content: w.result(f, {"content": c}))
+    if choose.random() < 0.3:
+        actions.append(lambda: windows[1].send("cancel"))
+    if choose.random() < 0.3:
+        actions.append(lambda: windows[1].socket.close())
+    if choose.random() < 0.3:
+        actions.append(lambda: windows[0].say("[[none]] and also", client_msg_id="m2"))
+    choose.shuffle(actions)
+    all_at_once(*actions)
+    # Whatever is still open is answered now, as a client that comes back would.
+    late = ide(session, extensions=True)
+    for _ in range(20):
+        late.send("resume", last_seq=0)
+        open_calls = late.expect("resumed")["open_calls"]
+        if not open_calls:
+            break
+        for pending in open_calls:
+            if pending["state"] == "awaiting_approval":
+                late.decide(pending, "approve")
+            else:
+                late.result(pending, {"content": "late"})
+    until_idle(table, session)
+    check_history(table, session)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_results_decisions_and_cancels_race(ide, model, table, seed):
+    race(ide, model, table, seed)
+
+
+@pytest.mark.deep
+def test_two_hundred_seeded_races(ide, model, table):
+    for seed in range(1_000, 1_200):
+        race(ide, model, table, seed)
+
+
+def test_many_messages_at_once_are_answered_once_each_and_in_one_line(ide, model, table):
+    windows = [ide("crowd", extensions=True) for _ in range(4)]
+    for n in range(8):
+        model.script(f"crowd {n}", Says(f"answer {n}"))
+    says = [
+        lambda w=windows[n % 4], n=n: w.say(f"[[crowd {n % 8}]]", client_msg_id=f"crowd-{n % 8}") for n in range(16)
+    ]
+    all_at_once(*says)
+    for _ in range(8):
+        windows[0].expect("turn_end")
+    until_idle(table, "crowd")
+    messages = table.messages("crowd")
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 8
+    assert sorted(message["content"] for message in messages[1::2]) == [f"answer {n}" for n in range(8)]
+
+
+def kill_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int) -> None:
+    """kill -9 the worker at a random moment of its stream: the answer is given again and nothing is doubled."""
+    choose = random.Random(seed)
+    session, text = f"killed-{seed}", "word " * 60
+    window = ide(session, extensions=True)
+    before = set(cloud.workers("llm_request"))
+    window.say(model.script(session, Says(text, delay=0.01)))
+    window.expect("assistant_message")
+    time.sleep(choose.random() * 0.7)
+    for pid in set(cloud.workers("llm_request")) | before:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    window.expect("turn_end", reason="completed")
+    window.idle()
+    discarded = {frame["message_id"] for frame in window.of_type("message_discarded")}
+    kept = [f["token"] for f in window.of_type("assistant_message") if f["message_id"] not in discarded]
+    assert "".join(kept) == text
+    until_idle(table, session)
+    check_history(table, session)
+    assert [message["content"] for message in table.messages(session)][1:] == [text]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_owner_that_is_killed_in_mid_stream_is_followed_by_another(ide, model, cloud, table, seed):
+    kill_in_mid_stream(ide, model, cloud, table, seed)
+
+
+@pytest.mark.deep
+def test_twenty_kills_at_random_moments(ide, model, cloud, table):
+    for seed in range(100, 120):
+        kill_in_mid_stream(ide, model, cloud, table, seed)
