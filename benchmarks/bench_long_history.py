@@ -1,0 +1,66 @@
+"""A turn late in a long session beside one early in it: the same calls, the same bytes, the same time.
+
+Two sessions, one of 50 and one of 5,000 messages, take turns in one run.
+"""
+
+import json
+import statistics
+import time
+from typing import Any
+
+from codelab_local import LocalCloud
+from websockets.sync.client import connect
+
+from benchmarks.bench_first_token import first_token
+from benchmarks.rig import instant_model, summary, system
+
+ROUNDS = 100
+SHORT, LONG = 50, 5_000
+
+
+def grow(cloud: LocalCloud, session: str, messages: int) -> None:
+    """Give a session a history, as if it had been led."""
+    dynamodb = cloud.client("dynamodb")
+    table = next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name)
+    pk = {"S": f"SESSION#local#{session}"}
+    items: list[dict[str, Any]] = []
+    for n in range(1, messages + 1):
+        role, content = ("user", "hello pieces=1") if n % 2 else ("assistant", "abc ")
+        body = {"role": {"S": role}, "content": {"S": content}, "at": {"N": "1"}, "turn_id": {"S": "t" * 24}}
+        items.append({"pk": pk, "sk": {"S": f"MESSAGE#{n:09d}"}, **body})
+        items.append({"pk": pk, "sk": {"S": f"EVENT#{n:012d}"}, "frame": {"S": "{}"}, "ttl": {"N": "1"}})
+    for start in range(0, len(items), 25):
+        puts = [{"PutRequest": {"Item": item}} for item in items[start : start + 25]]
+        dynamodb.batch_write_item(RequestItems={table: puts})
+    dynamodb.update_item(
+        TableName=table,
+        Key={"pk": pk, "sk": {"S": "REGISTER"}},
+        UpdateExpression="SET history_n = :n, last_seq = :n",
+        ExpressionAttributeValues={":n": {"N": str(messages)}},
+    )
+
+
+def main() -> None:
+    with (
+        instant_model() as url,
+        system(url) as cloud,
+        connect(cloud.url("short")) as short,
+        connect(cloud.url("long")) as long,
+    ):
+        grow(cloud, "short", SHORT)
+        grow(cloud, "long", LONG)
+        for _ in range(5):
+            first_token(short)
+            first_token(long)
+        times: dict[str, list[float]] = {"short": [], "long": []}
+        for _ in range(ROUNDS):
+            for name, socket in (("short", short), ("long", long)):
+                times[name].append(first_token(socket))
+                time.sleep(0.01)
+    ratio = statistics.median(times["long"]) / statistics.median(times["short"])
+    print(json.dumps({"messages": [SHORT, LONG], "rounds": ROUNDS}))
+    print(f"at {SHORT}: {summary(times['short'])}; at {LONG}: {summary(times['long'])}; ratio of p50 {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()
