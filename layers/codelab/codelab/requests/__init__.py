@@ -45,7 +45,7 @@ from .tokens import estimate_context, estimate_tokens
 from .transport import Call, Cancellation, Transport
 
 if TYPE_CHECKING:
-    from .openai_transport import OpenAITransport
+    from .openai_sdk import OpenAITransport
 
 __all__ = [
     "BUILT_IN",
@@ -108,7 +108,7 @@ def openai_transport(
     `api_key` may be a function that gives the current key. `timeout` bounds the provider's silence in seconds. `warm`
     pays for the SDK's first call now, without touching the network.
     """
-    from .openai_transport import OpenAITransport
+    from .openai_sdk import OpenAITransport
 
     transport = OpenAITransport(
         base_url=base_url, api_key=api_key, timeout=timeout, connect_timeout=connect_timeout, headers=headers

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from .openai_transport import OpenAITransport
+    from .openai_sdk import OpenAITransport
 
 _HOST = "bedrock.amazonaws.com"
 _PREFIX = "bedrock-api-key-"
