@@ -39,6 +39,10 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         secrets = boto3.client("secretsmanager", region_name=REGION)
         secrets.create_secret(Name="JwtSecret", SecretString=JWT_SECRET)
         # Clients that the functions make from here on are seen; the test's own are not.
-        session.get_component("event_emitter").register_first("before-call", recorder.before_call)
+        emitter = session.get_component("event_emitter")
+        emitter.register_first("before-call", recorder.before_call)
+        emitter.register("after-call", recorder.after_call)
+        emitter.register("after-call-error", recorder.after_call)
         yield running
+        recorder.settle()
     boto3.DEFAULT_SESSION = None

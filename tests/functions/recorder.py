@@ -31,6 +31,7 @@ class Recorder:
         self._changed = threading.Condition()
         self._rules: list[tuple[str, Callable[[], Answer | None]]] = []
         self._paused = False
+        self._under_way = 0
         self.reset()
 
     def reset(self) -> None:
@@ -56,6 +57,11 @@ class Recorder:
         with self._changed:
             assert self._changed.wait_for(lambda: self.calls.count(what) >= count, PATIENCE)
 
+    def settle(self) -> None:
+        """Wait for calls that a function has left under way: a step that is none reads ahead in a thread."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: not self._under_way, PATIENCE)
+
     def frames(self, connection: str) -> list[dict[str, Any]]:
         return [frame for target, frame in self.posts if target == connection]
 
@@ -75,8 +81,20 @@ class Recorder:
         """Of the event `before-call`, which is the last that can keep a call from being made."""
         if self._paused:
             return None
-        operation: str = model.name
-        self.note(operation)
+        self.note(model.name)
+        answer = self._answer(model.name, params)
+        with self._changed:
+            self._under_way += 1
+        return answer
+
+    def after_call(self, **_: Any) -> None:
+        """Of `after-call` and `after-call-error`."""
+        if not self._paused:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def _answer(self, operation: str, params: dict[str, Any]) -> Answer | None:
         for rule in self._rules:
             if rule[0] == operation:
                 self._rules.remove(rule)

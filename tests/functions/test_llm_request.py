@@ -13,8 +13,8 @@ def test_before_the_model_is_called_there_are_two_reads_side_by_side_and_one_tra
     system.ask("c1", "Hi")
     # The first status is posted while the model is being called, so its place is left open.
     before = [call for call in system.aws.calls[: system.aws.calls.index("model")] if call != POST]
-    assert sorted(before[:2]) == sorted([READ, READ_MANY])
-    assert before[2:] == [TRANSACTION]
+    assert sorted(before) == sorted([READ, READ_MANY, TRANSACTION])
+    assert before.index(READ) < before.index(TRANSACTION)
 
 
 def test_a_step_that_only_speaks_stays_within_its_budget(system: System) -> None:
@@ -104,6 +104,7 @@ def test_a_duplicate_invocation_does_nothing(system: System) -> None:
     before = system.all_keys(), system.item("REGISTER")
     system.aws.invokes = invoked
     system.run_step()
+    system.aws.wait_for(READ_MANY, 1)  # read ahead, for nothing
     assert sorted(system.aws.calls) == sorted([READ, READ_MANY])
     assert (system.all_keys(), system.item("REGISTER")) == before
     assert len(system.model.requests) == 1
