@@ -139,7 +139,6 @@ class SessionConfig(ClientFrame):
     type: Literal["session_config"]
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     when_busy: Literal["queue", "reject", "interrupt"] | None = None
-    autonomy: Literal["manual", "balanced", "autonomous"] | None = None
     title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
 
 

@@ -99,8 +99,8 @@ class StepRunner:
         streamed: list[str] = []
         try:
             messages = assemble(history(), agent.prompt, budget=self._settings.max_context_tokens)
-            request = Request(self._config, answer_schema(agent), messages)
-            result = None
+            config = self._config.changed(model=register.settings.get("model", self._config.model))
+            request = Request(config, answer_schema(agent), messages)
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
             for event in request.stream(self._transport, deadline=deadline, cancel=cancellation):
                 if isinstance(event, TextDelta):
@@ -108,19 +108,18 @@ class StepRunner:
                     sender.write(event.text)
                     sender.rest(event.text)
                 elif isinstance(event, Done):
-                    result = event.result
-            assert result is not None  # a stream ends with Done or raises
-            answer = answer_of(result.solution, agent, result.usage, "".join(streamed), self._engine.ids)
+                    answer = answer_of(
+                        event.result.solution, agent, event.result.usage, "".join(streamed), self._engine.ids
+                    )
             if answer.text and not streamed:  # a strategy that cannot stream
                 sender.write(answer.text)
-            sender.close()
             return lambda draft: steps.commit(draft, lease, answer, sender.log_end)
         except RequestError as error:
-            sender.close()
             problem, usage = failure(error), counted(error.usage) if isinstance(error, CallError) else {}
         except ProtocolError as error:
-            sender.close()
             problem, usage = error, {}
+        finally:
+            sender.close()
         return lambda draft: steps.fail(draft, lease, problem, usage, "".join(sender.sent), sender.log_end)
 
     def _after_commit(self, committed: Transition, sender: StreamSender) -> None:

@@ -50,6 +50,8 @@ def is_current(register: Register, step: Step) -> bool:
 def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
     """Take the step, once: None for a duplicate. The message of an attempt that died while it streamed is closed."""
     register = draft.register
+    if owns(register, lease):
+        return draft.finish()  # we had won, and were told of a conflict with ourselves
     if not is_current(register, step):
         return None
     dead = register.message_id if register.message_id and draft.streamed() else ""
