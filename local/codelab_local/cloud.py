@@ -102,7 +102,8 @@ class Cloud:
             self._schedules.stop()
         await self._public.stop(2.0)
         if self._gateway is not None:
-            await self._gateway.stop()
+            # State that outlives this run should not tell of connections that have not.
+            await self._gateway.stop(1.0 if self._settings.state_dir is not None else 0.0)
         self._lambdas.close()
         if self._watch is not None:
             await self._watch.stop()

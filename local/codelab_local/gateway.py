@@ -96,7 +96,10 @@ class Gateway:
             self._connections.forget(connection)
             self._disconnected(connection)
 
-    async def stop(self) -> None:
+    async def stop(self, seconds: float) -> None:
+        """Give what is under way, `$disconnect` above all, so much time."""
+        if self._tasks and seconds:
+            await asyncio.wait(self._tasks, timeout=seconds)
         for task in self._tasks:
             task.cancel()
 
@@ -112,9 +115,10 @@ class Gateway:
         for name, value in request.headers.raw_items():
             headers.setdefault(name, []).append(value)
         now = int(time.time() * 1000)
-        peer = socket.remote_address
-        user_agent = request.headers.get("User-Agent", "")
-        caller = Caller(new_connection_id(), peer[0] if peer else "", user_agent, now, headers, match)
+        peer = socket.remote_address[0] if socket.remote_address else ""
+        # API Gateway's own, which replace what a client claims.
+        headers |= {"X-Forwarded-For": [peer], "X-Forwarded-Port": ["443"], "X-Forwarded-Proto": ["https"]}
+        caller = Caller(new_connection_id(), peer, request.headers.get("User-Agent", ""), now, headers, match)
         self._accepted[socket] = (caller, None)
         route = self._api.routes.get("$connect")
         if route is None:

@@ -26,6 +26,7 @@ def test_connect_and_authorizer_events_carry_headers_and_query_but_no_message_id
         event = client.do("recorded", kind=kind, name=connection_id)
         assert {name.lower(): value for name, value in event["headers"].items()}["x-custom"] == "yes"
         assert {name.lower(): many for name, many in event["multiValueHeaders"].items()}["x-custom"] == ["yes"]
+        assert event["headers"]["X-Forwarded-For"] == event["requestContext"]["identity"]["sourceIp"]
         assert event["queryStringParameters"] == {"session_id": "s2", "last_seq": ""}
         assert event["multiValueQueryStringParameters"] == {"session_id": ["s2"], "last_seq": [""]}
         context = event["requestContext"]
