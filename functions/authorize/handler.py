@@ -3,23 +3,18 @@
 import secrets
 from typing import Any
 
-from codelab.config import secret, settings
+from codelab.config import settings
 from codelab.gateway.identity import SESSION_ID, context_of, query_of, token_of
-from codelab.gateway.tokens import Identity, InvalidToken, TokenVerifier
+from codelab.gateway.tokens import Identity, InvalidToken, token_verifier
 from codelab.observability import logger
 
-configured = settings()
-verifier = TokenVerifier(
-    secret(configured.jwt_secret, configured.jwt_secret_arn) if configured.auth_mode == "jwt" else "",
-    configured.jwt_issuer,
-    configured.jwt_audience,
-)
+verifier = token_verifier() if settings().auth_mode == "jwt" else None
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Allow with the caller's context; deny (403) what is no session id; raise Unauthorized (401) without a token."""
     try:
-        identity = Identity("local", 0) if configured.auth_mode == "none" else verifier.verify(token_of(event))
+        identity = verifier.verify(token_of(event)) if verifier else Identity("local", 0)
     except InvalidToken as error:
         logger().info("connection refused", extra={"reason": str(error)})
         raise Exception("Unauthorized") from None  # API Gateway answers 401 to exactly this text

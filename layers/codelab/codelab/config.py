@@ -29,6 +29,7 @@ class Settings(BaseModel):
     auth_mode: Literal["jwt", "none"] = "jwt"
     jwt_secret: str = ""
     jwt_secret_arn: str = ""
+    jwks_url: str = ""
     jwt_issuer: str = ""
     jwt_audience: str = ""
     codelab_local: bool = False

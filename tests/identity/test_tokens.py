@@ -1,0 +1,173 @@
+"""Tokens: who may speak, and every way to pretend."""
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import jwt
+import pytest
+from codelab.gateway.tokens import InvalidToken, PublishedKeys, SharedSecret, TokenVerifier
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+SECRET = "a secret that is long enough for the purpose"
+
+
+class Provider:
+    """An identity provider that publishes its keys, and counts how often it is asked for them."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, rsa.RSAPrivateKey] = {}
+        self.asked = 0
+        self.away = False
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                provider.asked += 1
+                body = b"gone" if provider.away else json.dumps(provider.published()).encode()
+                self.send_response(503 if provider.away else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def published(self) -> dict[str, object]:
+        algorithm = jwt.algorithms.RSAAlgorithm
+        keys = [{**algorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid} for kid, key in self.keys.items()]
+        return {"keys": keys}
+
+    def new_key(self, kid: str) -> None:
+        self.keys[kid] = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    def token(self, kid: str, **claims: object) -> str:
+        return jwt.encode({"sub": "ann", **claims}, self.keys[kid], algorithm="RS256", headers={"kid": kid})
+
+
+class Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def provider():
+    running = Provider()
+    running.new_key("first")
+    yield running
+    running.server.shutdown()
+    running.server.server_close()
+
+
+def test_published_keys_are_fetched_once_and_kept(provider):
+    verifier = TokenVerifier(PublishedKeys(provider.url, Clock()))
+    for _ in range(5):
+        assert verifier.verify(provider.token("first")).user == "ann"
+    assert provider.asked == 1
+
+
+def test_a_rotated_key_is_found(provider):
+    clock = Clock()
+    verifier = TokenVerifier(PublishedKeys(provider.url, clock))
+    verifier.verify(provider.token("first"))
+    provider.new_key("second")
+    clock.now += 11
+    assert verifier.verify(provider.token("second")).user == "ann"
+
+
+def test_a_key_that_was_taken_back_ends_with_the_kept_ones(provider):
+    clock = Clock()
+    verifier = TokenVerifier(PublishedKeys(provider.url, clock))
+    token = provider.token("first")
+    verifier.verify(token)
+    provider.keys.clear()
+    provider.new_key("second")
+    clock.now += 601
+    with pytest.raises(InvalidToken, match="unknown key"):
+        verifier.verify(token)
+
+
+def test_tokens_with_invented_keys_do_not_have_the_provider_asked_each_time(provider):
+    verifier = TokenVerifier(PublishedKeys(provider.url, Clock()))
+    forged = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    for n in range(20):
+        with pytest.raises(InvalidToken):
+            verifier.verify(jwt.encode({"sub": "ann"}, forged, algorithm="RS256", headers={"kid": f"invented{n}"}))
+    assert provider.asked == 1
+
+
+def test_a_provider_that_is_away_for_a_moment_locks_nobody_out(provider):
+    clock = Clock()
+    verifier = TokenVerifier(PublishedKeys(provider.url, clock))
+    verifier.verify(provider.token("first"))
+    provider.away = True
+    clock.now += 601
+    assert verifier.verify(provider.token("first")).user == "ann"
+
+
+def test_a_public_key_is_not_taken_for_a_shared_secret(provider):
+    verifier = TokenVerifier(PublishedKeys(provider.url, Clock()))
+    public = provider.keys["first"].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    header = _part({"alg": "HS256", "typ": "JWT", "kid": "first"})
+    body = _part({"sub": "ann"})
+    signature = hmac.new(public, f"{header}.{body}".encode(), hashlib.sha256).digest()
+    forged = f"{header}.{body}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
+    with pytest.raises(InvalidToken):
+        verifier.verify(forged)
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_an_unsigned_token_is_refused(provider, published):
+    keys = PublishedKeys(provider.url, Clock()) if published else SharedSecret(SECRET)
+    unsigned = f"{_part({'alg': 'none', 'typ': 'JWT', 'kid': 'first'})}.{_part({'sub': 'ann'})}."
+    with pytest.raises(InvalidToken):
+        TokenVerifier(keys).verify(unsigned)
+
+
+def test_a_token_of_another_kind_of_key_is_refused():
+    other = ec.generate_private_key(ec.SECP256R1())
+    with pytest.raises(InvalidToken):
+        TokenVerifier(SharedSecret(SECRET)).verify(jwt.encode({"sub": "ann"}, other, algorithm="ES256"))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {},
+        {"sub": ""},
+        {"sub": "ann#eve"},
+        {"sub": "ann", "exp": int(time.time()) - 1},
+        {"sub": "ann", "nbf": int(time.time()) + 600},
+        {"sub": "ann", "iss": "somebody"},
+        {"sub": "ann", "iss": "issuer", "aud": "somebody"},
+    ],
+)
+def test_claims_that_do_not_fit_are_refused(claims):
+    verifier = TokenVerifier(SharedSecret(SECRET), issuer="issuer", audience="us")
+    good = {"sub": "ann", "iss": "issuer", "aud": "us"}
+    assert verifier.verify(jwt.encode(good, SECRET, algorithm="HS256")).user == "ann"
+    with pytest.raises(InvalidToken):
+        verifier.verify(jwt.encode(claims, SECRET, algorithm="HS256"))
+
+
+def test_a_tampered_token_is_refused():
+    header, body, signature = jwt.encode({"sub": "ann"}, SECRET, algorithm="HS256").split(".")
+    with pytest.raises(InvalidToken):
+        TokenVerifier(SharedSecret(SECRET)).verify(f"{header}.{_part({'sub': 'eve'})}.{signature}")
+    with pytest.raises(InvalidToken):
+        TokenVerifier(SharedSecret(SECRET)).verify(f"{header}.{body}")
+
+
+def _part(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
