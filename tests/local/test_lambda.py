@@ -260,7 +260,7 @@ def test_the_emulator_does_not_run_the_schedule_too(cloud: LocalCloud) -> None:
 
 
 def test_a_cold_start_imports_the_handler_anew_for_every_worker() -> None:
-    with LocalCloud(APP / "template.yaml", environment={"COLD": "1"}) as cloud:
+    with LocalCloud(APP / "small.yaml", environment={"COLD": "1"}) as cloud:
         assert cloud.invoke("command", {"a": 1}) == {"a": 1}
         worker = psutil.Process(cloud.workers("command")[0])
         assert worker.cmdline()[-1] == "command"

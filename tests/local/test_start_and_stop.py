@@ -17,6 +17,7 @@ import pytest
 from codelab_local import LocalCloud
 
 APP = Path(__file__).parent / "app"
+SMALL = APP / "small.yaml"
 
 
 def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -42,7 +43,7 @@ def refusal(*arguments: str, code: int = 1, **environment: str) -> str:
 
 def with_change(folder: Path, old: str, new: str) -> str:
     """A copy of the sample's template with one change; the sources stay where they are."""
-    text = (APP / "template.yaml").read_text()
+    text = SMALL.read_text()
     assert old in text
     text = text.replace("functions/", f"{APP}/functions/").replace("layers/", f"{APP}/layers/").replace(old, new)
     (folder / "template.yaml").write_text(text)
@@ -115,10 +116,10 @@ def test_no_two_processes_share_a_connection(cloud: LocalCloud) -> None:
 @pytest.mark.parametrize(("sig", "times"), [(signal.SIGINT, 3), (signal.SIGTERM, 1)])
 def test_a_signal_stops_every_process_and_leaves_nothing(sig: int, times: int, tmp_path: Path) -> None:
     """A second and a third Ctrl-C change nothing."""
-    cloud = LocalCloud(APP / "template.yaml", environment={"TMPDIR": str(tmp_path)}).start()
+    cloud = LocalCloud(SMALL, environment={"TMPDIR": str(tmp_path)}).start()
     cloud.invoke("command")
     processes = descendants(cloud)
-    assert len(processes) > 10
+    assert len(processes) >= 7
     listening = ports([psutil.Process(cloud.process.pid), *processes])
     for _ in range(times):
         cloud.process.send_signal(sig)
@@ -149,7 +150,7 @@ def test_a_connected_client_and_a_busy_function_do_not_hold_it_up(cloud_of: Call
 @pytest.mark.parametrize("delay", [0.1, 0.6, 1.3])
 def test_ctrl_c_during_the_start_leaves_nothing(delay: float, tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "codelab_local", "--template", str(APP / "template.yaml")],
+        [sys.executable, "-m", "codelab_local", "--template", str(SMALL)],
         env={**os.environ, "PORT": "0", "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -165,7 +166,7 @@ def test_ctrl_c_during_the_start_leaves_nothing(delay: float, tmp_path: Path) ->
 
 
 def test_killed_itself_it_takes_its_processes_with_it() -> None:
-    cloud = LocalCloud(APP / "template.yaml").start()
+    cloud = LocalCloud(SMALL).start()
     processes = descendants(cloud)
     cloud.process.kill()
     cloud.process.wait()
@@ -187,7 +188,7 @@ def test_killed_itself_it_takes_its_processes_with_it() -> None:
     ],
 )
 def test_a_bad_setting_is_named_with_its_cure(environment: dict[str, str], named: str) -> None:
-    line = refusal("--template", str(APP / "template.yaml"), code=2, **environment)
+    line = refusal("--template", str(SMALL), code=2, **environment)
     assert line.startswith(f"{named} must be")
 
 
@@ -199,13 +200,13 @@ def test_an_empty_setting_counts_as_unset(tmp_path: Path) -> None:
 def test_a_busy_port_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = refusal("--template", str(APP / "template.yaml"), PORT=str(port))
+        line = refusal("--template", str(SMALL), PORT=str(port))
     assert f"port {port} on 127.0.0.1 is in use" in line
     assert "PORT=" in line
 
 
 def test_a_host_that_is_not_ours_is_one_line() -> None:
-    assert "HOST 192.0.2.1" in refusal("--template", str(APP / "template.yaml"), HOST="192.0.2.1", PORT="0")
+    assert "HOST 192.0.2.1" in refusal("--template", str(SMALL), HOST="192.0.2.1", PORT="0")
 
 
 @pytest.mark.parametrize(
@@ -239,27 +240,27 @@ def test_a_parameter_without_a_default_is_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cold", ["0", "1"])
 def test_a_function_whose_init_raises_is_named_with_its_message(cold: str) -> None:
-    line = refusal("--template", str(APP / "template.yaml"), STEPS="many", COLD=cold)
+    line = refusal("--template", str(SMALL), STEPS="many", COLD=cold)
     assert line == "function command cannot start: STEPS must be an integer, not 'many'"
 
 
 def test_a_wrong_call_is_exit_code_2() -> None:
     assert run("--nonsense").returncode == 2
-    assert "--env takes NAME=VALUE" in refusal("--template", str(APP / "template.yaml"), "--env", "broken", code=2)
+    assert "--env takes NAME=VALUE" in refusal("--template", str(SMALL), "--env", "broken", code=2)
 
 
 def test_an_error_leaves_nothing(tmp_path: Path) -> None:
-    refusal("--template", str(APP / "template.yaml"), STEPS="many", TMPDIR=str(tmp_path))
+    refusal("--template", str(SMALL), STEPS="many", TMPDIR=str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_state_survives_a_restart_with_state_dir(tmp_path: Path) -> None:
     environment = {"STATE_DIR": str(tmp_path / "state")}
-    with LocalCloud(APP / "template.yaml", environment=environment) as cloud:
+    with LocalCloud(SMALL, environment=environment) as cloud:
         table = cloud.client("dynamodb").list_tables()["TableNames"][0]
         item = {"pk": {"S": "kept"}, "sk": {"S": "1"}, "n": {"N": "7"}}
         cloud.client("dynamodb").put_item(TableName=table, Item=item)
-    with LocalCloud(APP / "template.yaml", environment=environment) as cloud:
+    with LocalCloud(SMALL, environment=environment) as cloud:
         found = cloud.client("dynamodb").get_item(TableName=table, Key={"pk": item["pk"], "sk": item["sk"]})
         assert found["Item"] == item
         assert cloud.invoke("command", {"a": 1}) == {"a": 1}
@@ -275,7 +276,7 @@ def cloud_of() -> Any:
     started: list[LocalCloud] = []
 
     def start(**keywords: Any) -> LocalCloud:
-        started.append(LocalCloud(APP / "template.yaml", **keywords).start())
+        started.append(LocalCloud(SMALL, **keywords).start())
         return started[-1]
 
     yield start
