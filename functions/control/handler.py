@@ -1,12 +1,19 @@
-"""hello, resume, cancel, ping, session_config: frames that steer a session and concern one connection."""
+"""Frames that steer a session and concern one connection: hello, resume, cancel, ping, and their like."""
+
+from functools import cache
+from typing import TYPE_CHECKING
 
 from codelab.delivery.replay import replay
 from codelab.gateway.app import WebSocketApp
-from codelab.protocol.incoming import Cancel, Hello, Ping, Resume, SessionConfig
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import Cancel, Hello, Ping, RefreshToken, Resume, SessionConfig
 from codelab.protocol.outgoing import Pong
 from codelab.turns import cancel, control
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
+
+if TYPE_CHECKING:
+    from codelab.gateway.tokens import TokenVerifier
 
 app = WebSocketApp()
 
@@ -43,6 +50,31 @@ def cancel_turn(frame: Cancel, caller: Caller, engine: Engine) -> None:
 @app.route("ping")
 def ping(frame: Ping, caller: Caller, engine: Engine) -> None:
     engine.poster.post(caller.connection_id, {**(frame.model_extra or {}), **Pong().wire()})
+
+
+@cache
+def verifier() -> "TokenVerifier":
+    """Made at need: PyJWT is worth its import to no other frame."""
+    from codelab.gateway.tokens import token_verifier
+
+    return token_verifier()
+
+
+@app.route("refresh_token")
+def refresh_token(frame: RefreshToken, caller: Caller, engine: Engine) -> None:
+    from codelab.gateway.tokens import InvalidToken
+
+    try:
+        identity = verifier().verify(frame.token)
+    except InvalidToken as error:
+        raise ProtocolError(ErrorCode.UNAUTHORIZED, f"The token is not valid: {error}") from None
+    if identity.user != caller.user:
+        raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token is another user's")
+    refreshed = engine.apply(
+        caller.user, caller.session_id, lambda draft: control.refresh(draft, caller, identity.expires)
+    )
+    if refreshed is not None:
+        engine.poster.post(caller.connection_id, control.session_info(refreshed.after).wire())
 
 
 handler = app.handler

@@ -53,6 +53,13 @@ class Poster:
             logger().warning("post failed", extra={"connection": connection_id, "error": str(error)})
         return True
 
+    def close(self, connection_id: str) -> None:
+        """Close a connection; one that is gone already is as closed as it can be."""
+        try:
+            self._client.delete_connection(ConnectionId=connection_id)
+        except (ClientError, BotoCoreError) as error:
+            logger().info("close failed", extra={"connection": connection_id, "error": str(error)})
+
     def deliver(
         self, events: Sequence[EventItem], register: Register, only: Collection[str] | None = None
     ) -> list[str]:

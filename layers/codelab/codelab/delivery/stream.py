@@ -16,13 +16,16 @@ from codelab.delivery.post import Poster
 from codelab.protocol.outgoing import AssistantMessage
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Phase, Register
-from codelab.sessions.store import SessionStore
+from codelab.sessions.store import Conflict, SessionStore
 from codelab.sessions.transition import Transition
 
 #: How long the reader of the model may rest while a batch grows, in seconds.
 _REST_S = 0.015
 #: Characters of what a read gives while the reader keeps up with the model.
 _SMALL = 40
+
+#: How long an append waits for another writer's transaction at its seq, in seconds.
+_CONFLICT_S = 0.005
 
 #: How often the register is read while the model is silent (cancel, foreign token, new connections), in seconds.
 WATCH_S = 0.25
@@ -165,9 +168,13 @@ class StreamSender:
                 ttl=self._clock() // 1000 + self._retention_s,
                 write_id=f"{self._lease}:{self.log_end}",
             )
-            if self._store.append(self.register.pk, event):
-                self.sent.append(text)
-                return event
+            try:
+                if self._store.append(self.register.pk, event):
+                    self.sent.append(text)
+                    return event
+            except Conflict:
+                self.log_end -= 1
+                _sleep(_CONFLICT_S)
 
     def _watch(self) -> None:
         if self.posted:

@@ -18,8 +18,9 @@ from codelab.gateway.identity import caller_of
 from codelab.gateway.services import engine
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import parse_frame
+from codelab.protocol.incoming import RefreshToken, parse_frame
 from codelab.protocol.outgoing import Error
+from codelab.sessions.keys import partition
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
 
@@ -63,12 +64,21 @@ class WebSocketApp:
 
     def _dispatch(self, event: Mapping[str, Any], caller: Caller) -> None:
         frame = parse_frame(event.get("body"))
-        if 0 < caller.expires <= time.time():
-            raise ProtocolError(ErrorCode.SESSION_EXPIRED, "The token has expired; connect with a new one")
+        if 0 < caller.expires <= time.time() and not isinstance(frame, RefreshToken):
+            self._check_refreshed(caller)
         handle = self._routes.get(getattr(frame, "type", ""))
         if handle is None:
             raise ProtocolError(ErrorCode.INVALID_TYPE, "This route does not take that type", details={"field": "type"})
         handle(frame, caller, self._engine)
+
+    def _check_refreshed(self, caller: Caller) -> None:
+        """The token of `$connect` has expired: a newer one may be kept with the connection."""
+        register = self._engine.store.read(partition(caller.user, caller.session_id))
+        connection = register.connections.get(caller.connection_id) if register else None
+        if connection is None or connection.expires <= time.time():
+            raise ProtocolError(
+                ErrorCode.SESSION_EXPIRED, "The token has expired; send refresh_token, or connect with a new one"
+            )
 
     def _refuse(self, caller: Caller, error: ProtocolError) -> None:
         self._engine.poster.post(caller.connection_id, Error.of(error).wire())

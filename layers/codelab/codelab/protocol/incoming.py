@@ -142,6 +142,13 @@ class SessionConfig(ClientFrame):
     title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
 
 
+class RefreshToken(ClientFrame):
+    """A new token of the same user, before or after the connection's first one has expired."""
+
+    type: Literal["refresh_token"]
+    token: Annotated[str, StringConstraints(min_length=1, max_length=16_384)]
+
+
 FRAMES: dict[str, type[ClientFrame]] = {
     "user_message": UserMessage,
     "tool_result": ToolResult,
@@ -152,6 +159,7 @@ FRAMES: dict[str, type[ClientFrame]] = {
     "cancel": Cancel,
     "ping": Ping,
     "session_config": SessionConfig,
+    "refresh_token": RefreshToken,
 }
 
 #: Null is a value here, not an absence: a tool may succeed with nothing to say.

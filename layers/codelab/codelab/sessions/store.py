@@ -117,12 +117,15 @@ class SessionStore:
     def append(self, pk: str, event: EventItem) -> bool:
         """Append a streamed frame at its seq. False if another writer has that seq.
 
-        An SDK retry of an append that had worked finds its own `write_id` there and counts as having worked.
+        An SDK retry of an append that had worked finds its own `write_id` there and counts as having worked. Raises
+        Conflict while another writer's transaction holds the seq: whether it gets it is not known yet.
         """
         put = self._event_put(pk, event)
         try:
             self._client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
         except ClientError as error:
+            if _code(error) == "TransactionConflictException":
+                raise Conflict from None
             if _code(error) != "ConditionalCheckFailedException":
                 raise
             there = error.response.get("Item", {})

@@ -31,7 +31,8 @@ class Transition:
     """What one event does. `before` None creates the session; an unchanged register writes nothing.
 
     `puts` and `events` go into the transaction with the register; the rest is run after it has succeeded: `invoke`
-    first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody reported as posted).
+    first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody reported as posted),
+    then connections are told why and closed.
     """
 
     before: Register | None
@@ -41,6 +42,7 @@ class Transition:
     invoke: Step | None = None
     resend: tuple[Resend, ...] = ()
     repost: tuple[tuple[int, int], ...] = ()
+    close: tuple[str, ...] = ()
 
     @property
     def writes(self) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from codelab.protocol import limits
 from codelab.sessions.register import CallState, Connection, Register
 from codelab.sessions.transition import Resend, Transition
 from codelab.turns.draft import Circumstances, Draft
@@ -35,8 +36,13 @@ def create(caller: Caller, given: Circumstances) -> Transition:
 
 
 def connect(draft: Draft, caller: Caller) -> Transition:
-    """`$connect` to a session that exists."""
+    """`$connect` to a session that exists. Over the limit the oldest connection is told, and closed."""
     _join(draft, caller)
+    connected = draft.register.connections
+    while len(connected) > limits.CONNECTIONS_PER_SESSION:
+        oldest = min(connected, key=lambda found: connected[found].generation)
+        del connected[oldest]
+        draft.close.append(oldest)
     return draft.finish()
 
 
@@ -65,6 +71,7 @@ def touch(draft: Draft, caller: Caller) -> None:
     connection = register.connections.get(caller.connection_id)
     if connection is None:
         connection = _join(draft, caller)
+    connection.expires = max(connection.expires, caller.expires)
     missed = set()
     if not connection.greeted:
         connection.greeted = True

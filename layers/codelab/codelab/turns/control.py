@@ -16,11 +16,21 @@ from codelab.turns.draft import Draft
 
 PROTOCOL_VERSION = "1.0"
 
+#: When a token without `exp` expires (seconds since the epoch), so that it compares with others.
+FAR_AWAY = 2**40
+
 
 def greet(draft: Draft, caller: Caller) -> Transition:
     """A client that sends an extension frame understands extension frames."""
     touch(draft, caller)
     draft.register.connections[caller.connection_id].extensions = True
+    return draft.finish()
+
+
+def refresh(draft: Draft, caller: Caller, expires: int) -> Transition:
+    """The connection lives on the new token's time; one that never expires counts as far away."""
+    greet(draft, caller)
+    draft.register.connections[caller.connection_id].expires = expires or FAR_AWAY
     return draft.finish()
 
 

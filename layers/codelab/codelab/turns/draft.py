@@ -52,6 +52,7 @@ class Draft:
     invoke: Step | None = None
     resend: list[Resend] = field(default_factory=list)
     repost: list[tuple[int, int]] = field(default_factory=list)
+    close: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, register: Register, given: Circumstances) -> "Draft":
@@ -168,4 +169,5 @@ class Draft:
             invoke=self.invoke,
             resend=tuple(self.resend),
             repost=tuple(self.repost),
+            close=tuple(self.close),
         )

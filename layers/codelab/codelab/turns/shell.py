@@ -12,6 +12,7 @@ from codelab.config import Settings
 from codelab.delivery.post import Poster
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.outgoing import Error
 from codelab.sessions import keys
 from codelab.sessions.items import EventItem
 from codelab.sessions.register import REPAIR_AFTER_MS, Register
@@ -59,7 +60,7 @@ class Engine:
         self._pause = pause
 
     def join(self, caller: connections.Caller) -> Register:
-        """`$connect`: create the session or join it. 1 read, 1 transaction."""
+        """`$connect`: create the session or join it. 1 read, 1 transaction; over the limit 1 post and 1 DELETE."""
         pk = keys.partition(caller.user, caller.session_id)
         for attempt in range(_TRIES):
             register = self.store.read(pk)
@@ -70,9 +71,11 @@ class Engine:
                 transition = connections.connect(Draft.of(register, given), caller)
             try:
                 self.store.commit(transition)
-                return transition.after
             except Conflict:
                 self._back_off(attempt)
+            else:
+                self.run_effects(transition)
+                return transition.after
         raise _contended()
 
     def decide(
@@ -142,6 +145,9 @@ class Engine:
             self._resend(register, resend)
         for first, last in transition.repost:
             self._repost(register, first, last)
+        for connection_id in transition.close:
+            self.poster.post(connection_id, Error.of(_replaced()).wire())
+            self.poster.close(connection_id)
 
     def invoke(self, register: Register, step: Step) -> None:
         """Start `llm_request` asynchronously. A lost or refused invoke is repeated by the sweep."""
@@ -197,6 +203,12 @@ class Engine:
 
     def _back_off(self, attempt: int) -> None:
         self._pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
+
+
+def _replaced() -> ProtocolError:
+    return ProtocolError(
+        ErrorCode.RATE_LIMITED, "Too many windows are open; a newer one has taken this one's place", retryable=False
+    )
 
 
 def _contended() -> ProtocolError:
