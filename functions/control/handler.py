@@ -3,12 +3,12 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from codelab.delivery.replay import replay
 from codelab.gateway.app import WebSocketApp
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Cancel, Hello, Ping, RefreshToken, Resume, SessionConfig
 from codelab.protocol.outgoing import Pong
 from codelab.turns import cancel, control
+from codelab.turns import resume as replay
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
 
@@ -34,12 +34,7 @@ def session_config(frame: SessionConfig, caller: Caller, engine: Engine) -> None
 
 @app.route("resume")
 def resume(frame: Resume, caller: Caller, engine: Engine) -> None:
-    greeted = engine.decide(caller.user, caller.session_id, lambda draft: control.greet(draft, caller))
-    if greeted is not None:
-        register = greeted.after
-        open_calls = control.pending_calls(register)
-        now = engine.clock()
-        replay(engine.store, engine.poster, register, caller.connection_id, frame.last_seq, open_calls, now)
+    replay.resume(engine, caller, frame.last_seq)
 
 
 @app.route("cancel")

@@ -1,6 +1,6 @@
 """Posting to connections through API Gateway's `@connections`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -60,11 +60,9 @@ class Poster:
         except (ClientError, BotoCoreError) as error:
             logger().info("close failed", extra={"connection": connection_id, "error": str(error)})
 
-    def deliver(
-        self, events: Sequence[EventItem], register: Register, only: Collection[str] | None = None
-    ) -> list[str]:
-        """Post `events` to every connection they are for, or to `only` those. Returns the connections that are gone."""
-        targets = list(register.connections if only is None else only)
+    def deliver(self, events: Sequence[EventItem], register: Register, targets: Iterable[str]) -> list[str]:
+        """Post `events` to those of the `targets` that they are for. Returns the connections that are gone."""
+        targets = list(targets)
         if len(targets) == 1:
             alive = [self._deliver_to(events, targets[0], register)]
         else:

@@ -109,7 +109,7 @@ class StreamSender:
     def _run(self) -> None:
         try:
             if self._started.events:
-                self.gone += self._poster.deliver(self._started.events, self.register)
+                self.gone += self._poster.deliver(self._started.events, self.register, self._live())
                 self.posted.append(self._started.events[0].seq)
             while not self.lost:
                 text = self._next()
@@ -141,13 +141,15 @@ class StreamSender:
     def _send(self, text: str) -> None:
         event = self._append(text)
         refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
-        known = self.register
-        self.gone += self._poster.deliver([event], known)
-        fresh = refresh.result()
-        self._look_at(fresh)
-        newcomers = self.register.connections.keys() - known.connections.keys()
+        known = self._live()
+        self.gone += self._poster.deliver([event], self.register, known)
+        self._look_at(refresh.result())
+        newcomers = [found for found in self._live() if found not in known]
         if newcomers:
-            self.gone += self._poster.deliver([event], self.register, only=newcomers)
+            self.gone += self._poster.deliver([event], self.register, newcomers)
+
+    def _live(self) -> list[str]:
+        return self.register.live(self._clock())
 
     def _append(self, text: str) -> EventItem:
         while True:

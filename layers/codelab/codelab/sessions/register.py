@@ -53,6 +53,8 @@ class Connection:
     args_profile: bool = False
     expires: int = 0
     greeted: bool = False
+    #: Until when (ms) a replayer alone posts to it; writers log and leave it out. A replayer that died is outlived.
+    replaying_until: int = 0
 
 
 @dataclass(slots=True)
@@ -118,6 +120,10 @@ class Register:
     @property
     def pk(self) -> str:
         return keys.partition(self.user, self.session_id)
+
+    def live(self, now: int) -> list[str]:
+        """The connections that writers post to: those that no replayer is bringing up to date."""
+        return [found for found, connection in self.connections.items() if connection.replaying_until <= now]
 
     @property
     def open_calls(self) -> dict[str, CallEntry]:
@@ -187,6 +193,7 @@ class Register:
                 "args_profile": connection.args_profile,
                 "expires": connection.expires,
                 "greeted": connection.greeted,
+                "replaying_until": connection.replaying_until,
             }
         for first, posting in self.postings.items():
             found[f"post#{first}"] = {"last": posting.last, "at": posting.at}

@@ -16,6 +16,9 @@ from codelab.turns.draft import Draft
 
 PROTOCOL_VERSION = "1.0"
 
+#: How long a replay may take before writers no longer leave the connection to it.
+REPLAY_MS = 10_000
+
 #: When a token without `exp` expires (seconds since the epoch), so that it compares with others.
 FAR_AWAY = 2**40
 
@@ -24,6 +27,22 @@ def greet(draft: Draft, caller: Caller) -> Transition:
     """A client that sends an extension frame understands extension frames."""
     touch(draft, caller)
     draft.register.connections[caller.connection_id].extensions = True
+    return draft.finish()
+
+
+def begin_replay(draft: Draft, caller: Caller) -> Transition:
+    """From here on a replayer alone posts to the connection."""
+    greet(draft, caller)
+    draft.register.connections[caller.connection_id].replaying_until = draft.now + REPLAY_MS
+    draft.resend.clear()  # the replay brings those frames, and tells which calls are open
+    return draft.finish()
+
+
+def end_replay(draft: Draft, caller: Caller) -> Transition:
+    """From here on writers post to the connection again; what they have logged until now is still the replayer's."""
+    connection = draft.register.connections.get(caller.connection_id)
+    if connection is not None:
+        connection.replaying_until = 0
     return draft.finish()
 
 

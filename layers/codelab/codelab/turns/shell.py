@@ -3,7 +3,7 @@
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -158,7 +158,7 @@ class Engine:
 
     def deliver(self, transition: Transition) -> None:
         """Post the transition's frames; connections that are gone are forgotten."""
-        self.forget(transition.after, self.poster.deliver(transition.events, transition.after))
+        self.forget(transition.after, self._post(transition.events, transition.after))
 
     def forget(self, register: Register, gone: Iterable[str]) -> None:
         """Remove connections that answered 410, but none that joined just now: before `$connect` has returned a
@@ -190,15 +190,18 @@ class Engine:
     def _given(self, items: dict[str, dict[str, Any] | None], log: list[EventItem] | None = None) -> Circumstances:
         return Circumstances(now=self.clock(), settings=self.settings, new_id=self.ids, items=items, log=log)
 
+    def _post(self, events: Sequence[EventItem], register: Register) -> list[str]:
+        return self.poster.deliver(events, register, register.live(self.clock()))
+
     def _resend(self, register: Register, resend: Resend) -> None:
         events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())
-        self.forget(register, self.poster.deliver(events, register, only=[resend.connection_id]))
+        self.forget(register, self.poster.deliver(events, register, [resend.connection_id]))
 
     def _repost(self, register: Register, first: int, last: int) -> None:
         last = min(last, first + _REPOST - 1)
         for start in range(first, last + 1, 100):
             events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
-            self.forget(register, self.poster.deliver(events, register))
+            self.forget(register, self._post(events, register))
         self.store.posted(register, [first])
 
     def _back_off(self, attempt: int) -> None:

@@ -1,0 +1,62 @@
+"""Resume: a client that comes back gets every frame after its `last_seq`, in order, once, and then live ones.
+
+While the replay runs, writers log their frames and leave this connection out. When the log's end is reached the
+connection is switched to live in a transaction, and then the log is read once more: a writer that still saw the
+connection as replaying had logged its frame before.
+"""
+
+from codelab.delivery.post import render
+from codelab.protocol.outgoing import Resumed, ResyncRequired
+from codelab.sessions.register import Register
+from codelab.turns import control
+from codelab.turns.connections import Caller
+from codelab.turns.shell import Engine
+
+#: Frames of one replay; a client that is further behind asks again.
+REPLAY_FRAMES = 500
+_PAGE = 100
+
+
+def resume(engine: Engine, caller: Caller, last_seq: int) -> None:
+    """Replay to the caller's connection, then `resumed`; or `resync_required` if the log does not reach back."""
+    begun = engine.decide(caller.user, caller.session_id, lambda draft: control.begin_replay(draft, caller))
+    if begun is None:
+        return
+    replay = _Replay(engine, caller, last_seq)
+    end = engine.store.log_end(begun.after.pk, begun.after.last_seq)
+    if last_seq > end or not replay.up_to(begun.after, min(end, last_seq + REPLAY_FRAMES)):
+        engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
+        engine.poster.post(caller.connection_id, ResyncRequired(last_seq=end).wire())
+        return
+    register, more = begun.after, replay.seq < end
+    if not more:
+        switched = engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
+        if switched is not None:
+            register = switched.after
+        replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
+    resumed = Resumed(last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None)
+    engine.poster.post(caller.connection_id, resumed.wire())
+
+
+class _Replay:
+    """Posts the log to one connection; `seq` is the last frame that was posted."""
+
+    def __init__(self, engine: Engine, caller: Caller, last_seq: int) -> None:
+        self._engine = engine
+        self._connection_id = caller.connection_id
+        self.seq = last_seq
+
+    def up_to(self, register: Register, last: int) -> bool:
+        """Post on to frame `last`. False if the log has a gap: its beginning has expired."""
+        while self.seq < last:
+            stop = min(last, self.seq + _PAGE)
+            events = self._engine.store.events(register.pk, self.seq + 1, stop, self._engine.clock())
+            if len(events) != stop - self.seq:
+                return False
+            for event in events:
+                if self._connection_id in register.connections:
+                    frame = render(event, self._connection_id, register)
+                    if frame is not None:
+                        self._engine.poster.post(self._connection_id, frame)
+                self.seq = event.seq
+        return True
