@@ -111,6 +111,9 @@ class Encoder:
             raw = raws[0]
             kind = raw.get("type")
             if isinstance(kind, str) and kind not in ("object", "array") and not root:
+                simple = shapes.simple(raw, kind)
+                if simple is not None:
+                    return simple
                 return self._made_of(shapes.branches(self, Facts([raw]), depth, ()), [raw])
             gathered = Gathered()
             gathered.plain.append(raw)

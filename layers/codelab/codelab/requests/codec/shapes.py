@@ -37,6 +37,26 @@ _BOUNDS = ("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMax
 _GIVEN_UP = "given up: the object does not say that it is open"
 
 
+_SIMPLE = frozenset({"type", "description", "title"})
+_PLAIN = {kind: Plain(kind) for kind in _PLAIN_TYPES}
+
+
+def simple(raw: dict[str, Any], kind: str) -> Made | None:
+    """A scalar of which nothing but its type is said: most places are that."""
+    node = _PLAIN.get(kind)
+    if node is None or not raw.keys() <= _SIMPLE:
+        return None
+    described, title = raw.get("description"), raw.get("title")
+    schema: Schema = {"type": kind}
+    if isinstance(title, str):
+        schema["title"] = title
+    if isinstance(described, str):
+        schema["description"] = described
+    else:
+        described = ""
+    return Made([Branch(schema, node, "number" if kind == "integer" else kind)], described=described)
+
+
 def branches(
     encoder: Encoder, facts: Facts, depth: int, loose: Sequence[Raw], unresolved: bool = False
 ) -> tuple[list[Branch], bool]:
