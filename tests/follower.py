@@ -1,0 +1,65 @@
+"""A client that follows the delivery rules: it comes back whenever its connection breaks and misses nothing."""
+
+import json
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.ide import Ide
+
+
+class Follower:
+    """Frames reach `frames` in the order of their `seq`, each once; `unnumbered` are replies to this connection."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._url, self._options = url, options
+        self.frames: list[dict[str, Any]] = []
+        self.unnumbered: list[dict[str, Any]] = []
+        self.seen: dict[int, str] = {}
+        self.reconnects = 0
+        self._ahead: dict[int, dict[str, Any]] = {}
+        self._ide = Ide(url, **options)
+
+    @property
+    def last_seq(self) -> int:
+        return len(self.frames)
+
+    def send(self, frame_type: str, **fields: Any) -> None:
+        self._ide.send(frame_type, **fields)
+
+    def drop(self, *, clean: bool) -> None:
+        """Lose the connection, politely or not, and come back."""
+        if clean:
+            self._ide.socket.close()
+        else:
+            self._ide.socket.socket.close()
+        self.come_back()
+
+    def come_back(self) -> None:
+        self.reconnects += 1
+        self._ahead.clear()
+        self._ide = Ide(self._url, **self._options)
+        self._ide.send("resume", last_seq=self.last_seq)
+
+    def receive(self, patience: float = 2.0) -> None:
+        """Take one frame; resume when the next one is missing for longer than `patience`."""
+        try:
+            frame = self._ide.receive(patience)
+        except TimeoutError:
+            self._ide.send("resume", last_seq=self.last_seq)
+            return
+        except (ConnectionClosed, InvalidStatus, OSError):
+            self.come_back()
+            return
+        seq = frame.get("seq")
+        if seq is None:
+            self.unnumbered.append(frame)
+            return
+        text = json.dumps(frame, sort_keys=True)
+        assert self.seen.setdefault(seq, text) == text, f"frame {seq} differs from its replay"
+        self._ahead[seq] = frame
+        while (following := self._ahead.pop(self.last_seq + 1, None)) is not None:
+            self.frames.append(following)
+
+    def close(self) -> None:
+        self._ide.socket.close()
