@@ -1,9 +1,10 @@
 """Frames that steer a session and concern one connection: hello, resume, cancel, ping, and their like."""
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codelab.gateway.app import WebSocketApp
+from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Cancel, Hello, Ping, RefreshToken, Resume, SessionConfig
 from codelab.protocol.outgoing import Pong
@@ -17,34 +18,37 @@ if TYPE_CHECKING:
 
 app = WebSocketApp()
 
+#: How long a replay waits for `$connect` to return: a post before that is answered as if the connection were gone.
+CONNECT_S = 5.0
+
 
 @app.route("hello")
-def hello(_frame: Hello, caller: Caller, engine: Engine) -> None:
-    greeted = engine.apply(caller.user, caller.session_id, lambda draft: control.greet(draft, caller))
+def hello(_frame: Hello, caller: Caller, sessions: Engine) -> None:
+    greeted = sessions.apply(caller.user, caller.session_id, lambda draft: control.greet(draft, caller))
     if greeted is not None:
-        engine.poster.post(caller.connection_id, control.session_info(greeted.after).wire())
+        sessions.poster.post(caller.connection_id, control.session_info(greeted.after).wire())
 
 
 @app.route("session_config")
-def session_config(frame: SessionConfig, caller: Caller, engine: Engine) -> None:
-    configured = engine.apply(caller.user, caller.session_id, lambda draft: control.configure(draft, caller, frame))
+def session_config(frame: SessionConfig, caller: Caller, sessions: Engine) -> None:
+    configured = sessions.apply(caller.user, caller.session_id, lambda draft: control.configure(draft, caller, frame))
     if configured is not None:
-        engine.poster.post(caller.connection_id, control.session_info(configured.after).wire())
+        sessions.poster.post(caller.connection_id, control.session_info(configured.after).wire())
 
 
 @app.route("resume")
-def resume(frame: Resume, caller: Caller, engine: Engine) -> None:
-    replay.resume(engine, caller, frame.last_seq)
+def resume(frame: Resume, caller: Caller, sessions: Engine) -> None:
+    replay.resume(sessions, caller, frame.last_seq)
 
 
 @app.route("cancel")
-def cancel_turn(frame: Cancel, caller: Caller, engine: Engine) -> None:
-    engine.apply(caller.user, caller.session_id, lambda draft: cancel.cancel(draft, caller, frame.turn_id))
+def cancel_turn(frame: Cancel, caller: Caller, sessions: Engine) -> None:
+    sessions.apply(caller.user, caller.session_id, lambda draft: cancel.cancel(draft, caller, frame.turn_id))
 
 
 @app.route("ping")
-def ping(frame: Ping, caller: Caller, engine: Engine) -> None:
-    engine.poster.post(caller.connection_id, {**(frame.model_extra or {}), **Pong().wire()})
+def ping(frame: Ping, caller: Caller, sessions: Engine) -> None:
+    sessions.poster.post(caller.connection_id, {**(frame.model_extra or {}), **Pong().wire()})
 
 
 @cache
@@ -56,7 +60,7 @@ def verifier() -> "TokenVerifier":
 
 
 @app.route("refresh_token")
-def refresh_token(frame: RefreshToken, caller: Caller, engine: Engine) -> None:
+def refresh_token(frame: RefreshToken, caller: Caller, sessions: Engine) -> None:
     from codelab.gateway.tokens import InvalidToken
 
     try:
@@ -65,11 +69,16 @@ def refresh_token(frame: RefreshToken, caller: Caller, engine: Engine) -> None:
         raise ProtocolError(ErrorCode.UNAUTHORIZED, f"The token is not valid: {error}") from None
     if identity.user != caller.user:
         raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token is another user's")
-    refreshed = engine.apply(
+    refreshed = sessions.apply(
         caller.user, caller.session_id, lambda draft: control.refresh(draft, caller, identity.expires)
     )
     if refreshed is not None:
-        engine.poster.post(caller.connection_id, control.session_info(refreshed.after).wire())
+        sessions.poster.post(caller.connection_id, control.session_info(refreshed.after).wire())
 
 
-handler = app.handler
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """A frame of the routes above, or a replay that `$connect?last_seq=` has asked for."""
+    if event.get("kind") == "resume":
+        replay.resume(engine(), Caller(**event["caller"]), event["last_seq"], patience_s=CONNECT_S)
+        return {}
+    return app.handler(event, context)

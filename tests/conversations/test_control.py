@@ -141,3 +141,12 @@ def test_switching_with_content_says_it_to_the_new_agent(ide, model):
     session.send("switch_agent", agent_type="universal", content=model.script("switched", Says("At your service")))
     session.idle()
     assert session.text() == "At your service"
+
+
+def test_a_connection_with_last_seq_is_brought_up_to_date(ide, model):
+    first = ide("connected-again", extensions=True)
+    first.say(model.script("missed", Says("What you have missed")))
+    first.idle()
+    second = ide("connected-again", extensions=True, last_seq=1)
+    second.expect("resumed")
+    assert second.frames[:-1] == first.frames[1:]

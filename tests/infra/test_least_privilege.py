@@ -64,6 +64,7 @@ def test_only_the_functions_named_here_reach_the_secrets() -> None:
     }
     assert {folder: resources for folder, resources in readers.items() if resources} == {
         "authorize": {"${JwtSecret}"},
+        "control": {"${JwtSecret}"},  # refresh_token
         "llm_request": {"${LlmApiKeySecret}"},
     }
 
@@ -106,7 +107,7 @@ def test_the_table_is_the_only_one() -> None:
     assert tables <= {"${Table.Arn}", "${Table.Arn}/index/due", "${Table.Arn}/index/sessions"}
 
 
-def test_functions_invoke_none_but_the_llm_step() -> None:
+def test_functions_invoke_none_but_those_that_run_beside_them() -> None:
     invoked = {
         (folder, where.rsplit(":function:", 1)[-1])
         for folder, granted in _grants().items()
@@ -115,6 +116,7 @@ def test_functions_invoke_none_but_the_llm_step() -> None:
     }
     assert invoked <= {
         *((folder, "${AWS::StackName}-llm-request") for folder in _grants()),
+        ("connect", "${AWS::StackName}-control"),  # a replay for who comes back
         ("llm_request", "${SweepFunction.Arn}"),  # its failures' destination
     }
     assert not {folder for folder, _ in invoked} & {"authorize", "disconnect", "unknown_message"}

@@ -24,6 +24,7 @@ class Settings(BaseModel):
     payload_bucket: str = ""
     connections_url: str = ""
     llm_function: str = ""
+    control_function: str = ""
 
     # Identity.
     auth_mode: Literal["jwt", "none"] = "jwt"

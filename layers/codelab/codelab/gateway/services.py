@@ -1,6 +1,7 @@
 """What a function is made of, wired at init from the environment."""
 
 import json
+from dataclasses import asdict
 from functools import cache
 
 from codelab import aws
@@ -8,6 +9,7 @@ from codelab.config import settings
 from codelab.delivery.post import Poster
 from codelab.sessions.store import SessionStore
 from codelab.sessions.transition import Step
+from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
 
 
@@ -20,6 +22,14 @@ def engine() -> Engine:
     aws.warm(dynamodb, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
     aws.warm(connections, "post_to_connection", ConnectionId="warm", Data=b"{}")
     return Engine(SessionStore(dynamodb, configured.table_name), Poster(connections), configured, invoke_step)
+
+
+def invoke_resume(caller: Caller, last_seq: int) -> None:
+    """Start a replay in `control`: nothing can be posted before `$connect` has returned."""
+    event = {"kind": "resume", "caller": asdict(caller), "last_seq": last_seq}
+    aws.client("lambda").invoke(
+        FunctionName=settings().control_function, InvocationType="Event", Payload=json.dumps(event).encode()
+    )
 
 
 def invoke_step(user: str, session_id: str, step: Step) -> None:

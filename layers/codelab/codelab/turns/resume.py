@@ -5,6 +5,9 @@ connection is switched to live in a transaction, and then the log is read once m
 connection as replaying had logged its frame before.
 """
 
+import time
+from typing import Any
+
 from codelab.delivery.post import render
 from codelab.protocol.outgoing import Resumed, ResyncRequired
 from codelab.sessions.register import Register
@@ -15,18 +18,23 @@ from codelab.turns.shell import Engine
 #: Frames of one replay; a client that is further behind asks again.
 REPLAY_FRAMES = 500
 _PAGE = 100
+#: Between two tries to post to a connection that is not there yet, in seconds.
+_NOT_YET_S = 0.05
 
 
-def resume(engine: Engine, caller: Caller, last_seq: int) -> None:
-    """Replay to the caller's connection, then `resumed`; or `resync_required` if the log does not reach back."""
+def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.0) -> None:
+    """Replay to the caller's connection, then `resumed`; or `resync_required` if the log does not reach back.
+
+    A connection whose `$connect` has not returned yet is waited for, at most `patience_s`.
+    """
     begun = engine.decide(caller.user, caller.session_id, lambda draft: control.begin_replay(draft, caller))
     if begun is None:
         return
-    replay = _Replay(engine, caller, last_seq)
+    replay = _Replay(engine, caller, last_seq, patience_s)
     end = engine.store.log_end(begun.after.pk, begun.after.last_seq)
     if last_seq > end or not replay.up_to(begun.after, min(end, last_seq + REPLAY_FRAMES)):
         engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
-        engine.poster.post(caller.connection_id, ResyncRequired(last_seq=end).wire())
+        replay.post(ResyncRequired(last_seq=end).wire())
         return
     register, more = begun.after, replay.seq < end
     if not more:
@@ -35,16 +43,21 @@ def resume(engine: Engine, caller: Caller, last_seq: int) -> None:
             register = switched.after
         replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
     resumed = Resumed(last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None)
-    engine.poster.post(caller.connection_id, resumed.wire())
+    replay.post(resumed.wire())
 
 
 class _Replay:
     """Posts the log to one connection; `seq` is the last frame that was posted."""
 
-    def __init__(self, engine: Engine, caller: Caller, last_seq: int) -> None:
+    def __init__(self, engine: Engine, caller: Caller, last_seq: int, patience_s: float) -> None:
+        self._patience = time.monotonic() + patience_s
         self._engine = engine
         self._connection_id = caller.connection_id
         self.seq = last_seq
+
+    def post(self, frame: dict[str, Any]) -> None:
+        while not self._engine.poster.post(self._connection_id, frame) and time.monotonic() < self._patience:
+            time.sleep(_NOT_YET_S)
 
     def up_to(self, register: Register, last: int) -> bool:
         """Post on to frame `last`. False if the log has a gap: its beginning has expired."""
@@ -57,6 +70,6 @@ class _Replay:
                 if self._connection_id in register.connections:
                     frame = render(event, self._connection_id, register)
                     if frame is not None:
-                        self._engine.poster.post(self._connection_id, frame)
+                        self.post(frame)
                 self.seq = event.seq
         return True
