@@ -27,6 +27,9 @@ _SMALL = 40
 #: How long an append waits for another writer's transaction at its seq, in seconds.
 _CONFLICT_S = 0.005
 
+#: When a stream without a pause reports its first frames as posted, lest the sweep post them again, in seconds.
+_REPORT_S = 5.0
+
 #: How often the register is read while the model is silent (cancel, foreign token, new connections), in seconds.
 WATCH_S = 0.25
 
@@ -107,6 +110,7 @@ class StreamSender:
     # -- the sender's thread -------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        report_by = _monotonic() + _REPORT_S
         try:
             if self._started.events:
                 self.gone += self._poster.deliver(self._started.events, self.register, self._live())
@@ -120,6 +124,8 @@ class StreamSender:
                     continue
                 self._batch_due = _monotonic() + self._max_delay_s
                 self._send(text)
+                if self.posted and _monotonic() > report_by:
+                    self._report()
         except BaseException as error:
             self.failure = error
             self._on_lost()
@@ -178,10 +184,14 @@ class StreamSender:
                 self.log_end -= 1
                 _sleep(_CONFLICT_S)
 
+    def _report(self) -> None:
+        """Say that the acquire's frames were posted; the commit does it otherwise, in one write with its own."""
+        self._store.posted(self.register, self.posted)
+        self.posted.clear()
+
     def _watch(self) -> None:
         if self.posted:
-            self._store.posted(self.register, self.posted)
-            self.posted.clear()
+            self._report()
         self._look_at(self._store.read(self.register.pk))
 
     def _look_at(self, register: Register | None) -> None:
