@@ -191,22 +191,30 @@ class _Run:
         """Put the text that was streamed back into a repaired answer, in the order of the schema."""
         if not kept or not isinstance(answer, dict):
             return answer
-        merged = {**answer, **kept}
+        merged = {**answer, **{name: text for name, text in kept.items() if "." not in name}}
+        for name, text in kept.items():
+            *parents, last = name.split(".")
+            place: Any = merged
+            for parent in parents:
+                place = place.get(parent) if isinstance(place, dict) else None
+            if parents and isinstance(place, dict) and last in place:
+                place[last] = text
         order = [name for name in properties_of(self._request.schema) if name in merged]
         return {name: merged[name] for name in [*order, *(name for name in merged if name not in order)]}
 
     def _keepable(self, errors: list[str]) -> dict[str, Any]:
-        """The streamed fields of the root that were not themselves at fault."""
+        """The streamed fields that were not themselves at fault."""
         return {
             name: text
             for name, text in self.streamed().items()
-            if "." not in name and not any(line.startswith(f"/{name}") for line in errors)
+            if not any(line.startswith(f"/{name.replace('.', '/')}:") for line in errors)
         }
 
     def _reduced(self, kept: dict[str, Any]) -> Plan:
         """The plan of a repair: what was streamed already is not asked for again, where the schema is plain enough."""
         properties = properties_of(self._request.schema)
-        if not kept or not set(kept) <= set(properties) or len(properties) == len(kept):
+        kept = {name: text for name, text in kept.items() if name in properties}
+        if not kept or len(properties) == len(kept):
             return self._plan
         schema = dict(self._request.schema)
         schema["properties"] = {name: value for name, value in properties.items() if name not in kept}

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .containers import Array, Object
 from .encoder import Encoder
 from .limits import Figures, measure
-from .nodes import Array, Link, Mismatch, Node, NotExpressible, Object, Plain, Union, identity, same_but_for_nulls
+from .nodes import Link, Mismatch, Node, NotExpressible, Plain, Union, identity, same_but_for_nulls
 from .strict import Schema, Settings, TooLarge, Unsatisfiable, Wrapped
 
 __all__ = ["Codec", "Figures", "NotExpressible", "encode", "measure"]
@@ -90,11 +91,7 @@ class Codec:
         strict = node.express(instance)
         if self.wrapped:
             strict = {"value": strict}
-        error = next(iter(self._strict_validator().iter_errors(strict)), None)
-        if error is not None:
-            problem = NotExpressible(str(error.message))
-            problem.parts = list(error.instance_path)[::-1]
-            raise problem
+        self._check(strict)
         restored = self.decode(strict)
         if identity(restored) != identity(instance) and not self._as_good(restored, instance):
             raise NotExpressible("would be restored as something else")
@@ -105,9 +102,13 @@ class Codec:
         if not same_but_for_nulls(restored, instance):
             return False
         if self._original is None:
+            from ..errors import InvalidRequest
             from ..validation import compile_schema
 
-            self._original = compile_schema(self._source)
+            try:
+                self._original = compile_schema(self._source)
+            except InvalidRequest:
+                return True  # there is nobody to disagree
         return bool(self._original.is_valid(restored) or not self._original.is_valid(instance))
 
     def strict_path(self, path: Sequence[str]) -> tuple[str, ...] | None:
@@ -138,12 +139,17 @@ class Codec:
         except Mismatch:
             return array.item.decode(value, False)
 
-    def _strict_validator(self) -> Any:
-        if self._validator is None:
-            import jsonschema_rs
+    def _check(self, strict: Any) -> None:
+        """Raise NotExpressible for what the strict schema itself refuses."""
+        import jsonschema_rs
 
+        if self._validator is None:
             self._validator = jsonschema_rs.Draft202012Validator(self.schema, validate_formats=True)
-        return self._validator
+        error = next(iter(self._validator.iter_errors(strict)), None)
+        if error is not None:
+            problem = NotExpressible(str(error.message))
+            problem.parts = list(error.instance_path)[::-1]
+            raise problem
 
 
 def _resolved(node: Node | None) -> Node | None:

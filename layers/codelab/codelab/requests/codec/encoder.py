@@ -11,13 +11,18 @@ from collections import Counter
 from itertools import product
 from typing import Any
 
-from . import shapes
+from .containers import Entries, Held
 from .facts import Branch as Raws
-from .facts import Facts, Gathered, Raw, constrains, gather
+from .facts import Facts, Gathered, Raw, gather
 from .keywords import APPLICATORS, CONSTRAINTS, brief
-from .nodes import Entries, Held, Labels, Link, NullText, Plain, Text
+from .nodes import Labels, NullText, Plain, Text
+from .objects import free_entries, held
 from .references import References, is_legacy
+from .scalars import simple
+from .shapes import branches
 from .strict import (
+    CUT,
+    EXTRA,
     NULL,
     Branch,
     Made,
@@ -31,6 +36,7 @@ from .strict import (
     combine,
     nullable,
 )
+from .unions import discriminated, is_null, only_required, says_more, trivial
 
 _COMBINING = frozenset(APPLICATORS)
 _OWN = CONSTRAINTS - {"$ref", "$dynamicRef", "$recursiveRef", "allOf"}
@@ -111,10 +117,10 @@ class Encoder:
             raw = raws[0]
             kind = raw.get("type")
             if isinstance(kind, str) and kind not in ("object", "array") and not root:
-                simple = shapes.simple(raw, kind)
-                if simple is not None:
-                    return simple
-                return self._made_of(shapes.branches(self, Facts([raw]), depth, ()), [raw])
+                scalar = simple(raw, kind)
+                if scalar is not None:
+                    return scalar
+                return self._made_of(branches(self, Facts([raw]), depth, ()), [raw])
             gathered = Gathered()
             gathered.plain.append(raw)
             key: tuple[int, ...] = (id(raw),)
@@ -182,7 +188,7 @@ class Encoder:
         if not branches and not null:
             raise Unsatisfiable
         made = Made(branches, null)
-        made.cut = any(branch.schema.get("description", "").startswith(shapes.CUT) for branch in branches)
+        made.cut = any(branch.schema.get("description", "").startswith(CUT) for branch in branches)
         return self._described(made, plain)
 
     def _described(self, made: Made, plain: list[dict[str, Any]]) -> Made:
@@ -197,24 +203,23 @@ class Encoder:
 
     def _union(self, gathered: Gathered, depth: int) -> tuple[list[Branch], bool, bool]:
         """The branches of a place, whether null is one, and whether something had to be cut."""
-        if len(gathered.groups) == 1 and not any(_says_more(raw) for raw in gathered.plain):
+        if len(gathered.groups) == 1 and not any(says_more(raw) for raw in gathered.plain):
             return self._alternatives(gathered.groups[0][1], depth)
-        groups = [group for group in gathered.groups if not any(_trivial(branch) for branch in group[1])]
+        groups = [group for group in gathered.groups if not any(trivial(branch) for branch in group[1])]
         loose = [*gathered.loose]
         for _, group in gathered.groups:
-            if any(_trivial(branch) for branch in group):
+            if any(trivial(branch) for branch in group):
                 loose += [raw for branch in group for raw in branch]
         if not groups:
-            facts = Facts(gathered.plain)
-            branches, null = shapes.branches(self, facts, depth, loose, gathered.unresolved)
-            return branches, null, False
+            found, null = branches(self, Facts(gathered.plain), depth, loose, gathered.unresolved)
+            return found, null, False
         return self._multiplied(gathered, groups, loose, depth)
 
     def _alternatives(self, group: list[Raws], depth: int) -> tuple[list[Branch], bool, bool]:
         """A union that stands alone: each branch is a place of its own."""
         branches: list[Branch] = []
         null = cut = False
-        inner = depth + 1 if sum(not _is_null(branch) for branch in group) > 1 else depth
+        inner = depth + 1 if sum(not is_null(branch) for branch in group) > 1 else depth
         for branch in group:
             try:
                 made = self.place(branch, inner)
@@ -237,10 +242,10 @@ class Encoder:
         kept: list[tuple[str, list[Raws]]] = []
         count = 1
         for kind, group in sorted(groups, key=lambda g: len(g[1])):
-            only_required = all(_only_required(raw) for branch in group for raw in branch)
+            required_only = all(only_required(raw) for branch in group for raw in branch)
             more = count * len(group)
             few = more <= self.settings.branches or (count == 1 and width <= 8 and len(group) <= 64)
-            if not few or more * width > 400 or (only_required and more * width > 24):
+            if not few or more * width > 400 or (required_only and more * width > 24):
                 loose = loose + [raw for branch in group for raw in branch]
             else:
                 kept.append((kind, group))
@@ -256,7 +261,7 @@ class Encoder:
                 continue
             combined.loose += loose
             for (kind, group), chosen in zip(kept, choice, strict=True):
-                if kind == "anyOf" and not _discriminated(group):
+                if kind == "anyOf" and not discriminated(group):
                     combined.loose += [raw for branch in group if branch is not chosen for raw in branch]
             # The base comes last: names and descriptions of the branch win, keys keep the base's order.
             try:
@@ -281,7 +286,7 @@ class Encoder:
         arrays = sum(branch.kind == "array" for branch in branches)
         for branch in branches:
             if arrays > 1 and isinstance(branch.node, Entries) and depth + branch.height + 2 <= self.settings.levels:
-                branch = shapes.held(branch)
+                branch = held(branch)
             if branch.kind in ("number", "boolean") and any(
                 isinstance(other.node, Plain) and other.node.allowed is None and other.kind == branch.kind
                 for other in out
@@ -379,16 +384,21 @@ class Encoder:
             if slot.null_name:
                 out[slot.null_name] = nullable(slot.schema)
         if self._extra_used:
-            out[shapes.EXTRA] = shapes.free_entries(self)
-        return _reachable(out, self._slots)
+            out[EXTRA] = free_entries()
+        return out
 
     # What shapes need.
 
     def text(self, reason: str, depth: int, plain: list[dict[str, Any]] | None = None) -> Made:
         """JSON text in a string, and why: "untyped", or the name of the limit that forces it."""
         self.texts[reason] += 1
-        words = "Any value, as JSON text" if not plain else f"{shapes.CUT} of a value for {brief(plain[0])}"
+        words = "Any value, as JSON text" if not plain else f"{CUT} of a value for {brief(plain[0])}"
         return Made([Branch({"type": "string", "description": words}, Text(), "string")], cut=bool(plain))
+
+    def cut(self, facts: Facts, depth: int) -> Branch:
+        """JSON text where the schema would be nested too deeply."""
+        [branch] = self.text("levels", depth, facts.raws).branches
+        return branch
 
     def synthesized(self, branches: list[Raw]) -> Schema:
         """One schema for "any of these", the same object whenever the same is asked."""
@@ -401,8 +411,8 @@ class Encoder:
     def extra_entries(self) -> Schema:
         """The list of further keys with values of any kind: one definition for all objects that have it."""
         self._extra_used = True
-        self._names.add(shapes.EXTRA)
-        return {"$ref": f"#/$defs/{shapes.EXTRA}"}
+        self._names.add(EXTRA)
+        return {"$ref": f"#/$defs/{EXTRA}"}
 
     def properties_of(self, raw: Raw) -> dict[str, Raw]:
         """The properties that a schema mentions, through references and allOf."""
@@ -422,10 +432,6 @@ class Encoder:
         return out
 
 
-def _reachable(definitions: Schema, slots: list[Slot]) -> Schema:
-    return definitions
-
-
 def _hint(raws: Raws) -> str:
     for raw in raws:
         if isinstance(raw, dict):
@@ -439,40 +445,3 @@ def _hint(raws: Raws) -> str:
 
 def _referring(raws: Raws) -> bool:
     return len(raws) == 1 and isinstance(raws[0], dict) and "$ref" in raws[0]
-
-
-def _says_more(raw: dict[str, Any]) -> bool:
-    """Whether a schema constrains its value beyond what its unions and references say."""
-    return any(key in CONSTRAINTS and key not in ("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf")
-               and not (key == "if" and "then" not in raw and "else" not in raw) for key in raw)  # fmt: skip
-
-
-def _trivial(branch: Raws) -> bool:
-    """A branch that allows everything: the union says nothing but hints."""
-    return all(raw is not False and not constrains(raw) for raw in branch)
-
-
-def _only_required(raw: Raw) -> bool:
-    return isinstance(raw, dict) and all(key in ("required", "not", "description", "title", "type") for key in raw)
-
-
-def _is_null(branch: Raws) -> bool:
-    return len(branch) == 1 and isinstance(branch[0], dict) and branch[0].get("type") == "null"
-
-
-def _discriminated(group: list[Raws]) -> bool:
-    """Whether a property with constant values tells the branches apart."""
-    common: set[str] | None = None
-    for branch in group:
-        names = {
-            name
-            for raw in branch
-            if isinstance(raw, dict) and isinstance(raw.get("properties"), dict)
-            for name, child in raw["properties"].items()
-            if isinstance(child, dict) and ("const" in child or "enum" in child)
-        }
-        common = names if common is None else common & names
-    return bool(common)
-
-
-__all__ = ["Encoder", "Link"]

@@ -9,6 +9,8 @@ from .nodes import Link, Node, Null, Union
 
 Schema = dict[str, Any]
 NULL: Schema = {"type": "null"}
+CUT = "JSON text"  # how the description of a place begins that is JSON text for want of room
+EXTRA = "_extra"  # the property, and the definition, of further keys
 
 
 class Unsatisfiable(Exception):
@@ -142,3 +144,21 @@ def nullable(schema: Schema) -> Schema:
     elif "enum" in out:
         out["enum"] = [*schema["enum"], None]
     return out
+
+
+def worded(schema: Schema, words: str) -> Schema:
+    """The schema, described."""
+    if words:
+        schema["description"] = words
+    return schema
+
+
+def closed(properties: Schema, words: str = "") -> Schema:
+    """An object of exactly these properties."""
+    schema: Schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return worded(schema, words)
