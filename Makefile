@@ -47,10 +47,10 @@ run: $(VENV)/.synced  ## run the whole system on this machine
 	@exec $(PYTHON) -m codelab_local --template template.yaml
 
 test: $(VENV)/.synced  ## run all tests but the slow sweeps
-	$(PYTHON) -m pytest -m "not deep"
+	$(PYTHON) -m pytest
 
 test-deep: $(VENV)/.synced  ## run the slow sweeps as well
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -m "deep or not deep"
 
 bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(PYTHON) -m benchmarks.$$(basename "$$file" .py) || exit 1; done
