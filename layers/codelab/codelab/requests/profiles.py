@@ -62,6 +62,8 @@ class Profile:
     refuses: tuple[Unless, ...] = ()
     max_tokens_field: str = "max_tokens"
     stream_usage: bool = True
+    # Whether a function is forced by its name, or by "required", which is the same where there is only one.
+    forces_by_name: bool = True
     # Models that think unless told otherwise.
     thinks: str | None = None
     # What switches thinking on and off.
@@ -122,7 +124,7 @@ PROFILES: dict[str, Profile] = {
                 on: {"chat_template_kwargs": {"enable_thinking": on, "thinking": on}} for on in (True, False)
             },
         ),
-        Profile("llama.cpp", refuses=_NO_STRICT),
+        Profile("llama.cpp", refuses=_NO_STRICT, forces_by_name=False),
         Profile("generic"),
     )
 }

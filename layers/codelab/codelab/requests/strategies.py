@@ -49,7 +49,12 @@ def build(
         if mode.strict:
             function["strict"] = True
         body["tools"] = [{"type": "function", "function": function}]
-        body["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}} if mode.forced else "auto"
+        if not mode.forced:
+            body["tool_choice"] = "auto"
+        elif profile.forces_by_name:
+            body["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}}
+        else:
+            body["tool_choice"] = "required"
         body["messages"] = _instructed(messages, _TOOL_HINT)
     else:
         if mode.typed:
