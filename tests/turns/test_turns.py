@@ -452,6 +452,27 @@ def test_a_session_that_interrupts_answers_the_new_message_at_once():
     assert world.register.phase is Phase.DISPATCHED, "the other one is answered after it"
 
 
+def test_a_repeated_message_brings_its_new_connection_and_nothing_else():
+    world = World()
+    world.say(id="m1")
+    world.answer("", READ)
+    seq = world.of_type("tool_call")[0]["seq"]
+    world.leave()
+    world.join(OTHER)
+    world.say(caller=OTHER, id="m1")
+    assert world.resends == [("conn-2", seq)], "the open call goes to whoever came back"
+    assert world.register.inbox == []
+    assert [role for role, _ in world.history()] == ["user", "assistant"]
+
+
+def test_a_repeat_of_an_accepted_message_is_not_refused_as_busy():
+    world = World()
+    world.configure(when_busy="reject")
+    world.say(id="m1")
+    world.say(id="m1")
+    assert [role for role, _ in world.history()] == ["user"]
+
+
 def test_a_session_that_rejects_is_busy():
     world = World()
     world.configure(when_busy="reject")

@@ -55,6 +55,10 @@ class World:
                 self._log = self.events[self.register.message_seq :]
                 continue
             if transition is not None:
+                repeated = {item.key() for item in transition.puts if item.key().startswith("INPUT#")} & set(self.items)
+                if repeated:  # the table refuses the transaction, and the shell asks again with what is there
+                    self._read = {key: self.items[key] for key in repeated}
+                    continue
                 self.apply(transition)
             return transition
 

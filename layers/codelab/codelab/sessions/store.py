@@ -27,7 +27,11 @@ class SeqTaken(Conflict):
 
 
 class Duplicate(Exception):
-    """The message with this id was accepted before."""
+    """The message with this id was accepted before; `key` is its item's."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
 
 
 class SessionStore:
@@ -258,8 +262,9 @@ def _why(error: ClientError, transition: Transition) -> Exception | None:
     failed = [index for index, code in enumerate(codes) if code == "ConditionalCheckFailed"]
     items = [None, *transition.puts, *transition.events]
     failed_keys = [item.key() for item in (items[index] for index in failed) if item is not None]
-    if any(key.startswith("INPUT#") for key in failed_keys):
-        return Duplicate()
+    inputs = [key for key in failed_keys if key.startswith("INPUT#")]
+    if inputs:
+        return Duplicate(inputs[0])
     if 0 in failed or any(code == "TransactionConflict" for code in codes):
         return Conflict()
     if any(key.startswith("EVENT#") for key in failed_keys):

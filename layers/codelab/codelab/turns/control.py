@@ -76,6 +76,8 @@ def switch_agent(
             f"There is no agent {frame.agent_type!r}; known are {', '.join(sorted(known))}",
             details={"field": "agent_type"},
         )
+    if message is not None and messages.is_repeat(draft, message):  # another choice may have been made since
+        return messages.user_message(draft, caller, message)
     touch(draft, caller)
     if register.agent != frame.agent_type:
         switch: dict[str, Any] = {

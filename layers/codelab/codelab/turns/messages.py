@@ -12,9 +12,14 @@ from codelab.turns.draft import Draft
 
 
 def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition:
-    """Accept `message`. Its INPUT item is put if absent: a repeat changes nothing. Raises ProtocolError BUSY."""
+    """Accept `message`. Its INPUT item is put if absent: a repeat brings no more than its connection, perhaps a new one.
+
+    Raises ProtocolError BUSY.
+    """
     register = draft.register
     touch(draft, caller)
+    if is_repeat(draft, message):
+        return draft.finish()
     if register.phase is Phase.IDLE:
         draft.puts.append(message)
         if not caller.viewer:
@@ -22,9 +27,12 @@ def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition
         turn.begin(draft, message)
         return draft.finish()
     when_busy = register.settings.get("when_busy", "queue")
+    is_full = len(register.inbox) >= limits.INBOX
+    if (when_busy == "reject" or is_full) and draft.item(message.key()) is not None:
+        return draft.finish()  # it was accepted when there was room: the turn that runs may be its own
     if when_busy == "reject":
         raise ProtocolError(ErrorCode.BUSY, "A turn is running; send the message again when it has ended")
-    if len(register.inbox) >= limits.INBOX:
+    if is_full:
         raise ProtocolError(ErrorCode.BUSY, f"{limits.INBOX} messages are waiting already")
     draft.puts.append(message)
     place = 0 if when_busy == "interrupt" else len(register.inbox)
@@ -33,3 +41,8 @@ def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition
     if when_busy == "interrupt":
         cancel.stop(draft)
     return draft.finish()
+
+
+def is_repeat(draft: Draft, message: InputItem) -> bool:
+    """Is it known that `message` was accepted before? It is found out by the attempt to put its item."""
+    return draft.given.items.get(message.key()) is not None

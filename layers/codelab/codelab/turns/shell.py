@@ -94,6 +94,7 @@ class Engine:
         pk = keys.partition(user, session_id)
         wanted = list(wanted)
         items: dict[str, dict[str, Any] | None] = {}
+        accepted: dict[str, dict[str, Any] | None] = {}
         log: list[EventItem] | None = None
         log_end = 0
         for attempt in range(_TRIES):
@@ -106,7 +107,7 @@ class Engine:
                 raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
             register.last_seq = max(register.last_seq, log_end)
             try:
-                transition = decide(Draft.of(register, self._given(items, log)))
+                transition = decide(Draft.of(register, self._given({**accepted, **items}, log)))
                 if transition is not None and transition.writes:
                     self.store.commit(transition)
                 return transition
@@ -117,8 +118,8 @@ class Engine:
             except NeedsLog:
                 log = self._streamed(pk, register)
                 continue
-            except Duplicate:
-                return None
+            except Duplicate as duplicate:  # a repeat brings no more than its connection
+                accepted = dict(self.store.items(pk, [duplicate.key]))
             except SeqTaken:
                 log_end = self.store.log_end(pk, register.last_seq)
             except Conflict:
