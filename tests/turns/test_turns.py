@@ -5,6 +5,7 @@ import json
 import pytest
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.register import Phase
+from codelab.turns import control
 from codelab.turns.connections import Caller
 
 from tests.turns.world import IDE, World, refusal
@@ -305,6 +306,37 @@ def test_a_new_connection_takes_over_when_the_executor_is_gone():
     assert world.register.executor == "conn-2"
     world.result(call_id, OTHER, result=1)
     assert world.invokes[-1].step == 2
+
+
+def test_a_call_that_is_handed_on_is_posted_again_if_nobody_says_that_it_was():
+    world = World()
+    world.say()
+    world.answer("", READ)
+    seq = world.of_type("tool_call")[0]["seq"]
+    world.register.postings.clear()
+    world.leave()
+    world.join(OTHER)
+    world.say("still there?", OTHER)
+    world.pass_time(11)
+    assert (seq, seq) in world.reposts
+
+
+def test_a_replay_sends_a_call_again_only_to_a_new_executor():
+    world = World()
+    world.say()
+    world.answer("", READ)
+    seq = world.of_type("tool_call")[0]["seq"]
+    world.join(OTHER)
+    world.decide(lambda draft: control.begin_replay(draft, OTHER, seq))
+    assert world.resends == [], "the client has the frame, and the call is another's"
+    world.leave()
+    assert world.resends == [("conn-2", seq)]
+    world.resends.clear()
+    third = Caller("ann", "s1", "conn-3", extensions=True)
+    world.leave(OTHER)
+    world.join(third)
+    world.decide(lambda draft: control.begin_replay(draft, third, seq))
+    assert world.resends == [("conn-3", seq)], "it saw the frame as one that was not its own to execute"
 
 
 def test_a_viewer_neither_executes_nor_takes_over():

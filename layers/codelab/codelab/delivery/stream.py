@@ -113,8 +113,10 @@ class StreamSender:
         report_by = _monotonic() + _REPORT_S
         try:
             if self._started.events:
-                self.gone += self._poster.deliver(self._started.events, self.register, self._live())
-                self.posted.append(self._started.events[0].seq)
+                delivery = self._poster.deliver(self._started.events, self.register, self._live())
+                self.gone += delivery.gone
+                if not delivery.failed:
+                    self.posted.append(self._started.events[0].seq)
             while not self.lost:
                 text = self._next()
                 if text is None:
@@ -148,11 +150,12 @@ class StreamSender:
         event = self._append(text)
         refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
         known = self._live()
-        self.gone += self._poster.deliver([event], self.register, known)
+        # A client that misses a piece of text sees the gap at the next frame, and there is one: the final.
+        self.gone += self._poster.deliver([event], self.register, known).gone
         self._look_at(refresh.result())
         newcomers = [found for found in self._live() if found not in known]
         if newcomers:
-            self.gone += self._poster.deliver([event], self.register, newcomers)
+            self.gone += self._poster.deliver([event], self.register, newcomers).gone
 
     def _live(self) -> list[str]:
         return self.register.live(self._clock())

@@ -25,16 +25,24 @@ FAR_AWAY = 2**40
 
 def greet(draft: Draft, caller: Caller) -> Transition:
     """A client that sends an extension frame understands extension frames."""
-    touch(draft, caller)
-    draft.register.connections[caller.connection_id].extensions = True
+    _greet(draft, caller)
     return draft.finish()
 
 
-def begin_replay(draft: Draft, caller: Caller) -> Transition:
+def _greet(draft: Draft, caller: Caller) -> None:
+    touch(draft, caller)
+    draft.register.connections[caller.connection_id].extensions = True
+
+
+def begin_replay(draft: Draft, caller: Caller, last_seq: int) -> Transition:
     """From here on a replayer alone posts to the connection."""
-    greet(draft, caller)
+    before = draft.register.executor
+    _greet(draft, caller)
     draft.register.connections[caller.connection_id].replaying_until = draft.now + REPLAY_MS
-    draft.resend.clear()  # the replay brings those frames, and tells which calls are open
+    # The replay brings the frames behind `last_seq` and tells which calls are open. A call before it is sent again only
+    # if it was another connection's to execute until now.
+    is_new = draft.register.executor != before
+    draft.resend[:] = [resend for resend in draft.resend if is_new and resend.seq <= last_seq]
     return draft.finish()
 
 

@@ -154,13 +154,16 @@ class Draft:
 
     def finish(self) -> Transition:
         register = self.register
+        if self.resend:
+            seqs = [resend.seq for resend in self.resend]
+            posting = register.postings.setdefault(min(seqs), Posting(last=max(seqs), at=self.now))
+            posting.last = max(posting.last, *seqs)
         if self.events:
-            first, last = self.events[0].seq, self.events[-1].seq
-            register.postings[first] = Posting(last=last, at=self.now)
-            while len(register.postings) > _POSTINGS:
-                oldest, second = sorted(register.postings)[:2]
-                merged = register.postings.pop(second)
-                register.postings[oldest].last = max(register.postings[oldest].last, merged.last)
+            register.postings[self.events[0].seq] = Posting(last=self.events[-1].seq, at=self.now)
+        while len(register.postings) > _POSTINGS:
+            oldest, second = sorted(register.postings)[:2]
+            merged = register.postings.pop(second)
+            register.postings[oldest].last = max(register.postings[oldest].last, merged.last)
         return Transition(
             before=self.before,
             after=register,

@@ -12,7 +12,7 @@ from codelab.turns.draft import Draft
 
 
 def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition:
-    """Accept `message`. Its INPUT item is put if absent: a repeat brings no more than its connection, perhaps a new one.
+    """Accept `message`. Its INPUT item is put if absent: a repeat brings its connection, perhaps a new one.
 
     Raises ProtocolError BUSY.
     """

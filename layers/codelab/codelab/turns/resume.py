@@ -27,7 +27,7 @@ def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.
 
     A connection whose `$connect` has not returned yet is waited for, at most `patience_s`.
     """
-    begun = engine.decide(caller.user, caller.session_id, lambda draft: control.begin_replay(draft, caller))
+    begun = engine.decide(caller.user, caller.session_id, lambda draft: control.begin_replay(draft, caller, last_seq))
     if begun is None:
         return
     replay = _Replay(engine, caller, last_seq, patience_s)
@@ -42,6 +42,7 @@ def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.
         if switched is not None:
             register = switched.after
         replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
+    engine.run_effects(begun)  # calls that are this connection's to execute from now on
     resumed = Resumed(last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None)
     replay.post(resumed.wire())
 

@@ -126,8 +126,7 @@ class StepRunner:
         """Post what the commit logged and report everything of this step as posted."""
         engine = self._engine
         posted = list(sender.posted)
-        if committed.events:
-            engine.deliver(committed)
+        if committed.events and engine.deliver(committed):
             posted.append(committed.events[0].seq)
         if posted:
             engine.store.posted(committed.after, posted)

@@ -17,7 +17,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import EventItem
 from codelab.sessions.register import REPAIR_AFTER_MS, Register
 from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SessionStore
-from codelab.sessions.transition import Resend, Step, Transition
+from codelab.sessions.transition import Step, Transition
 from codelab.turns import connections
 from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog
 
@@ -139,11 +139,13 @@ class Engine:
         register = transition.after
         if transition.invoke is not None:
             self.invoke(register, transition.invoke)
-        if transition.events:
-            self.deliver(transition)
-            self.store.posted(register, [transition.events[0].seq])
-        for resend in transition.resend:
-            self._resend(register, resend)
+        posted = []
+        if transition.events and self.deliver(transition):
+            posted.append(transition.events[0].seq)
+        if transition.resend and self._resend(transition):
+            posted.append(min(resend.seq for resend in transition.resend))
+        if posted:
+            self.store.posted(register, posted)
         for first, last in transition.repost:
             self._repost(register, first, last)
         for connection_id in transition.close:
@@ -157,9 +159,9 @@ class Engine:
         except (BotoCoreError, ClientError) as error:
             logger().warning("step not invoked", extra={"session": register.pk, "error": str(error)})
 
-    def deliver(self, transition: Transition) -> None:
-        """Post the transition's frames; connections that are gone are forgotten."""
-        self.forget(transition.after, self._post(transition.events, transition.after))
+    def deliver(self, transition: Transition) -> bool:
+        """Post the transition's frames; connections that are gone are forgotten. False if a post must be repeated."""
+        return self._post(transition.events, transition.after, transition.after.live(self.clock()))
 
     def forget(self, register: Register, gone: Iterable[str]) -> None:
         """Remove connections that answered 410, but none that joined just now: before `$connect` has returned a
@@ -191,19 +193,27 @@ class Engine:
     def _given(self, items: dict[str, dict[str, Any] | None], log: list[EventItem] | None = None) -> Circumstances:
         return Circumstances(now=self.clock(), settings=self.settings, new_id=self.ids, items=items, log=log)
 
-    def _post(self, events: Sequence[EventItem], register: Register) -> list[str]:
-        return self.poster.deliver(events, register, register.live(self.clock()))
+    def _post(self, events: Sequence[EventItem], register: Register, targets: Iterable[str]) -> bool:
+        delivery = self.poster.deliver(events, register, targets)
+        self.forget(register, delivery.gone)
+        return not delivery.failed
 
-    def _resend(self, register: Register, resend: Resend) -> None:
-        events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())
-        self.forget(register, self.poster.deliver(events, register, [resend.connection_id]))
+    def _resend(self, transition: Transition) -> bool:
+        """Send calls again. False if these frames are still to be posted, or were before, to others as well."""
+        register, done = transition.after, True
+        for resend in transition.resend:
+            events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())
+            done = self._post(events, register, [resend.connection_id]) and done
+        before = transition.before.postings if transition.before else {}
+        return done and min(resend.seq for resend in transition.resend) not in before
 
     def _repost(self, register: Register, first: int, last: int) -> None:
-        last = min(last, first + _REPOST - 1)
+        last, done = min(last, first + _REPOST - 1), True
         for start in range(first, last + 1, 100):
             events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
-            self.forget(register, self._post(events, register))
-        self.store.posted(register, [first])
+            done = self._post(events, register, register.live(self.clock())) and done
+        if done:
+            self.store.posted(register, [first])
 
     def _back_off(self, attempt: int) -> None:
         self._pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
