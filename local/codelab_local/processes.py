@@ -41,11 +41,12 @@ def spawn(
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,
-        preexec_fn=_before_exec(os.getpid(), death_signal),
+        preexec_fn=before_exec(os.getpid(), death_signal),
     )
 
 
-def _before_exec(parent: int, sig: int) -> Callable[[], None] | None:
+def before_exec(parent: int, sig: int) -> Callable[[], None] | None:
+    """A `preexec_fn` that ties the new process to `parent`; to be started from the main thread."""
     return (lambda: die_with_parent(parent, sig)) if _libc is not None else None
 
 

@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from codelab_local.processes import before_exec
+
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
 
@@ -71,6 +73,7 @@ class LocalCloud:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,  # a Ctrl-C during a test is the test's to pass on
+                preexec_fn=before_exec(os.getpid(), signal.SIGINT),  # a test run that is killed leaves nothing behind
             )
         deadline = time.monotonic() + START_TIMEOUT
         while b"ready " not in self._output.read_bytes():
