@@ -93,17 +93,19 @@ class ScriptedModel:
         said = sum(message["role"] == "assistant" for message in messages[last_user:])
         script = self._scripts.get(name, [Says("unscripted")])
         self.requests.setdefault(name, []).append(body)
-        self._say(http, name, script[min(said, len(script) - 1)])
+        says = script[min(said, len(script) - 1)]
+        if says.status != 200 or body.get("stream"):
+            self._say(http, name, says)
+        else:
+            message = {"role": "assistant", "content": says.body()}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+            _reply(http, 200, {"object": "chat.completion", "choices": [choice], "usage": usage})
 
     def _say(self, http: BaseHTTPRequestHandler, name: str, says: Says) -> None:
         time.sleep(says.silence)
         if says.status != 200:
-            refusal = json.dumps({"error": {"message": "scripted refusal", "type": "scripted"}}).encode()
-            http.send_response(says.status)
-            http.send_header("Content-Type", "application/json")
-            http.send_header("Content-Length", str(len(refusal)))
-            http.end_headers()
-            http.wfile.write(refusal)
+            _reply(http, says.status, {"error": {"message": "scripted refusal", "type": "scripted"}})
             return
         http.send_response(200)
         http.send_header("Content-Type", "text/event-stream")
@@ -125,6 +127,15 @@ class ScriptedModel:
             self.hung_up.append(name)  # as a cancelled turn does
         finally:
             http.close_connection = True
+
+
+def _reply(http: BaseHTTPRequestHandler, status: int, answer: dict[str, Any]) -> None:
+    body = json.dumps(answer).encode()
+    http.send_response(status)
+    http.send_header("Content-Type", "application/json")
+    http.send_header("Content-Length", str(len(body)))
+    http.end_headers()
+    http.wfile.write(body)
 
 
 def _chunk(http: BaseHTTPRequestHandler, fields: dict[str, Any]) -> None:

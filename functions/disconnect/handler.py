@@ -4,12 +4,20 @@ from typing import Any
 
 from codelab.gateway.identity import caller_of
 from codelab.gateway.services import engine
+from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns import connections
 
 sessions = engine()
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """A session that is gone by now has forgotten its connections already."""
     caller = caller_of(event)
-    sessions.apply(caller.user, caller.session_id, lambda draft: connections.disconnect(draft, caller.connection_id))
+    try:
+        sessions.apply(
+            caller.user, caller.session_id, lambda draft: connections.disconnect(draft, caller.connection_id)
+        )
+    except ProtocolError as error:
+        if error.code is not ErrorCode.SESSION_NOT_FOUND:
+            raise
     return {"statusCode": 200}

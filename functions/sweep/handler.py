@@ -11,6 +11,7 @@ sweeper = Sweeper(engine())
 def handler(event: dict[str, Any], context: Any) -> None:
     """`event` is EventBridge's schedule, or the record of a failed asynchronous invocation."""
     if "requestPayload" in event:
-        sweeper.revive(*step_of(event["requestPayload"]))
+        if event["requestPayload"].get("kind") == "step":  # a bare Request belongs to no session
+            sweeper.revive(*step_of(event["requestPayload"]))
     else:
         sweeper.sweep(context.get_remaining_time_in_millis)

@@ -11,7 +11,7 @@ from infra.intrinsics import branches, statements, text
 
 _MANAGE_CONNECTIONS = "execute-api:ManageConnections"
 # Actions that know no resources; AWS accepts nothing but `*` for them.
-_WITHOUT_RESOURCES = frozenset({"xray:PutTraceSegments", "xray:PutTelemetryRecords"})
+_WITHOUT_RESOURCES = frozenset({"bedrock:CallWithBearerToken", "xray:PutTraceSegments", "xray:PutTelemetryRecords"})
 # Writing one's own log and trace. Everything else that AWS manages grants more than a function needs.
 _MANAGED_POLICIES = frozenset(
     {"service-role/AWSLambdaBasicExecutionRole", "AWSXRayDaemonWriteAccess", "AWSXrayWriteOnlyAccess"}

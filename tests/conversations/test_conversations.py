@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from codelab_local.testing import FunctionError
 
 from tests.scripted_model import Says, call
 
@@ -201,3 +202,24 @@ def test_bad_input_is_refused_by_name_and_the_connection_works_on(ide, model, bo
     session.say(model.script("still", Says("Still here")))
     session.idle()
     assert session.text() == "Still here"
+
+
+def test_a_bare_request_is_answered_by_the_same_function(cloud, model):
+    marker = model.script("bare", Says(raw='{"name": "main.dart", "size": null}'))
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    context = [{"role": "user", "content": f"Which file? {marker}"}]
+    answer = cloud.invoke("llm_request", {"kind": "request", "context": context, "schema": schema})
+    assert answer["solution"] == {"name": "main.dart"}
+    assert answer["strategy"] == "native"
+    assert answer["usage"]["prompt"] == 100
+    assert model.requests["bare"][0]["response_format"]["json_schema"]["strict"] is True
+
+
+def test_a_bare_request_that_is_wrong_names_the_place(cloud):
+    with pytest.raises(FunctionError, match="/context"):
+        cloud.invoke("llm_request", {"kind": "request", "context": [], "schema": {"type": "object"}})

@@ -70,6 +70,17 @@ def test_a_lone_surrogate_is_refused_and_not_stored():
     assert refused(r'{"type":"user_message","content":"\ud800"}').code is ErrorCode.INVALID_FORMAT
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1E+999", "1" * 400 + ".0"])
+def test_a_number_that_no_json_can_say_again_is_refused(number):
+    body = '{"type":"tool_result","call_id":"c","result":{"a":' + number + "}}"
+    assert refused(body).code is ErrorCode.INVALID_FORMAT
+
+
+def test_a_long_integer_and_a_long_text_are_not_taken_for_one():
+    body = '{"type":"tool_result","call_id":"c","result":["' + "1" * 500 + '", 1e300]}'
+    assert parse_frame(body).result[1] == 1e300
+
+
 def test_unknown_fields_and_nulls_are_ignored():
     found = frame(
         type="user_message",
@@ -114,8 +125,8 @@ def test_a_null_result_is_a_success():
         ({"stdout": "a"}, False),
     ],
 )
-def test_output_without_an_exit_code_yet_is_partial(result, partial):
-    assert frame(type="tool_result", call_id="c", result=result).is_partial is partial
+def test_output_without_an_exit_code_yet_is_recognised(result, partial):
+    assert frame(type="tool_result", call_id="c", result=result).has_no_exit_code is partial
 
 
 def test_modified_arguments_are_read_under_both_names():

@@ -3,7 +3,8 @@
 import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import CallRequest, MessageItem
-from codelab.turns.context import assemble, head_and_tail
+from codelab.turns.context import assemble
+from codelab.turns.text import head_and_tail
 
 
 def message(n, role, content, **more):
@@ -50,17 +51,17 @@ def test_two_questions_in_a_row_become_one_message():
 def test_the_newest_messages_are_kept_and_a_conversation_begins_with_the_user():
     history = []
     for n in range(1, 41, 2):
-        history += [message(n, "user", f"question {n} " + "x" * 300), message(n + 1, "assistant", "y" * 300)]
+        history += [message(n, "user", f"question {n} " + "word " * 60), message(n + 1, "assistant", "said " * 60)]
     history.append(message(41, "user", "the last one"))
     found = sent(*history, budget=600)
     assert found[-1]["content"].endswith("the last one")
     assert found[1]["role"] == "user"
-    assert len(found) < 8
+    assert len(found) < 15
 
 
 def test_a_message_that_cannot_fit_is_too_large():
     with pytest.raises(ProtocolError) as caught:
-        sent(message(1, "user", "x" * 9_000), budget=1_000)
+        sent(message(1, "user", "word " * 2_000), budget=1_000)
     assert caught.value.code is ErrorCode.CONTEXT_TOO_LARGE
 
 

@@ -15,6 +15,11 @@ READ = ("read_file", {"path": "a.py"})
 OTHER = Caller("ann", "s1", "conn-2", extensions=True)
 
 
+def unchanged(transition) -> bool:
+    """A repeat is accepted and writes nothing; at most it has frames posted again."""
+    return transition is None or not transition.writes
+
+
 def test_a_dialogue_goes_through_thinking_to_idle():
     world = World()
     world.say("hello")
@@ -72,7 +77,7 @@ def test_an_exact_repeat_of_a_result_changes_nothing_and_another_one_is_refused(
     world.say()
     (call_id,) = world.answer("", READ)
     world.result(call_id, result={"content": "x"})
-    assert world.result(call_id, result={"content": "x"}) is None
+    assert unchanged(world.result(call_id, result={"content": "x"}))
     assert refusal(lambda: world.result(call_id, result={"content": "y"})).code is ErrorCode.INVALID_CALL_ID
 
 
@@ -139,9 +144,9 @@ def test_a_rejection_is_final_and_reaches_the_model_with_the_feedback():
     world.decision(call_id, "reject", feedback="too risky")
     assert world.invokes[-1].step == 2
     assert json.loads(world.history()[-1][1]) == {"status": "rejected", "feedback": "too risky"}
-    assert world.result(call_id, result={"success": True}) is None
+    assert unchanged(world.result(call_id, result={"success": True}))
     assert refusal(lambda: world.decision(call_id, "approve")).code is ErrorCode.INVALID_CALL_ID
-    assert world.decision(call_id, "reject", feedback="too risky") is None
+    assert unchanged(world.decision(call_id, "reject", feedback="too risky"))
 
 
 def test_a_decision_is_made_once_and_repeats_are_harmless():
@@ -149,7 +154,7 @@ def test_a_decision_is_made_once_and_repeats_are_harmless():
     world.say()
     (call_id,) = world.answer("", WRITE)
     world.decision(call_id, "approve")
-    assert world.decision(call_id, "approve") is None
+    assert unchanged(world.decision(call_id, "approve"))
     assert refusal(lambda: world.decision(call_id, "reject")).code is ErrorCode.INVALID_CALL_ID
 
 
@@ -159,7 +164,7 @@ def test_a_result_from_the_executor_is_an_implicit_approval():
     (call_id,) = world.answer("", WRITE)
     world.result(call_id, result={"success": True})
     assert json.loads(world.call_item(call_id)["decision"])["implicit"] is True
-    assert world.decision(call_id, "approve") is None
+    assert unchanged(world.decision(call_id, "approve"))
 
 
 def test_strict_mode_and_other_connections_need_an_explicit_approval():
@@ -608,3 +613,66 @@ def test_one_device_alone_needs_no_updates():
     before = len(world.frames)
     world.result(call_id, result=1)
     assert len(world.frames) == before
+
+
+# -- limits --------------------------------------------------------------------------------------------------------
+
+
+def test_calls_beyond_sixteen_are_not_made_and_the_model_is_told():
+    world = World()
+    world.say()
+    world.answer("", *[("read_file", {"path": f"{n}.py"}) for n in range(60)])
+    assert len(world.of_type("tool_call")) == 16
+    assert [role for role, _ in world.history()].count("tool") == 1
+    assert "At most 16" in world.history()[-1][1]
+
+
+def test_arguments_that_no_frame_can_carry_are_refused():
+    world = World()
+    world.say()
+    world.answer("", ("write_file", {"path": "a", "content": "x" * 450_000}))
+    assert json.loads(world.history()[-1][1])["error"]["code"] == "PAYLOAD_TOO_LARGE"
+
+
+def test_large_arguments_of_several_calls_fit_the_history():
+    world = World()
+    world.say()
+    world.answer("", *[("write_file", {"path": f"{n}", "content": "x" * 90_000}) for n in range(6)])
+    assert len(world.of_type("tool_call")) == 3
+    message = next(item for item in world.items.values() if item.get("calls"))
+    assert len(json.dumps(message).encode()) < 400_000
+
+
+def test_a_result_without_exit_code_is_output_of_commands_only():
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", READ)
+    world.result(call_id, result={"content": "x", "exit_code": None})
+    assert world.call_item(call_id)["state"] == "completed"
+
+
+def test_output_that_approves_implicitly_shows_the_execution():
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", ("run_command", {"command": "ls"}))
+    world.result(call_id, result={"stdout": "a", "exit_code": None})
+    assert world.statuses()[-1] == "executing_tool"
+
+
+def test_a_repeat_has_what_was_never_posted_posted():
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", WRITE)
+    world.decision(call_id, "approve")
+    assert unchanged(world.decision(call_id, "approve"))
+    assert world.reposts[-1][1] == len(world.frames)
+
+
+def test_a_very_long_answer_is_kept_by_its_beginning_and_end():
+    world = World()
+    world.say()
+    world.answer("begin" + "я" * 200_000 + "end")
+    kept = world.history()[-1][1]
+    assert kept.startswith("begin")
+    assert kept.endswith("end")
+    assert len(kept.encode()) < 310_000

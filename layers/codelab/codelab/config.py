@@ -36,7 +36,7 @@ class Settings(BaseModel):
     codelab_local: bool = False
 
     # The model.
-    llm_base_url: str = "https://api.openai.com/v1"
+    llm_base_url: str = ""
     llm_model: str = "gpt-4.1-mini"
     llm_provider: str = "openai"
     llm_api_key: str = ""

@@ -13,6 +13,7 @@ from time import monotonic as _monotonic
 from time import sleep as _sleep
 
 from codelab.delivery.post import Poster
+from codelab.protocol import limits
 from codelab.protocol.outgoing import AssistantMessage
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Phase, Register
@@ -143,7 +144,8 @@ class StreamSender:
             while self._buffer and not self._closing and (left := self._batch_due - _monotonic()) > 0:
                 self._wake.wait(left)
             text = "".join(self._buffer)
-            self._buffer.clear()
+            self._buffer[:] = [text[limits.BATCH_CHARS :]] if len(text) > limits.BATCH_CHARS else []
+            text = text[: limits.BATCH_CHARS]
             return None if self._closing and not text else text
 
     def _send(self, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from codelab.turns.connections import Caller
 
 SESSION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
-USER_ID = re.compile(r"[^#\x00-\x1f]{1,128}")
+USER_ID = re.compile(r"[^#\x00-\x1f\ud800-\udfff]{1,128}")
 
 #: The subprotocol that the server speaks and echoes; the token may travel beside it.
 SUBPROTOCOL = "codelab"

@@ -4,6 +4,8 @@ A client's explicit null means that the field is absent, unknown fields are igno
 own code: a client written from any of the seed documents is understood, and told exactly what it did wrong.
 """
 
+import json
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
@@ -65,10 +67,8 @@ class ToolResult(ClientFrame):
         return frame
 
     @property
-    def is_partial(self) -> bool:
-        """A piece of a running command's output (Agent Protocol, "run_command", "Результат (streaming)")."""
-        if self.partial:
-            return True
+    def has_no_exit_code(self) -> bool:
+        """A running command's output so far (Agent Protocol, "run_command", "Результат (streaming)")."""
         return (
             isinstance(self.result, dict)
             and "exit_code" in self.result
@@ -162,6 +162,9 @@ FRAMES: dict[str, type[ClientFrame]] = {
     "refresh_token": RefreshToken,
 }
 
+#: What may be a number beyond a double: a big exponent, or hundreds of digits.
+_HUGE = re.compile(r"[0-9][eE][+]?[0-9]{3}|[0-9]{300}")
+
 #: Null is a value here, not an absence: a tool may succeed with nothing to say.
 _NULL_IS_A_VALUE = {"tool_result": frozenset({"result"})}
 
@@ -176,6 +179,8 @@ def parse_frame(body: str | None) -> ClientFrame:
     """
     try:
         raw = from_json(body or "", allow_inf_nan=False)
+        if _HUGE.search(body or ""):
+            json.dumps(raw, allow_nan=False)  # a number like 1e400 was read as infinite, which no JSON can say
     except ValueError as error:
         raise ProtocolError(ErrorCode.INVALID_FORMAT, f"Invalid JSON: {error}") from None
     if not isinstance(raw, dict):

@@ -10,6 +10,12 @@ FILE_BYTES = 1_000_000
 DIFF_BYTES = 5_000_000
 #: Bytes of a whole frame posted inline; API Gateway refuses 128 KB.
 INLINE_FRAME_BYTES = 120_000
+#: Characters of one streamed frame: twice in it (`token`, `content`) and at worst six bytes each.
+BATCH_CHARS = 10_000
+#: Bytes of a call's arguments, so that its frame fits.
+CALL_BYTES = 100_000
+#: Bytes of one message in the history; DynamoDB keeps 400 KB an item.
+MESSAGE_BYTES = 300_000
 #: Tool calls of one answer, messages waiting for their turn, connections of a session.
 CALLS_PER_STEP = 16
 INBOX = 20

@@ -5,7 +5,6 @@ from typing import Any
 
 from codelab.agents import Agent
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.tools import Tool
 from codelab.requests import RequestError, TransportError, Usage
 from codelab.sessions.items import CallRequest
 from codelab.turns.steps import Answer
@@ -14,31 +13,36 @@ from codelab.turns.steps import Answer
 MESSAGE, CALLS = "message", "calls"
 
 
-def answer_schema(agent: Agent) -> dict[str, Any]:
-    """The JSON Schema of the agent's answer: its text, then one branch a tool in `calls`."""
-    return {
-        "type": "object",
-        "properties": {
-            MESSAGE: {"type": "string", "description": "What the user reads, in the user's language; may be empty"},
-            CALLS: {
-                "type": "array",
-                "description": "Tool calls to make now; empty when the answer is complete",
-                "items": {"anyOf": [_branch(tool) for tool in agent.tools.values()]},
-            },
+#: The answer's schema before the tools: each one of them adds a branch to `calls`.
+ANSWER = {
+    "type": "object",
+    "properties": {
+        MESSAGE: {"type": "string", "description": "What the user reads, in the user's language; may be empty"},
+        CALLS: {
+            "type": "array",
+            "description": "Tool calls to make now; empty when the answer is complete",
+            "items": {"anyOf": []},
         },
-        "required": [MESSAGE, CALLS],
-        "additionalProperties": False,
-    }
+    },
+    "required": [MESSAGE, CALLS],
+    "additionalProperties": False,
+}
 
 
-def _branch(tool: Tool) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "description": tool.description,
-        "properties": {"_tool": {"type": "string", "const": tool.name}, **tool.parameters["properties"]},
-        "required": ["_tool", *tool.parameters["required"]],
-        "additionalProperties": False,
-    }
+def tool_messages(agent: Agent) -> list[dict[str, Any]]:
+    """The agent's tools as messages of the Request. They come first, so that the prompt's prefix stays the same."""
+    return [
+        {
+            "role": "system",
+            "content": {
+                "type": "tool",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+            },
+        }
+        for tool in agent.tools.values()
+    ]
 
 
 def answer_of(solution: dict[str, Any], agent: Agent, usage: Usage, streamed: str, new_id: Callable[[], str]) -> Answer:

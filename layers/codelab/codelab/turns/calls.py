@@ -14,6 +14,8 @@ from codelab.turns import policy, turn
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 
+#: Tools whose result without an exit code is a piece of output (Agent Protocol, "run_command").
+_STREAMING = frozenset({"run_command", "run_persistent"})
 #: Different failing calls that the register remembers.
 _FAILURES_KEPT = 32
 #: A call that keeps sending output may take so many times its tool's time.
@@ -32,9 +34,10 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     entry = draft.register.calls.get(frame.call_id)
     if call is None:
         raise _unknown(frame.call_id)
+    is_partial = frame.partial or (call.tool in _STREAMING and frame.has_no_exit_code)
     if entry is None or not entry.state.is_open:
-        if call.state == CallState.REJECTED or frame.is_partial or call.outcome == outcome:
-            return None
+        if call.state == CallState.REJECTED or is_partial or call.outcome == outcome:
+            return _again(draft)
         raise _unknown(frame.call_id, f"the call is {call.state} already")
     if caller.viewer:
         raise ProtocolError(ErrorCode.PERMISSION_DENIED, "A viewer does not execute calls", call_id=frame.call_id)
@@ -49,7 +52,8 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
         call.decision = _decision("approve", caller, draft.now, implicit=True)
         entry.state = CallState.EXECUTING
         call.state = entry.state.value
-    if frame.is_partial:
+        _show_execution(draft)
+    if is_partial:
         _progress(draft, caller, call, entry, frame)
         return draft.finish()
     settle(draft, call, CallState.FAILED if frame.error else CallState.COMPLETED, outcome, by=caller)
@@ -68,7 +72,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
         raise _unknown(frame.call_id)
     if entry is None or entry.state is not CallState.AWAITING_APPROVAL:
         if _already(call, frame):
-            return None
+            return _again(draft)
         raise _unknown(frame.call_id, f"the call is {call.state} already")
     touch(draft, caller)
     tool = find_tool(call.tool)
@@ -88,9 +92,19 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     entry.due = draft.now + policy.deadline_ms(tool, awaiting_approval=False, settings=draft.settings)
     draft.puts.append(call)
     entry.seq = send_call(draft, call, entry)
-    if not any(other.state is CallState.AWAITING_APPROVAL for other in draft.register.calls.values()):
-        draft.set_status(Status.EXECUTING_TOOL, "Executing tools")
+    _show_execution(draft)
     return draft.finish()
+
+
+def _again(draft: Draft) -> Transition | None:
+    """A repeat changes nothing; but frames that nobody has reported as posted are posted, perhaps once more."""
+    draft.repost = [(first, posting.last) for first, posting in sorted(draft.register.postings.items())]
+    return draft.finish() if draft.repost else None
+
+
+def _show_execution(draft: Draft) -> None:
+    if not any(call.state is CallState.AWAITING_APPROVAL for call in draft.register.calls.values()):
+        draft.set_status(Status.EXECUTING_TOOL, "Executing tools")
 
 
 def open_call(draft: Draft, call: CallItem) -> None:

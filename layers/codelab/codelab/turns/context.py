@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.requests import estimate_tokens
 from codelab.sessions.items import MessageItem, dumps
+from codelab.turns.text import head_and_tail
 
 #: The part of the budget that one tool result may take before its middle is cut out.
 _RESULT_SHARE = 0.5
@@ -16,11 +18,6 @@ _RESULT_SHARE = 0.5
 _CHARS_PER_TOKEN = 3
 
 _NO_RESULT = dumps({"error": {"code": "EXECUTION_FAILED", "message": "The call was interrupted; it has no result"}})
-
-
-def estimate_tokens(text: str) -> int:
-    """Roughly how many tokens `text` has."""
-    return len(text) // _CHARS_PER_TOKEN + 1
 
 
 def assemble(history: Sequence[MessageItem], system: str, *, budget: int) -> list[dict[str, Any]]:
@@ -81,14 +78,6 @@ def _bounded(group: list[dict[str, Any]], budget: int) -> list[dict[str, Any]]:
         {**message, "content": head_and_tail(message["content"], most)} if message["role"] == "tool" else message
         for message in group
     ]
-
-
-def head_and_tail(text: str, most: int) -> str:
-    """`text`, or its beginning and end with a note of what was cut out."""
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters cut out …]\n{text[-half:]}"
 
 
 def _call_text(message: dict[str, Any]) -> str:

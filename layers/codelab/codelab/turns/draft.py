@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codelab.config import Settings
+from codelab.protocol import limits
 from codelab.protocol.outgoing import AgentStatus, ServerFrame, Status
 from codelab.sessions import keys
 from codelab.sessions.items import Audience, CallItem, CallRequest, EventItem, MessageItem
 from codelab.sessions.register import Phase, Posting, Register
 from codelab.sessions.transition import Item, Resend, Step, Transition
+from codelab.turns.text import within_bytes
 
 #: Ranges of frames not yet reported as posted that the register keeps apart; older ones are merged.
 _POSTINGS = 8
@@ -127,7 +129,7 @@ class Draft:
             MessageItem(
                 n=register.history_n,
                 role=role,
-                content=content,
+                content=within_bytes(content, limits.MESSAGE_BYTES),
                 at=self.now,
                 turn_id=register.turn_id,
                 calls=calls,

@@ -18,7 +18,7 @@ from codelab.sessions.items import MessageItem
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import steps
-from codelab.turns.answers import answer_of, answer_schema, counted, failure
+from codelab.turns.answers import ANSWER, answer_of, counted, failure, tool_messages
 from codelab.turns.context import assemble
 from codelab.turns.draft import Draft
 from codelab.turns.shell import Engine
@@ -100,7 +100,7 @@ class StepRunner:
         try:
             messages = assemble(history(), agent.prompt, budget=self._settings.max_context_tokens)
             config = self._config.changed(model=register.settings.get("model", self._config.model))
-            request = Request(config, answer_schema(agent), messages)
+            request = Request(config, ANSWER, [*tool_messages(agent), *messages])
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
             for event in request.stream(self._transport, deadline=deadline, cancel=cancellation):
                 if isinstance(event, TextDelta):

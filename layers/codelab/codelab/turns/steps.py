@@ -6,17 +6,20 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import MessageDiscarded, Status
 from codelab.protocol.tools import Tool, find_tool
-from codelab.sessions.items import CallItem, CallRequest
+from codelab.sessions.items import CallItem, CallRequest, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import calls, policy, turn
 from codelab.turns.draft import Draft
+from codelab.turns.text import head_and_tail
 
 #: Acquires of one step before its turn ends with an error.
 MAX_ATTEMPTS = 3
 #: Failures of one and the same call before it is not sent again, and before the turn ends because of it.
 MAX_FAILURES = 3
 _HOPELESS = 5
+#: Characters that are kept of arguments that are too large.
+_CUT_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,14 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
     if register.cancelled_at:
         turn.cancelled(draft, answer.text)
         return draft.finish()
-    draft.append_message("assistant", answer.text, calls=answer.calls, message_id=lease.message_id)
+    wanted = _within_limits(answer)
+    calls_made = tuple(request for request, _ in wanted)
+    draft.append_message("assistant", answer.text, calls=calls_made, message_id=lease.message_id)
     if answer.text:
         draft.emit(turn.delta(draft, "", lease.message_id, is_final=True))
     register.calls = {}
-    for position, request in enumerate(answer.calls):
-        _take_call(draft, request, answer.tools, position)
+    for request, problem in wanted:
+        _take_call(draft, request, answer.tools, problem)
     register.release()
     register.message_id = ""
     if not answer.calls:
@@ -137,7 +142,37 @@ def fail(
     return draft.finish()
 
 
-def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], position: int) -> None:
+def _within_limits(answer: Answer) -> list[tuple[CallRequest, ProtocolError | None]]:
+    """The calls that are kept, each with what is wrong with it.
+
+    One call over the number is kept, to fail and so to tell the model that it and the rest were not made. The arguments
+    of one that is too large are kept by their beginning and end alone, for the history is bounded too.
+    """
+    room = limits.MESSAGE_BYTES
+    found: list[tuple[CallRequest, ProtocolError | None]] = []
+    for request in answer.calls[: limits.CALLS_PER_STEP]:
+        size = len(dumps(request.arguments).encode())
+        if size <= min(room, limits.CALL_BYTES):
+            room -= size
+            found.append((request, None))
+            continue
+        message = f"The arguments have {size} bytes, too many for one answer; do it in parts"
+        problem = ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message)
+        found.append((_cut(request), problem))
+    if len(answer.calls) > limits.CALLS_PER_STEP:
+        message = f"At most {limits.CALLS_PER_STEP} calls may be made at once; this one and those after it were not"
+        problem = ProtocolError(ErrorCode.INVALID_ARGUMENTS, message)
+        found.append((_cut(answer.calls[limits.CALLS_PER_STEP]), problem))
+    return found
+
+
+def _cut(request: CallRequest) -> CallRequest:
+    text = dumps(request.arguments)
+    arguments = request.arguments if len(text) <= _CUT_CHARS else {"cut": head_and_tail(text, _CUT_CHARS)}
+    return CallRequest(request.call_id, request.tool, arguments)
+
+
+def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], problem: ProtocolError | None) -> None:
     """Open a call, or settle it at once as failed: the model is told and the client never sees a bad call."""
     call = CallItem(
         call_id=request.call_id,
@@ -149,10 +184,8 @@ def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], posit
         at=draft.now,
     )
     try:
-        if position >= limits.CALLS_PER_STEP:
-            raise ProtocolError(
-                ErrorCode.INVALID_ARGUMENTS, f"At most {limits.CALLS_PER_STEP} calls may be made at once"
-            )
+        if problem is not None:
+            raise problem
         if request.tool not in tools:
             raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {request.tool!r} here")
         tool = find_tool(request.tool)
