@@ -36,13 +36,13 @@ def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.
         engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
         replay.post(ResyncRequired(last_seq=end).wire())
         return
+    engine.run_effects(begun)  # calls that are this connection's to execute from now on
     register, more = begun.after, replay.seq < end
     if not more:
         switched = engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
         if switched is not None:
             register = switched.after
         replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
-    engine.run_effects(begun)  # calls that are this connection's to execute from now on
     resumed = Resumed(last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None)
     replay.post(resumed.wire())
 
