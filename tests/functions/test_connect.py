@@ -122,6 +122,6 @@ def test_who_comes_back_is_sent_the_open_calls_with_the_first_frame(system: Syst
     system.connect("c2")
     assert system.aws.calls == [READ, TRANSACTION], "inside $connect nothing can be posted"
     system.send("c2", "user_message", content="I am back")
-    assert system.aws.calls == [READ, TRANSACTION, CLEAR, READ_MANY, POST]
+    assert system.aws.calls == [READ, TRANSACTION, READ_MANY, POST, CLEAR]
     ((connection, frame),) = system.aws.posts
     assert (connection, frame["call_id"], frame["requires_approval"]) == ("c2", call_id, True)
