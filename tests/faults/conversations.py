@@ -1,0 +1,193 @@
+"""The conversations that are played: what the user, the human in the loop, the IDE and the model do in each."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
+from tests.faults.ide import Frame
+from tests.faults.model import PAUSE, SILENCE, STOP, Says, says
+from tests.faults.player import Conversation, Reaction
+from tests.scripted_model import call
+
+SOON = 200
+
+
+def say(script: str, n: int = 1, **fields: Any) -> Frame:
+    return {"type": "user_message", "content": f"[[{script}]] message {n}", "client_msg_id": f"m{n}", **fields}
+
+
+def result(frame: Frame, value: Any, **fields: Any) -> Frame:
+    return {"type": "tool_result", "call_id": frame["call_id"], "result": value, **fields}
+
+
+def decision(kind: str, delay: int = 1_000, **fields: Any) -> Callable[[Frame], Sequence[Reaction]]:
+    """The human decides so about every call that asks."""
+    return lambda frame: [(delay, {"type": "hitl_decision", "call_id": frame["call_id"], "decision": kind, **fields})]
+
+
+def execute(frame: Frame) -> Sequence[Reaction]:
+    """The IDE does what the call says."""
+    return [(SOON, result(frame, {"done": frame["tool_name"], "with": frame["arguments"]}))]
+
+
+def _out_of_order(frame: Frame) -> Sequence[Reaction]:
+    return [({"a.py": 900, "b.py": 300, "c.py": 600}[frame["arguments"]["path"]], execute(frame)[0][1])]
+
+
+def _in_pieces(frame: Frame) -> Sequence[Reaction]:
+    """A command that is still running says so by an exit code of null."""
+    return [
+        (200, result(frame, {"stdout": "one\n", "exit_code": None}, offset=0)),
+        (400, result(frame, {"stdout": "two\n", "exit_code": None}, offset=4)),
+        (600, result(frame, {"stdout": "one\ntwo\n", "exit_code": 0})),
+    ]
+
+
+def _result_at_once(frame: Frame) -> Sequence[Reaction]:
+    """An IDE that asks its user by itself and sends the result only."""
+    return execute(frame)
+
+
+def _is(frame_type: str, **fields: Any) -> Callable[[Frame], bool]:
+    return lambda frame: frame["type"] == frame_type and all(frame.get(name) == it for name, it in fields.items())
+
+
+READ_A, READ_B, READ_C = (call("read_file", path=f"{name}.py") for name in "abc")
+WRITE = call("write_file", path="a.py", content="x = 1")
+RUN = call("run_command", command="make")
+
+_ANSWER = says("It is ", "done.")
+_ONE_TOOL = {"one": [says("Reading. ", calls=[READ_A]), _ANSWER]}
+_WRITING = {"write": [says("Writing. ", calls=[WRITE]), _ANSWER]}
+_STOPPED = says("It is ", PAUSE, "far ", STOP, "from over.")
+
+CONVERSATIONS = [
+    Conversation("simple", {"hi": [says("Hello, ", "Ann. ", "How are you?")]}, [say("hi")]),
+    Conversation("one tool", _ONE_TOOL, [say("one")], execute=execute),
+    Conversation(
+        "three tools",
+        {"three": [says(calls=[READ_A, READ_B, READ_C]), _ANSWER]},
+        [say("three")],
+        execute=_out_of_order,
+    ),
+    Conversation("approve", _WRITING, [say("write")], decide=decision("approve"), execute=execute),
+    Conversation(
+        "edit",
+        _WRITING,
+        [say("write")],
+        decide=decision("edit", modified_arguments={"path": "b.py", "content": "x = 2"}),
+        execute=execute,
+    ),
+    Conversation("reject", _WRITING, [say("write")], decide=decision("reject", feedback="not that file")),
+    Conversation("implicit approval", _WRITING, [say("write")], decide=_result_at_once),
+    Conversation(
+        "approve one, execute another",
+        {"both": [says("Both. ", calls=[READ_A, WRITE]), _ANSWER]},
+        [say("both")],
+        decide=decision("approve"),
+        execute=execute,
+    ),
+    Conversation("approval expires", _WRITING, [say("write")]),
+    Conversation("tool times out", _ONE_TOOL, [say("one")]),
+    Conversation(
+        "partial output",
+        {"run": [says("Running. ", calls=[RUN]), _ANSWER]},
+        [say("run")],
+        decide=decision("approve"),
+        execute=_in_pieces,
+        viewers=1,
+    ),
+    Conversation(
+        "cancel while it streams",
+        {"long": [_STOPPED], "hi": [_ANSWER]},
+        [say("long"), say("hi", 2)],
+        during=[(1_000, {"type": "cancel"})],
+        loose=True,
+    ),
+    Conversation(
+        "cancel while a tool runs",
+        {"one": [says("Reading. ", calls=[READ_A, WRITE])], "hi": [_ANSWER]},
+        [say("one"), say("hi", 2)],
+        execute=lambda _: [(SOON, {"type": "cancel"})],
+    ),
+    Conversation(
+        "queue",
+        {"first": [says("One ", PAUSE, "moment.")], "second": [_ANSWER], "third": [says("Third.")]},
+        [say("first")],
+        during=[(500, say("second", 2)), (5_000, say("third", 3))],
+    ),
+    Conversation(
+        "interrupt",
+        {"first": [_STOPPED], "second": [_ANSWER]},
+        [say("first")],
+        before=[{"type": "session_config", "when_busy": "interrupt"}],
+        during=[(1_000, say("second", 2))],
+        loose=True,
+    ),
+    Conversation(
+        "agent switch",
+        {"one": [says("Reading. ", calls=[READ_A]), _ANSWER], "two": [says("Here I am.")]},
+        [
+            say("one"),
+            {"type": "switch_agent", "agent_type": "universal", "content": "[[two]] you", "client_msg_id": "m2"},
+            {"type": "switch_agent", "agent_type": "universal"},
+        ],
+        execute=execute,
+    ),
+    Conversation(
+        "the model refuses", {"no": [Says(status=400)], "hi": [_ANSWER]}, [say("no"), say("hi", 2)], execute=execute
+    ),
+    Conversation(
+        "the model breaks off",
+        {"half": [Says(("It ", "is "), breaks=True)], "hi": [_ANSWER]},
+        [say("half"), say("hi", 2)],
+    ),
+    Conversation(
+        "repair",
+        {"bad": [Says(("Well. ",), (READ_A,), invalid='{"message": "", "calls": [{"_tool": "none"}]}'), _ANSWER]},
+        [say("bad")],
+        execute=execute,
+    ),
+    Conversation(
+        "a call that is refused",
+        {"bad": [says("Up. ", calls=[call("read_file", path="../up")]), says("Then so. ", calls=[READ_A]), _ANSWER]},
+        [say("bad")],
+        execute=execute,
+    ),
+    Conversation(
+        "slow model",
+        {"slow": [says("Well, ", PAUSE, SILENCE, "it is ", "done.")]},
+        [say("slow")],
+        pause_ms=70_000,
+        watch_s=0.05,
+    ),
+    Conversation(
+        "two clients, one leaves and comes back",
+        _ONE_TOOL,
+        [say("one")],
+        execute=lambda frame: [(4_000, execute(frame)[0][1])],
+        leaves_at=_is("tool_call"),
+        viewers=1,
+    ),
+    Conversation(
+        "a step that died",
+        _ONE_TOOL,
+        [say("one")],
+        execute=execute,
+        accident=Fault(2, Kind.KILLED_AFTER, APPEND, 1),
+    ),
+    Conversation(
+        "an invoke that was lost",
+        _ONE_TOOL,
+        [say("one")],
+        execute=execute,
+        accident=Fault(1, Kind.KILLED_BEFORE, INVOKE, 1),
+    ),
+    Conversation(
+        "frames that nobody posted",
+        _ONE_TOOL,
+        [say("one")],
+        execute=execute,
+        accident=Fault(2, Kind.KILLED_BEFORE, POST, 3),
+    ),
+]

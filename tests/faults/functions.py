@@ -1,0 +1,252 @@
+"""The functions' processes: `python -m tests.faults.functions ADDRESS`.
+
+The first one has run the init of every handler and never opens a socket; at each line of its input it forks a worker,
+which connects to ADDRESS and handles one event after the other with the real handler code, until it is told to die in
+the middle of one. Calls of the table go to the emulator that `AWS_ENDPOINT_URL` names; posts and invokes are answered
+by whoever started us. (A fork of the test's own process would inherit its threads and sockets.)
+
+Messages, both ways, are tuples. To a worker: an `Order`. From it: ("call", operation, nth), ("post", connection_id,
+frame), ("invoke", payload), ("pause",), ("done", result), ("failed", text); post, invoke and pause are answered.
+"""
+
+import importlib.util
+import io
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import types
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import botocore.endpoint
+import codelab.delivery.stream as stream
+import codelab.requests
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
+from codelab import aws
+from codelab.config import settings
+from codelab.gateway import services
+from codelab.requests import Call
+from codelab_local.processes import die_with_parent
+from urllib3 import HTTPResponse
+
+from tests.faults.fault import INVOKE, POST, READ, TRANSACTION, Fault, Kind
+from tests.faults.model import Script, ScriptedTransport
+
+FUNCTIONS = Path(__file__).parents[2] / "functions"
+FOLDERS = (
+    "connect",
+    "disconnect",
+    "user_message",
+    "tool_result",
+    "hitl_decision",
+    "switch_agent",
+    "control",
+    "llm_request",
+    "sweep",
+)
+
+#: What Lambda's context says is left, in milliseconds.
+TIME_LEFT = {"llm_request": 300_000, "sweep": 55_000}
+PATIENCE = 60.0
+#: Seconds of silence before the register is read; by default none of a test's length.
+_NEVER = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Handle `event` at `now` (ms); `fault` befalls it. `watch_s` replaces the sender's watch interval."""
+
+    folder: str
+    event: dict[str, Any]
+    now: int
+    fault: Fault | None
+    script: Script
+    watch_s: float | None = None
+
+
+class Worker:
+    """One process: what it sees of AWS, and what it does to it."""
+
+    def __init__(self) -> None:
+        self._channel: Connection
+        self._sending = threading.Lock()
+        self._asking = threading.Lock()
+        self._changed = threading.Condition()
+        self._calls: dict[str, tuple[str, int]] = {}
+        self._started: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
+        self._mark = 0
+        self._fault: Fault | None = None
+        self._now = 0
+        self._transport = ScriptedTransport(mark=self._remember, sent=self._until_sent, pause=self._pause)
+        self._handlers: dict[str, Callable[[Any, Any], Any]] = {}
+        self._init()
+
+    # -- before the fork -----------------------------------------------------------------------------------------
+
+    def _init(self) -> None:
+        codelab.requests.openai_transport = lambda **_: self._transport  # type: ignore[assignment]
+        for folder in FOLDERS:
+            spec = importlib.util.spec_from_file_location(f"handler_of_{folder}", FUNCTIONS / folder / "handler.py")
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            self._handlers[folder] = module.handler
+        invoking = aws.client("lambda")
+        aws.warm(invoking, "invoke", FunctionName="warm")
+        for client in (aws.client("dynamodb"), invoking, aws.connections_client(settings().connections_url)):
+            events = client.meta.events
+            session = client._endpoint.http_session
+            events.register_first("before-send", lambda session=session, **sent: self._before_send(session, **sent))
+            events.register("after-call", self._after_call)
+            events.register("after-call-error", self._after_call)
+        services.engine().clock = lambda: self._now
+        # The SDK rests before it retries; nothing is won by waiting for that.
+        botocore.endpoint.time = types.SimpleNamespace(sleep=lambda _seconds: None, time=time.time)
+
+    # -- after it ------------------------------------------------------------------------------------------------
+
+    def serve(self, address: str) -> None:
+        with Client(address) as self._channel:
+            while True:
+                try:
+                    order: Order = self._channel.recv()
+                except EOFError:
+                    return
+                self._handle(order)
+
+    def _handle(self, order: Order) -> None:
+        self._calls.clear()
+        self._started.clear()
+        self._ended.clear()
+        self._fault, self._now = order.fault, order.now
+        self._transport.script = order.script
+        stream.WATCH_S = _NEVER if order.watch_s is None else order.watch_s
+        ends = order.now + TIME_LEFT.get(order.folder, 29_000)
+        context = types.SimpleNamespace(get_remaining_time_in_millis=lambda: ends - self._now)
+        try:
+            result = self._handlers[order.folder](order.event, context)
+        except Exception as error:
+            self._tell("failed", repr(error))
+        else:
+            self._tell("done", result)
+
+    def _tell(self, *message: Any) -> None:
+        with self._sending:
+            self._channel.send(message)
+
+    def _ask(self, *message: Any) -> Any:
+        with self._asking:
+            self._tell(*message)
+            return self._channel.recv()
+
+    # -- the model -----------------------------------------------------------------------------------------------
+
+    def _remember(self) -> None:
+        with self._changed:
+            self._mark = self._ended[READ]
+
+    def _until_sent(self, call: Call) -> None:
+        """Each batch of text is followed by one read of the register."""
+        with self._changed:
+            ended = self._changed.wait_for(
+                lambda: self._ended[READ] > self._mark or call.cancellation.cancelled, PATIENCE
+            )
+            assert ended, "the sender does not send"
+
+    def _pause(self) -> None:
+        self._now = self._ask("pause")
+
+    # -- calls of AWS --------------------------------------------------------------------------------------------
+
+    def _before_send(self, session: Any, request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse | None:
+        operation = event_name.rpartition(".")[2]
+        kind = self._fault_of(operation, _text(request.headers["amz-sdk-invocation-id"]))
+        is_first = _text(request.headers["amz-sdk-request"]).startswith("attempt=1")
+        if kind is Kind.KILLED_BEFORE:
+            os._exit(1)
+        if kind is Kind.FAILS:
+            raise EndpointConnectionError(endpoint_url=request.url)
+        if kind is Kind.CONFLICT and is_first:
+            return _conflict(request.url, operation)
+        if kind is Kind.KILLED_AFTER or (kind is Kind.ANSWER_LOST and is_first):
+            if self._answer(operation, request) is None:
+                session.send(request)
+            if kind is Kind.KILLED_AFTER:
+                os._exit(1)
+            raise ReadTimeoutError(endpoint_url=request.url)
+        return self._answer(operation, request)
+
+    def _fault_of(self, operation: str, invocation: str) -> Kind | None:
+        """The fault of this call; a call keeps its invocation id through all its attempts."""
+        with self._changed:
+            known = self._calls.get(invocation)
+            if known is None:
+                self._started[operation] += 1
+                known = self._calls[invocation] = (operation, self._started[operation])
+                self._tell("call", *known)
+        fault = self._fault
+        return fault.kind if fault is not None and (fault.operation, fault.nth) == known else None
+
+    def _answer(self, operation: str, request: AWSPreparedRequest) -> AWSResponse | None:
+        """Who is not there is answered for; the table is (None)."""
+        if operation == POST:
+            connection_id = unquote(request.url.rpartition("/")[2])
+            status = self._ask("post", connection_id, json.loads(request.body))
+            return _response(request.url, status, {})
+        if operation == INVOKE:
+            self._ask("invoke", json.loads(request.body))
+            return _response(request.url, 202, {})
+        return None
+
+    def _after_call(self, event_name: str, **_: Any) -> None:
+        with self._changed:
+            self._ended[event_name.rpartition(".")[2]] += 1
+            self._changed.notify_all()
+
+
+def _conflict(url: str, operation: str) -> AWSResponse:
+    if operation == TRANSACTION:
+        reasons = [{"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}, {"Code": "None"}]
+        return _response(url, 400, {"__type": _TYPE + "TransactionCanceledException", "CancellationReasons": reasons})
+    return _response(url, 400, {"__type": _TYPE + "TransactionConflictException", "message": "Transaction is ongoing"})
+
+
+_TYPE = "com.amazonaws.dynamodb.v20120810#"
+
+
+def _response(url: str, status: int, body: dict[str, Any]) -> AWSResponse:
+    raw = HTTPResponse(io.BytesIO(json.dumps(body).encode()), status=status, preload_content=False)
+    return AWSResponse(url, status, HTTPHeaders(), raw)
+
+
+def _text(header: str | bytes) -> str:
+    return header.decode() if isinstance(header, bytes) else header
+
+
+def main() -> None:
+    address, me = sys.argv[1], os.getpid()
+    worker = Worker()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    assert threading.active_count() == 1, "a thread does not survive a fork"
+    for _ in sys.stdin:
+        if os.fork() == 0:
+            die_with_parent(me)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            worker.serve(address)
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

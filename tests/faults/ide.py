@@ -1,0 +1,87 @@
+"""The client: an IDE with extensions that follows the delivery rules."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Frame = dict[str, Any]
+
+
+class Contradiction(Exception):
+    """The client was sent two different frames under one seq."""
+
+
+@dataclass(slots=True)
+class Ide:
+    """`taken` are the frames with a seq, in order and each once; `replies` those without one.
+
+    A frame whose seq it has is dropped, one above the next expected is held. A call that comes again is looked at
+    again, for it may now be this client's to execute; the call's id says whether it has been. Calls that are replayed
+    are executed only if `resumed` lists them as open.
+    """
+
+    viewer: bool = False
+    connection: str | None = None
+    comes_back: bool = False
+    taken: list[Frame] = field(default_factory=list)
+    held: dict[int, Frame] = field(default_factory=dict)
+    replies: list[Frame] = field(default_factory=list)
+    resuming: bool = False
+    end: int = 0
+    executed: set[str] = field(default_factory=set)
+    decided: set[str] = field(default_factory=set)
+    _replayed: list[Frame] = field(default_factory=list)
+
+    @property
+    def have(self) -> int:
+        return len(self.taken)
+
+    @property
+    def is_behind(self) -> bool:
+        """Is there a gap, an end that it has not reached, or a replay that has not come to its end?"""
+        return bool(self.held) or self.have < self.end or self.resuming
+
+    def receive(self, frame: Frame) -> list[Frame]:
+        """The frames that may be acted upon now."""
+        if "seq" not in frame:
+            self.replies.append(frame)
+            return self._resumed(frame) if frame["type"] == "resumed" else []
+        seq = frame["seq"]
+        known = self.taken[seq - 1] if seq <= self.have else self.held.get(seq)
+        if known is not None:
+            if bare(known) != bare(frame):
+                raise Contradiction(f"seq {seq} was {known}, then {frame}")
+            return [frame] if frame["type"] == "tool_call" and seq <= self.have else []
+        self.held[seq] = frame
+        new = []
+        while self.have + 1 in self.held:
+            self.taken.append(self.held.pop(self.have + 1))
+            new.append(self.taken[-1])
+        if self.resuming:
+            self._replayed += [found for found in new if found["type"] == "tool_call"]
+            return [found for found in new if found["type"] != "tool_call"]
+        return new
+
+    def _resumed(self, frame: Frame) -> list[Frame]:
+        self.resuming = False
+        self.end = frame["last_seq"]
+        replayed, self._replayed = self._replayed, []
+        states = {call["call_id"]: call["state"] for call in frame["open_calls"]}
+        return [
+            call
+            for call in replayed
+            if states.get(call["call_id"]) == ("awaiting_approval" if call["requires_approval"] else "executing")
+        ]
+
+    def text(self) -> str:
+        """What the user reads in the end: the text of all messages that were not discarded."""
+        aborted = {frame["message_id"] for frame in self.taken if frame["type"] == "message_discarded"}
+        return "".join(
+            frame["token"]
+            for frame in self.taken
+            if frame["type"] == "assistant_message" and frame["message_id"] not in aborted
+        )
+
+
+def bare(frame: Frame) -> Frame:
+    """A frame without what differs between connections."""
+    return {name: value for name, value in frame.items() if name not in ("execute", "args")}

@@ -1,0 +1,116 @@
+"""A model that says what a conversation tells it, in the worker's own process.
+
+A user's message names its script as `[[name]]`; the n-th answer is given after n answers to that message, so that a
+second attempt gets what the first one would have got.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codelab.requests import Call, TransportError
+
+_NAME = re.compile(r"\[\[([^\]]+)\]\]")
+
+#: A piece of a script that is not said: time passes there, and other events happen.
+PAUSE = "<pause>"
+#: Another one: the model is silent for so long that the register is read.
+SILENCE = "<silence>"
+#: And another: the model waits to be stopped.
+STOP = "<stop>"
+
+
+#: How long it waits, in seconds.
+STOP_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """One answer: pieces of text, each of which is sent before the next one is given, then calls.
+
+    `status` refuses the request, `breaks` ends the connection before the calls. `invalid` is answered first, and the
+    rest when the model is told so.
+    """
+
+    pieces: tuple[str, ...] = ()
+    calls: tuple[dict[str, Any], ...] = ()
+    status: int = 0
+    breaks: bool = False
+    invalid: str = ""
+
+
+def says(*pieces: str, calls: Sequence[dict[str, Any]] = ()) -> Says:
+    return Says(pieces, tuple(calls))
+
+
+Script = Mapping[str, Sequence[Says]]
+
+
+class ScriptedTransport:
+    """What a StepRunner gets instead of the openai SDK.
+
+    `mark` comes before a piece is given; `sent` then blocks until the register was read, which is the last thing that
+    is done for a piece; `pause` blocks while other events happen.
+    """
+
+    base_url = "http://model.invalid"
+
+    def __init__(
+        self,
+        *,
+        mark: Callable[[], None],
+        sent: Callable[[Call], None],
+        pause: Callable[[], None],
+    ) -> None:
+        self.script: Script = {}
+        self._mark, self._sent, self._pause = mark, sent, pause
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        answer = self._answer(body["messages"])
+        if answer.status:
+            raise TransportError("scripted refusal", status=answer.status)
+        if answer.invalid and not _is_repair(body["messages"]):
+            yield [_chunk(answer.invalid)]
+        else:
+            yield [_chunk('{"message": "')]
+            yield from self._speak(answer, call)
+            if answer.breaks:
+                raise TransportError("scripted end of the connection")
+            calls = json.dumps(answer.calls, ensure_ascii=False)
+            yield [_chunk(f'", "calls": {calls}}}')]
+        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        yield [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}]
+
+    def _speak(self, answer: Says, call: Call) -> Iterator[list[dict[str, Any]]]:
+        for piece in answer.pieces:
+            if piece == PAUSE:
+                self._pause()
+            elif piece == STOP:
+                call.cancellation.wait(STOP_S)
+            else:
+                self._mark()
+                if piece != SILENCE:
+                    yield [_chunk(json.dumps(piece, ensure_ascii=False)[1:-1])]
+                self._sent(call)
+            call.check()
+
+    def _answer(self, messages: Sequence[Mapping[str, Any]]) -> Says:
+        asked, name = max(
+            (position, found[-1])
+            for position, message in enumerate(messages)
+            if message["role"] == "user" and (found := _NAME.findall(str(message["content"])))
+        )
+        said = sum(message["role"] == "assistant" for message in messages[asked:]) - _is_repair(messages)
+        script = self.script[name]
+        return script[min(said, len(script) - 1)]
+
+
+def _is_repair(messages: Sequence[Mapping[str, Any]]) -> bool:
+    last = messages[-1]
+    return last["role"] == "user" and not _NAME.search(str(last["content"]))
+
+
+def _chunk(text: str) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}

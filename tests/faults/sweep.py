@@ -1,0 +1,107 @@
+"""The fault sweep: a conversation is played once undisturbed, then once for each fault of each of its calls."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tests.faults.fault import APPEND, INVOKE, OF_EVENTS, TRANSACTION, Fault, Kind, kinds_of
+from tests.faults.player import Contradiction, Conversation, Player, Recovery, Seen, Snapshot, Stuck
+from tests.faults.stage import Stage
+from tests.faults.verdict import DOUBLED, LOST, STUCK, Complaint, Outcome, complaints
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A fault, and what follows on it."""
+
+    fault: Fault
+    recovery: Recovery
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a sweep has found. `wrong` says for each bad run what was done to it and what came of it."""
+
+    points: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def __add__(self, other: "Findings") -> "Findings":
+        return Findings(self.points + other.points, self.counts + other.counts, self.wrong + other.wrong)
+
+    def __str__(self) -> str:
+        return ", ".join([f"{self.points} fault points", *(f"{self.counts[it]} {it}" for it in (LOST, DOUBLED, STUCK))])
+
+
+class Sweep:
+    """Of one conversation."""
+
+    def __init__(self, stage: Stage, conversation: Conversation) -> None:
+        self._stage = stage
+        self._conversation = conversation
+        player = Player(stage, conversation)
+        self.wanted = Outcome.of(player.play(), player.world)
+        self.seen: dict[int, Seen] = player.seen
+        self._snapshots: list[Snapshot] = player.snapshots
+
+    def undisturbed(self) -> list[Complaint]:
+        """What is wrong without any fault."""
+        found = complaints(self.wanted)
+        return found + [(LOST, f"the client was refused: {frame}") for frame in self.wanted.world.refusals]
+
+    def points(self) -> Iterator[Point]:
+        """Every fault that every call and every event can meet, with everything that may follow on it."""
+        accident = self._conversation.accident
+        for index, event in sorted(self.seen.items()):
+            faults = [Fault(index, kind, *made) for made in event.calls for kind in kinds_of(made[0])]
+            if event.folder != "connect":
+                faults += [Fault(index, kind) for kind in OF_EVENTS]
+            for fault in faults:
+                if accident is None or accident.event != index:
+                    yield from (Point(fault, recovery) for recovery in _recoveries(event, fault))
+
+    def run(self, points: Sequence[Point]) -> Findings:
+        """Play the conversation once for each point."""
+        findings = Findings()
+        for point in points:
+            hit, wrong = self.meet(point)
+            findings.points += hit
+            findings.counts.update({kind for kind, _ in wrong})
+            findings.wrong += [self._told(point, *complaint) for complaint in wrong]
+        return findings
+
+    def meet(self, point: Point) -> tuple[bool, list[Complaint]]:
+        """Play it with this fault. Was it met at all, and what is wrong in the end?"""
+        fault = point.fault
+        start = [snapshot for snapshot in self._snapshots if snapshot.world.events <= fault.event][-1]
+        player = Player(self._stage, self._conversation, fault, point.recovery, start)
+        try:
+            found = Outcome.of(player.play(), player.world)
+        except Stuck as stuck:
+            return player.hit, [(STUCK, str(stuck))]
+        except Contradiction as contradiction:
+            return player.hit, [(DOUBLED, str(contradiction))]
+        exact = not fault.kind.is_death and fault.kind is not Kind.FAILS
+        return player.hit, complaints(found, self.wanted, loose=self._conversation.loose, exact=exact)
+
+    def _told(self, point: Point, kind: str, what: str) -> str:
+        event = self.seen[point.fault.event]
+        return (
+            f"{kind}: {self._conversation.name}, event {point.fault.event} ({event.folder}: {event.label}), "
+            f"{point.fault}, {point.recovery}: {what}"
+        )
+
+
+def _recoveries(event: Seen, fault: Fault) -> list[Recovery]:
+    """All there are for a call that writes; for another one in turn, for what it leaves behind is the same."""
+    if fault.kind not in (Kind.KILLED_BEFORE, Kind.KILLED_AFTER, Kind.FAILS):
+        return [Recovery()]
+    if event.folder == "llm_request":
+        found = [Recovery(recorded=True), Recovery(recorded=False)]
+    elif event.folder in ("connect", "disconnect", "sweep") or fault.kind is Kind.FAILS:
+        found = [Recovery()]
+    else:
+        found = [Recovery(), Recovery(reconnects=True), Recovery(reconnects=True, late_disconnect=True)]
+    if fault.operation in (TRANSACTION, APPEND, INVOKE):
+        return found
+    return [found[(fault.event + fault.nth) % len(found)]]

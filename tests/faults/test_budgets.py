@@ -1,0 +1,97 @@
+"""What each event costs: the calls of AWS that it makes in a conversation that nothing disturbs, to the last one.
+
+A call more is latency and money for every user, so it has to be decided here. Calls that are made side by side are
+counted as well; posts are one a frame and connection.
+"""
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.faults.conversations import CONVERSATIONS
+from tests.faults.fault import APPEND, CLEAR, INVOKE, POST, QUERY, READ, READ_MANY, TRANSACTION
+from tests.faults.player import Player, counted
+from tests.faults.stage import Stage
+
+Cost = Mapping[str, int]
+Event = tuple[str, Cost]
+
+CONNECT: Event = ("connect", {READ: 1, TRANSACTION: 1})
+DISCONNECT: Event = ("disconnect", {READ: 1, TRANSACTION: 1})
+USER_MESSAGE: Event = ("user_message", {READ: 1, TRANSACTION: 1, INVOKE: 1})
+CANCEL_A_STEP: Event = ("cancel", {READ: 1, TRANSACTION: 1})
+LAST_RESULT: Event = ("tool_result", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1})
+ANOTHER_RESULT: Event = ("tool_result", {READ_MANY: 1, TRANSACTION: 1})
+APPROVAL: Event = ("hitl_decision", {READ_MANY: 1, TRANSACTION: 1, POST: 2, CLEAR: 1})
+REJECTION: Event = ("hitl_decision", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1})
+#: One query a shard, and one more where something was found.
+SWEEP: Cost = {QUERY: 9, READ: 1, TRANSACTION: 1}
+
+
+def step(number: int, batches: int, posts: int) -> Event:
+    """The register beside the history, acquire, an append and a read beside the post for each batch, commit, clear."""
+    cost = {READ: 1 + batches, READ_MANY: 1, TRANSACTION: 2, APPEND: batches, POST: posts, CLEAR: 1}
+    return f"step {number}", {operation: calls for operation, calls in cost.items() if calls}
+
+
+BUDGETS: Mapping[str, list[Event]] = {
+    "simple": [CONNECT, USER_MESSAGE, step(1, batches=3, posts=7)],
+    "one tool": [CONNECT, USER_MESSAGE, step(1, 1, 5), LAST_RESULT, step(2, 2, 6)],
+    "three tools": [
+        CONNECT, USER_MESSAGE, step(1, 0, 5), ANOTHER_RESULT, ANOTHER_RESULT, LAST_RESULT, step(2, 2, 6),
+    ],
+    "approve": [CONNECT, USER_MESSAGE, step(1, 1, 5), APPROVAL, LAST_RESULT, step(2, 2, 6)],
+    "edit": [CONNECT, USER_MESSAGE, step(1, 1, 5), APPROVAL, LAST_RESULT, step(2, 2, 6)],
+    "reject": [CONNECT, USER_MESSAGE, step(1, 1, 5), REJECTION, step(2, 2, 6)],
+    "approval expires": [
+        CONNECT,
+        USER_MESSAGE,
+        step(1, 1, 5),
+        ("schedule", {**SWEEP, READ_MANY: 1, INVOKE: 1, POST: 1, CLEAR: 1}),
+        step(2, 2, 6),
+    ],
+    "cancel while it streams": [
+        CONNECT, USER_MESSAGE, step(1, 2, 6), CANCEL_A_STEP, USER_MESSAGE, step(1, 2, 6),
+    ],
+    "agent switch": [
+        CONNECT,
+        USER_MESSAGE,
+        step(1, 1, 5),
+        LAST_RESULT,
+        step(2, 2, 6),
+        ("switch_agent", USER_MESSAGE[1]),
+        step(1, 1, 5),
+        ("switch_agent", {READ: 1}),
+    ],
+    # Each of two clients gets every frame; the one that comes back gets what it has missed and is handed the call.
+    "two clients, one leaves and comes back": [
+        CONNECT,
+        CONNECT,
+        USER_MESSAGE,
+        step(1, 1, 10),
+        DISCONNECT,
+        CONNECT,
+        ("resume", {READ: 2, READ_MANY: 4, TRANSACTION: 2, POST: 3, CLEAR: 1}),
+        ("tool_result", {**LAST_RESULT[1], POST: 2, CLEAR: 1}),
+        step(2, 2, 12),
+    ],
+    # The invoke was lost with its sender, who sends again what was accepted; the sweep invokes.
+    "an invoke that was lost": [
+        CONNECT,
+        USER_MESSAGE,
+        ("user_message", {READ: 2, READ_MANY: 1, TRANSACTION: 1}),
+        ("schedule", {**SWEEP, INVOKE: 1}),
+        step(1, 1, 5),
+        LAST_RESULT,
+        step(2, 2, 6),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_every_event_makes_exactly_the_calls_it_may_make(stage: Stage, name: str) -> None:
+    (conversation,) = [found for found in CONVERSATIONS if found.name == name]
+    player = Player(stage, conversation)
+    player.play()
+    made = [(label, cost) for _, label, cost in counted(player.seen)]
+    assert made == BUDGETS[name]

@@ -1,0 +1,47 @@
+"""Nothing is lost, doubled or stuck, whichever call of AWS a process dies at or gets no answer to.
+
+Each conversation is played once undisturbed; then once for each of its calls and each way in which that call can go
+wrong, from just before the event that makes it. The client resends and resumes, time passes, the sweep runs; in the end
+the table and what the client has seen are compared with the undisturbed run.
+"""
+
+import sys
+
+import pytest
+
+from tests.faults.conversations import CONVERSATIONS
+from tests.faults.stage import Stage
+from tests.faults.sweep import Findings, Point, Sweep
+
+#: Faults of each conversation that are tried when there is little time.
+FEW = 3
+
+
+def _some(points: list[Point], number: int) -> list[Point]:
+    """A few of the points, spread over the conversation, and other ones in each of them."""
+    step = max(1, len(points) // FEW)
+    return points[number % step :: step][:FEW]
+
+
+def _sweep(stage: Stage, capsys: pytest.CaptureFixture[str], *, whole: bool) -> None:
+    everything = Findings()
+    for number, conversation in enumerate(CONVERSATIONS):
+        sweep = Sweep(stage, conversation)
+        assert sweep.undisturbed() == [], conversation.name
+        points = list(sweep.points())
+        found = sweep.run(points if whole else _some(points, number))
+        everything += found
+        with capsys.disabled():
+            sys.stdout.write(f"\n{conversation.name}: {found}")
+    with capsys.disabled():
+        sys.stdout.write(f"\n{everything}\n")
+    assert everything.wrong == [], "\n".join([str(everything), *everything.wrong[:20], stage.log()[-5_000:]])
+
+
+def test_some_faults_of_every_conversation_leave_no_trace(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    _sweep(stage, capsys, whole=False)
+
+
+@pytest.mark.deep
+def test_no_fault_of_any_conversation_leaves_a_trace(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    _sweep(stage, capsys, whole=True)

@@ -1,0 +1,187 @@
+"""What came of a run: is anything lost, doubled or stuck?"""
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from codelab.sessions.items import from_dynamodb
+
+from tests.faults.ide import Frame, bare
+from tests.faults.player import World
+from tests.faults.stage import Stored
+
+LOST, DOUBLED, STUCK = "lost", "doubled", "stuck"
+
+#: What is wrong: one of the three words, and how it shows.
+Complaint = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a run: the table, and what the client has seen."""
+
+    items: dict[str, dict[str, Any]]
+    world: World
+
+    @classmethod
+    def of(cls, stored: list[Stored], world: World) -> "Outcome":
+        items = [from_dynamodb(item) for item in stored]
+        return cls({item["sk"]: item for item in items}, world)
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        return [self.items[sk] for sk in sorted(self.items) if sk.startswith(kind + "#")]
+
+    @property
+    def events(self) -> list[Frame]:
+        return [json.loads(item["frame"]) for item in self.of_kind("EVENT")]
+
+    def history(self) -> list[tuple[str, str, list[Any]]]:
+        """Roles, contents and calls; the ids of calls are random, and their results may come in any order."""
+        messages = [
+            (item["role"], item["content"], [call[1:] for call in json.loads(item.get("calls", "[]"))])
+            for item in self.of_kind("MESSAGE")
+        ]
+        groups = itertools.groupby(messages, key=lambda message: message[0] == "tool")
+        return [message for are_tools, group in groups for message in (sorted(group) if are_tools else group)]
+
+    def calls(self) -> list[Any]:
+        """What became of the calls, in the order in which the model made them."""
+        made = [call[0] for item in self.of_kind("MESSAGE") for call in json.loads(item.get("calls", "[]"))]
+        found = []
+        for call_id in made:
+            item = self.items.get(f"CALL#{call_id}", {})
+            if item:
+                decided = json.loads(item["decision"]).get("decision")
+                found.append([item["tool"], item["state"], decided, item["edited_arguments"], item["outcome"]])
+        return found
+
+    def messages(self) -> list[str]:
+        """The assistant's messages as the client shows them in the end."""
+        ide = self.world.ides[0]
+        gone = {frame["message_id"] for frame in ide.taken if frame["type"] == "message_discarded"}
+        texts: dict[str, str] = {}
+        for frame in ide.taken:
+            if frame["type"] == "assistant_message" and frame["message_id"] not in gone:
+                texts[frame["message_id"]] = texts.get(frame["message_id"], "") + frame["token"]
+        return list(texts.values())
+
+    def ends(self) -> list[str]:
+        return [frame["reason"] for frame in self.events if frame["type"] == "turn_end"]
+
+    def log(self) -> list[tuple[str, Any]]:
+        """The frames without ids and times. Progress says by its offset whether one has it already."""
+        named = ("token", "is_final", "status", "reason", "state", "tool_name", "error_code", "client_msg_id", "offset")
+        found = [(frame["type"], {name: frame[name] for name in named if name in frame}) for frame in self.events]
+        return [it for place, it in enumerate(found) if it[0] != "tool_progress" or it not in found[:place]]
+
+
+def complaints(
+    found: Outcome, wanted: Outcome | None = None, *, loose: bool = False, exact: bool = False
+) -> list[Complaint]:
+    """What is wrong with the run by itself, and in comparison with an undisturbed one.
+
+    `loose`: of a stopped answer any beginning will do. `exact`: nobody has died, so the log must be the same.
+    """
+    wrong = [*_register(found), *_inputs(found), *_calls(found), *_finals(found), *_log(found)]
+    if wanted is not None:
+        wrong += _differences(found, wanted, loose=loose, exact=exact)
+    return wrong
+
+
+def _register(found: Outcome) -> Iterator[Complaint]:
+    register = found.items.get("REGISTER")
+    if register is None:
+        yield LOST, "there is no session"
+        return
+    if (register["phase"], register["status"]) != ("idle", "idle"):
+        yield STUCK, f"phase {register['phase']}, status {register['status']}"
+    left = {"due_at", "due_shard", "calls", "inbox", "lease", "lease_until", "cancelled_at", "message_id"} & set(
+        register
+    )
+    left |= {name for name in register if name.startswith("post#")}
+    if left:
+        yield STUCK, f"the register keeps {sorted(left)}"
+    if register["last_seq"] != len(found.events):
+        yield LOST, f"last_seq is {register['last_seq']} of {len(found.events)} frames"
+    if register["history_n"] != len(found.of_kind("MESSAGE")):
+        yield LOST, f"history_n is {register['history_n']} of {len(found.of_kind('MESSAGE'))} messages"
+
+
+def _inputs(found: Outcome) -> Iterator[Complaint]:
+    said = Counter(item["content"] for item in found.of_kind("MESSAGE") if item["role"] == "user")
+    for item in found.of_kind("INPUT"):
+        times = said.pop(item["content"], 0)
+        if times != 1:
+            yield DOUBLED if times else LOST, f"input {item['content']!r} is {times} times in the history"
+    for content in said:
+        yield DOUBLED, f"{content!r} is in the history and no input"
+    turns = Counter(frame["turn_id"] for frame in found.events if frame["type"] == "turn_end")
+    for turn_id in {item["turn_id"] for item in found.of_kind("MESSAGE")} | set(turns):
+        if turns[turn_id] != 1:
+            yield DOUBLED if turns[turn_id] else LOST, f"turn {turn_id} has ended {turns[turn_id]} times"
+
+
+def _calls(found: Outcome) -> Iterator[Complaint]:
+    made = Counter(call[0] for item in found.of_kind("MESSAGE") for call in json.loads(item.get("calls", "[]")))
+    settled = Counter(item["call_id"] for item in found.of_kind("MESSAGE") if item["role"] == "tool")
+    for call_id in set(made) | set(settled):
+        if (made[call_id], settled[call_id]) != (1, 1):
+            kind = DOUBLED if settled[call_id] > 1 or made[call_id] > 1 else LOST
+            yield kind, f"call {call_id} was made {made[call_id]} and settled {settled[call_id]} times"
+    for item in found.of_kind("CALL"):
+        if item["state"] in ("awaiting_approval", "executing"):
+            yield STUCK, f"{item['sk']} is {item['state']}"
+        if item["sk"].removeprefix("CALL#") not in made:
+            yield DOUBLED, f"{item['sk']} belongs to no answer"
+
+
+def _finals(found: Outcome) -> Iterator[Complaint]:
+    """Each message has exactly one final frame, and it is the last one."""
+    texts: dict[str, list[Frame]] = {}
+    for frame in found.events:
+        if frame["type"] == "assistant_message":
+            texts.setdefault(frame["message_id"], []).append(frame)
+    for message_id, frames in texts.items():
+        finals = [frame["is_final"] for frame in frames]
+        if finals.count(True) != 1 or not finals[-1]:
+            kind = DOUBLED if finals.count(True) > 1 else LOST
+            yield kind, f"message {message_id} has {finals.count(True)} finals in {len(frames)} frames"
+
+
+def _log(found: Outcome) -> Iterator[Complaint]:
+    events = found.events
+    if [frame["seq"] for frame in events] != list(range(1, len(events) + 1)):
+        yield LOST, f"the log has holes: {[frame['seq'] for frame in events]}"
+        return
+    for seq, frames in sorted(found.world.posted.items()):
+        if any(bare(frame) != bare(events[seq - 1]) for frame in frames):
+            yield DOUBLED, f"under seq {seq} was posted {frames} and logged {events[seq - 1]}"
+    for number, ide in enumerate(found.world.ides):
+        if ide.have != len(events):
+            yield LOST, f"client {number} has {ide.have} of {len(events)} frames, the next is {events[ide.have]}"
+
+
+def _differences(found: Outcome, wanted: Outcome, *, loose: bool, exact: bool) -> Iterator[Complaint]:
+    def same(a: str, b: str) -> bool:
+        return a == b or (loose and b.startswith(a))
+
+    here, there = found.history(), wanted.history()
+    if len(here) != len(there) or not all(
+        (a[0], a[2]) == (b[0], b[2]) and same(a[1], b[1]) for a, b in zip(here, there, strict=True)
+    ):
+        yield DOUBLED if len(here) > len(there) else LOST, f"the history is {here}, not {there}"
+    if found.calls() != wanted.calls():
+        yield LOST, f"the calls are {found.calls()}, not {wanted.calls()}"
+    texts, right = found.messages(), wanted.messages()
+    if len(texts) != len(right) or not all(map(same, texts, right)):
+        yield DOUBLED if len(texts) > len(right) else LOST, f"the client reads {texts}, not {right}"
+    if found.ends() != wanted.ends():
+        yield LOST, f"the turns ended {found.ends()}, not {wanted.ends()}"
+    refusals = [frame["error_code"] for frame in found.world.refusals if not frame["retryable"]]
+    if refusals:
+        yield LOST, f"the client was refused: {refusals}"
+    if exact and found.log() != wanted.log():
+        yield DOUBLED if len(found.log()) > len(wanted.log()) else LOST, f"the log is {found.log()}, not {wanted.log()}"
