@@ -439,6 +439,20 @@ def test_a_cancelled_step_whose_owner_died_keeps_what_was_said_too():
     assert len(world.history()) == 2
 
 
+def test_a_cancel_between_two_attempts_keeps_and_closes_what_the_dead_one_has_said():
+    world = World()
+    world.say()
+    lease = world.acquire()
+    world.stream(lease, "Once upon")
+    world.pass_time(1, failed=world.invokes[-1])
+    world.cancel()
+    assert world.history() == [("user", "hello"), ("assistant", "Once upon")]
+    finals = [frame for frame in world.of_type("assistant_message") if frame["is_final"]]
+    assert [frame["message_id"] for frame in finals] == [lease.message_id]
+    assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
+    assert world.acquire() is None
+
+
 def test_a_step_that_nobody_runs_yet_is_cancelled_at_once():
     world = World()
     world.say()

@@ -24,6 +24,9 @@ def stop(draft: Draft) -> None:
     if register.phase is Phase.RUNNING:
         register.cancelled_at = register.cancelled_at or draft.now
         return
+    if register.phase is Phase.DISPATCHED and register.message_id:
+        turn.cancelled(draft, draft.streamed())  # what an attempt that died has said was said
+        return
     if register.message_id:  # an attempt of this step has died, and perhaps said something
         turn.cancelled(draft, draft.streamed())
         return
