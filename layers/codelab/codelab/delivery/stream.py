@@ -21,7 +21,7 @@ from codelab.sessions.store import Conflict, SessionStore
 from codelab.sessions.transition import Transition
 
 #: How long the reader of the model may rest while a batch grows, in seconds.
-_REST_S = 0.015
+_REST_S = 0.03
 #: Characters of what a read gives while the reader keeps up with the model.
 _SMALL = 40
 
