@@ -104,9 +104,9 @@ def _register(found: Outcome) -> Iterator[Complaint]:
     left |= {name for name in register if name.startswith("post#")}
     if left:
         yield STUCK, f"the register keeps {sorted(left)}"
-    if register["last_seq"] != len(found.events):
+    if register.get("last_seq", 0) != len(found.events):
         yield LOST, f"last_seq is {register['last_seq']} of {len(found.events)} frames"
-    if register["history_n"] != len(found.of_kind("MESSAGE")):
+    if register.get("history_n", 0) != len(found.of_kind("MESSAGE")):
         yield LOST, f"history_n is {register['history_n']} of {len(found.of_kind('MESSAGE'))} messages"
 
 
