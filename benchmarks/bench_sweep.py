@@ -55,12 +55,12 @@ def prepare(cloud: LocalCloud, *, goes_on: bool) -> Any:
         puts = [{"PutRequest": {"Item": item}} for item in items[start : start + 25]]
         dynamodb.batch_write_item(RequestItems={table: puts})
     pages = dynamodb.get_paginator("scan")
-    query = dict(
-        TableName=table,
-        FilterExpression="sk = :sk AND due_at = :due",
-        ExpressionAttributeValues={":sk": {"S": "REGISTER"}, ":due": {"N": "1"}},
-        Select="COUNT",
-    )
+    query = {
+        "TableName": table,
+        "FilterExpression": "sk = :sk AND due_at = :due",
+        "ExpressionAttributeValues": {":sk": {"S": "REGISTER"}, ":due": {"N": "1"}},
+        "Select": "COUNT",
+    }
     return lambda: sum(page["Count"] for page in pages.paginate(**query))
 
 
