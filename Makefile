@@ -53,6 +53,7 @@ test-deep: $(VENV)/.synced  ## run the slow sweeps as well
 	$(PYTHON) -m pytest -m "deep or not deep"
 
 bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
+	@$(UV) sync --quiet --frozen --inexact --group bench --python $(PYTHON)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(PYTHON) -m benchmarks.$$(basename "$$file" .py) || exit 1; done
 
 clean:  ## remove everything that the targets made
