@@ -48,6 +48,13 @@ def _result_at_once(frame: Frame) -> Sequence[Reaction]:
     return execute(frame)
 
 
+def _approve_if_it_must(frame: Frame) -> Sequence[Reaction]:
+    """Only the executor approves by its result. While the server still takes a lost connection for that one, the same
+    IDE on a new one is refused; any connection may decide, so it says that it approves and gets the call to execute.
+    """
+    return decision("approve")(frame) if frame["error_code"] == "PERMISSION_DENIED" else ()
+
+
 def _is(frame_type: str, **fields: Any) -> Callable[[Frame], bool]:
     return lambda frame: frame["type"] == frame_type and all(frame.get(name) == it for name, it in fields.items())
 
@@ -79,7 +86,14 @@ CONVERSATIONS = [
         execute=execute,
     ),
     Conversation("reject", _WRITING, [say("write")], decide=decision("reject", feedback="not that file")),
-    Conversation("implicit approval", _WRITING, [say("write")], decide=_result_at_once),
+    Conversation(
+        "implicit approval",
+        _WRITING,
+        [say("write")],
+        decide=_result_at_once,
+        execute=execute,
+        refused=_approve_if_it_must,
+    ),
     Conversation(
         "approve one, execute another",
         {"both": [says("Both. ", calls=[READ_A, WRITE]), _ANSWER]},

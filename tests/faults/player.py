@@ -38,9 +38,9 @@ class Conversation:
     """What the user, the human in the loop and the model do.
 
     `says` are the user's frames: the first one at once, each further one when the agent is idle again. `decide` and
-    `execute` answer calls, once a call; `during` are sent once, when the model pauses for `pause_ms`. `on` is asked for
-    every other frame. `accident` befalls every run. `loose`: how much of a stopped answer was said is a matter of
-    chance.
+    `execute` answer calls, once a call; `refused` answers an error that names a call; `during` are sent once, when the
+    model pauses for `pause_ms`; at the first frame for which `leaves_at` holds the client loses its connection.
+    `accident` befalls every run. `loose`: how much of a stopped answer was said is a matter of chance.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Conversation:
     says: Sequence[Frame]
     decide: Callable[[Frame], Sequence[Reaction]] = lambda _: ()
     execute: Callable[[Frame], Sequence[Reaction]] = lambda _: ()
+    refused: Callable[[Frame], Sequence[Reaction]] = lambda _: ()
     during: Sequence[Reaction] = ()
     leaves_at: Callable[[Frame], bool] = lambda _: False
     pause_ms: int = 8_000
@@ -360,7 +361,11 @@ class Player:
         if "seq" in frame:
             world.posted.setdefault(frame["seq"], []).append(frame)
         elif frame["type"] == "error":
-            world.refusals.append(frame)
+            reactions = self._conversation.refused(frame)
+            for delay, answer in reactions:
+                self._send(position, answer, delay)
+            if not reactions:
+                world.refusals.append(frame)
         had_gap = bool(ide.held)
         for new in ide.receive(frame):
             if not ide.viewer:
