@@ -52,8 +52,8 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
         call.decision = _decision("approve", caller, draft.now, implicit=True)
         entry.state = CallState.EXECUTING
         call.state = entry.state.value
-        _show_execution(draft)
     if is_partial:
+        _show_execution(draft)
         _progress(draft, caller, call, entry, frame)
         return draft.finish()
     settle(draft, call, CallState.FAILED if frame.error else CallState.COMPLETED, outcome, by=caller)
