@@ -163,12 +163,16 @@ class Engine:
         """Post the transition's frames; connections that are gone are forgotten. False if a post must be repeated."""
         return self._post(transition.events, transition.after, transition.after.live(self.clock()))
 
-    def forget(self, register: Register, gone: Iterable[str]) -> None:
+    def forget(self, register: Register, gone: Iterable[str]) -> bool:
         """Remove connections that answered 410, but none that joined just now: before `$connect` has returned a
-        post to it is answered by 410 too."""
+        post to it is answered by 410 too. False if there was such a one: it may be there or gone."""
+        are_known = True
         for connection_id in gone:
             connection = register.connections.get(connection_id)
-            if connection is None or connection.joined + REPAIR_AFTER_MS > self.clock():
+            if connection is None:
+                continue
+            if connection.joined + REPAIR_AFTER_MS > self.clock():
+                are_known = False
                 continue
             generation = connection.generation
 
@@ -179,6 +183,7 @@ class Engine:
                 return connections.disconnect(draft, connection_id)
 
             self.apply(register.user, register.session_id, remove)
+        return are_known
 
     def _streamed(self, pk: str, register: Register) -> list[EventItem]:
         """What the log holds behind the point where the running step was acquired."""
@@ -195,8 +200,7 @@ class Engine:
 
     def _post(self, events: Sequence[EventItem], register: Register, targets: Iterable[str]) -> bool:
         delivery = self.poster.deliver(events, register, targets)
-        self.forget(register, delivery.gone)
-        return not delivery.failed
+        return self.forget(register, delivery.gone) and not delivery.failed
 
     def _resend(self, transition: Transition) -> bool:
         """Send calls again. False if these frames are still to be posted, or were before, to others as well."""
