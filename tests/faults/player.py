@@ -62,11 +62,13 @@ class Conversation:
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """What follows on a death. Of a step: is its failure recorded, or does only time pass? Of a frame: does the client
-    connect anew before it sends the frame again, and does the old connection's `$disconnect` come late?"""
+    connect anew before it sends the frame again, and after how many ms does the old connection's `$disconnect` come,
+    for which API Gateway makes an effort and no promise?
+    """
 
     recorded: bool = False
     reconnects: bool = False
-    late_disconnect: bool = False
+    disconnect_ms: int | None = 100
 
 
 @dataclass(slots=True)
@@ -349,7 +351,8 @@ class Player:
         world.ides[ide].connection = None
         world.ides[ide].held.clear()
         del world.alive[old]
-        self._later(5_000 if self._recovery.late_disconnect else 100, Item("disconnect", connection=old))
+        if self._recovery.disconnect_ms is not None:
+            self._later(self._recovery.disconnect_ms, Item("disconnect", connection=old))
         self._connect(ide, 500)
 
     def _post(self, connection_id: str, frame: Frame) -> int:

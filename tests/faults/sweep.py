@@ -101,7 +101,7 @@ def _recoveries(event: Seen, fault: Fault) -> list[Recovery]:
     elif event.folder in ("connect", "disconnect", "sweep") or fault.kind is Kind.FAILS:
         found = [Recovery()]
     else:
-        found = [Recovery(), Recovery(reconnects=True), Recovery(reconnects=True, late_disconnect=True)]
+        found = [Recovery(), *(Recovery(reconnects=True, disconnect_ms=after) for after in (100, 5_000, None))]
     if fault.operation in (TRANSACTION, APPEND, INVOKE):
         return found
     return [found[(fault.event + fault.nth) % len(found)]]
