@@ -7,10 +7,12 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from codelab_local.aws_api import AwsError
 from codelab_local.connections import Connections
@@ -55,6 +57,7 @@ class Cloud:
         self._watch: SourceWatch | None = None
         self._model: subprocess.Popen[bytes] | None = None
         self._reaper: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[None] | None = None
         self._overlay: dict[str, str] = {}
         self.failed = asyncio.Event()
         self.port = 0
@@ -96,8 +99,9 @@ class Cloud:
 
         Bounded in time, and safe at any stage of a start.
         """
-        if self._reaper is not None:
-            self._reaper.cancel()
+        for task in (self._reaper, self._asking):
+            if task is not None:
+                task.cancel()
         if self._schedules is not None:
             self._schedules.stop()
         await self._public.stop(2.0)
@@ -138,6 +142,10 @@ class Cloud:
         """The demonstration model, when the project wants one and the caller names no other."""
         settings = self._settings
         url = settings.overrides.get("LLM_BASE_URL") or settings.caller.get("LLM_BASE_URL")
+        if url:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise StartError(f"LLM_BASE_URL={url} is no address of a model: write it like https://host/v1")
         if url or not settings.demo_model:
             return url or None
         if importlib.util.find_spec("codelab_local.demo_model") is None:
@@ -228,6 +236,14 @@ class Cloud:
         self._stage = api.stage
         if self._model is not None and self._model.poll() is not None:
             raise StartError("the demonstration model does not start: set LLM_BASE_URL to a model's address")
+        if model_url is not None and self._model is None:
+            self._asking = asyncio.get_running_loop().create_task(self._ask_model(health, model_url))
+
+    async def _ask_model(self, health: Health, url: str) -> None:
+        """A model that is not there is no reason not to start, for it may come; but nobody should have to guess."""
+        if not await health.model_answers():
+            sys.stderr.write(f"no answer from the model at {url}: start it, or correct LLM_BASE_URL\n")
+            sys.stderr.flush()
 
     async def _reap(self) -> None:
         while True:

@@ -39,7 +39,7 @@ class Health:
         return Response.json(answer)
 
     async def _dependencies(self) -> dict[str, str]:
-        dynamodb, llm = await asyncio.gather(self._dynamodb(), self._llm())
+        dynamodb, llm = await asyncio.gather(self._dynamodb(), self.model_answers())
         self._checked_at = time.monotonic()
         found = {"dynamodb": "connected" if dynamodb else "disconnected"}
         if self._llm_url is not None:
@@ -58,7 +58,7 @@ class Health:
             b"HTTP/1.1 200"
         )
 
-    async def _llm(self) -> bool:
+    async def model_answers(self) -> bool:
         """Whether something listens there: a request would need a key, and could cost money."""
         parts = urlsplit(self._llm_url or "")
         try:

@@ -1,0 +1,33 @@
+"""A model that cannot be reached is named when the system starts, not first when somebody talks to it."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from codelab_local import LocalCloud
+
+from tests.local.conftest import APP
+
+
+def test_what_is_no_address_is_refused_in_one_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "codelab_local", "--template", str(APP / "template.yaml")],
+        env={**os.environ, "PORT": "0", "LLM_BASE_URL": "nonsense"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "LLM_BASE_URL=nonsense is no address of a model: write it like https://host/v1\n"
+
+
+def test_a_model_that_does_not_answer_is_named_and_the_system_runs():
+    with LocalCloud(APP / "template.yaml", environment={"LLM_BASE_URL": "http://127.0.0.1:9/v1"}) as cloud:
+        for _ in range(100):
+            if "no answer from the model at http://127.0.0.1:9/v1" in cloud.logs():
+                return
+            time.sleep(0.1)
+        pytest.fail(cloud.logs())
