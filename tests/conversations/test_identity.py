@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jwt
@@ -10,12 +9,11 @@ import pytest
 from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.conversations.conftest import Open, opener
+from tests.conftest import TEMPLATE, Open, opener
 from tests.ide import Ide
 from tests.scripted_model import Says, ScriptedModel, call
 
 SECRET = "a secret that is long enough for the purpose"
-TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The systems of `tests/conversations`, and Node with what the documents' snippets import."""
+"""Node with what the documents' snippets import, and connections as the documents write the address."""
 
 import fcntl
 import json
@@ -10,11 +10,8 @@ from pathlib import Path
 import pytest
 from codelab_local import LocalCloud
 
-from tests.conversations.conftest import cloud, demo_cloud, ide, model
 from tests.seeds.client import SeedIde
 from tests.seeds.snippets import Snippet, Start
-
-__all__ = ["cloud", "demo_cloud", "ide", "model"]
 
 NODE_PROJECT = Path(__file__).with_name("node")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conversations.conftest import Open
+from tests.conftest import Open
 from tests.ide import Ide
 from tests.scripted_model import Says, ScriptedModel, call
 

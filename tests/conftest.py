@@ -11,7 +11,7 @@ from codelab_local import LocalCloud
 from tests.ide import Ide
 from tests.scripted_model import ScriptedModel
 
-TEMPLATE = Path(__file__).parents[2] / "template.yaml"
+TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 
 _sessions = (f"session_{n}" for n in itertools.count(1))
 
@@ -38,12 +38,6 @@ def opener(cloud: LocalCloud) -> Iterator[Open]:
 def demo_cloud() -> Iterator[LocalCloud]:
     with LocalCloud(TEMPLATE, environment={"DEMO_TOKEN_DELAY_MS": "0"}) as running:
         yield running
-
-
-@pytest.fixture
-def demo(demo_cloud: LocalCloud) -> Iterator[Open]:
-    """Opens connections to the system with the demonstration model."""
-    yield from opener(demo_cloud)
 
 
 @pytest.fixture(scope="session")
