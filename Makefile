@@ -50,6 +50,7 @@ test: $(VENV)/.synced  ## run all tests but the slow sweeps
 	$(PYTHON) -m pytest
 
 test-deep: $(VENV)/.synced  ## run the slow sweeps as well
+	@$(UV) sync --quiet --frozen --inexact --group deep --python $(PYTHON)
 	$(PYTHON) -m pytest -m "deep or not deep"
 
 bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
