@@ -167,3 +167,8 @@ def refusal(run: Callable[[], Any]) -> ProtocolError:
     except ProtocolError as error:
         return error
     raise AssertionError("nothing was refused")
+
+
+def unchanged(transition: Transition | None) -> bool:
+    """A repeat is accepted and writes nothing; at most it has frames posted again."""
+    return transition is None or not transition.writes
