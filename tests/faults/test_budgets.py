@@ -63,8 +63,8 @@ BUDGETS: Mapping[str, list[Event]] = {
         step(1, 1, 5),
         ("switch_agent", {READ: 1}),
     ],
-    # Each of two clients gets every frame; the one that comes back gets what it has missed and is handed the call. It had
-    # left so soon after it came that its 410 could also mean "not there yet": the sweep posts those frames once more.
+    # Each of two clients gets every frame; the one that comes back gets what it has missed and is handed the call. It
+    # had left so soon after it came that its 410 could also mean "not there yet": the sweep posts those frames again.
     "two clients, one leaves and comes back": [
         CONNECT,
         CONNECT,
