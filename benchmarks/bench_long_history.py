@@ -8,6 +8,8 @@ import statistics
 import time
 from typing import Any
 
+from codelab.sessions.keys import partition
+from codelab.sessions.store import SessionStore
 from codelab_local import LocalCloud
 from websockets.sync.client import connect
 
@@ -40,6 +42,23 @@ def grow(cloud: LocalCloud, session: str, messages: int) -> None:
     )
 
 
+def bytes_read(cloud: LocalCloud, session: str) -> int:
+    """Bytes that a step reads before it calls the model: the register and the newest of the history."""
+    dynamodb, read = cloud.client("dynamodb"), [0]
+
+    def add(http_response: Any, **_: Any) -> None:
+        read[0] += len(http_response.content)
+
+    dynamodb.meta.events.register("after-call.dynamodb", add)
+    table = next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name)
+    store, pk = SessionStore(dynamodb, table), partition("local", session)
+    read[0] = 0
+    register = store.read(pk)
+    assert register is not None
+    store.history(pk, register.history_n - 49, register.history_n)
+    return read[0]
+
+
 def main() -> None:
     with (
         instant_model() as url,
@@ -57,8 +76,11 @@ def main() -> None:
             for name, socket in (("short", short), ("long", long)):
                 times[name].append(first_token(socket))
                 time.sleep(0.01)
+        sizes = {name: bytes_read(cloud, name) for name in ("short", "long")}
     ratio = statistics.median(times["long"]) / statistics.median(times["short"])
     print(json.dumps({"messages": [SHORT, LONG], "rounds": ROUNDS}))
+    read = f"{sizes['short']} and {sizes['long']} bytes read, {sizes['long'] / sizes['short']:.2f} times as many"
+    print(read)
     print(f"at {SHORT}: {summary(times['short'])}; at {LONG}: {summary(times['long'])}; ratio of p50 {ratio:.2f}")
 
 
