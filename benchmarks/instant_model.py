@@ -47,6 +47,8 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             _chunk(writer, _content('{"message":"'))
             began = asyncio.get_running_loop().time()
             for n in range(pieces):
+                if writer.is_closing():  # the client has hung up, as a cancelled turn does
+                    return
                 _chunk(writer, _content(PIECE))
                 if "rate" in settings:
                     await asyncio.sleep(began + (n + 1) / settings["rate"] - asyncio.get_running_loop().time())
