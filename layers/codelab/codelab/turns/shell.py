@@ -14,7 +14,7 @@ from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Error
 from codelab.sessions import keys
-from codelab.sessions.items import EventItem
+from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import REPAIR_AFTER_MS, Register
 from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SessionStore
 from codelab.sessions.transition import Step, Transition
@@ -161,7 +161,7 @@ class Engine:
 
     def deliver(self, transition: Transition) -> bool:
         """Post the transition's frames; connections that are gone are forgotten. False if a post must be repeated."""
-        return self._post(transition.events, transition.after, transition.after.live(self.clock()))
+        return self._post_live(transition.events, transition.after)
 
     def forget(self, register: Register, gone: Iterable[str]) -> bool:
         """Remove connections that answered 410, but none that joined just now: before `$connect` has returned a
@@ -198,6 +198,17 @@ class Engine:
     def _given(self, items: dict[str, dict[str, Any] | None], log: list[EventItem] | None = None) -> Circumstances:
         return Circumstances(now=self.clock(), settings=self.settings, new_id=self.ids, items=items, log=log)
 
+    def _post_live(self, events: Sequence[EventItem], register: Register) -> bool:
+        """Post to all but those that a replayer brings up to date. False if a post must be repeated.
+
+        A call whose executor is just then left to a replayer is one: if replayer and connection are both dead, only a
+        later post can find it out, and have the call handed on.
+        """
+        live = register.live(self.clock())
+        left_out = register.executor in register.connections and register.executor not in live
+        is_call = any(event.audience is Audience.EXECUTOR for event in events)
+        return self._post(events, register, live) and not (is_call and left_out)
+
     def _post(self, events: Sequence[EventItem], register: Register, targets: Iterable[str]) -> bool:
         delivery = self.poster.deliver(events, register, targets)
         return self.forget(register, delivery.gone) and not delivery.failed
@@ -215,7 +226,7 @@ class Engine:
         last, done = min(last, first + _REPOST - 1), True
         for start in range(first, last + 1, 100):
             events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
-            done = self._post(events, register, register.live(self.clock())) and done
+            done = self._post_live(events, register) and done
         if done:
             self.store.posted(register, [first])
 
