@@ -65,25 +65,33 @@ def touch(draft: Draft, caller: Caller) -> None:
     """Every inbound frame re-adds its connection in the write it makes anyway, and may take over the open calls.
 
     A connection that has not sent a frame yet gets the calls that were opened before it joined; whoever becomes the
-    executor because the last one is gone gets those that wait for execution.
+    executor because the last one is gone gets those that wait for execution. API Gateway does not promise to say that
+    one is gone: with calls open, the first frame of a new connection has one of them posted to their executor again,
+    and a 410 tells.
     """
     register = draft.register
     connection = register.connections.get(caller.connection_id)
     if connection is None:
         connection = _join(draft, caller)
     connection.expires = max(connection.expires, caller.expires)
-    missed = set()
-    if not connection.greeted:
+    missed, is_first = set(), not connection.greeted
+    if is_first:
         connection.greeted = True
         missed = {call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq}
     if not caller.viewer and register.executor not in register.connections:
         missed.update(_hand_over(register, caller.connection_id))
+    elif is_first and not caller.viewer and register.executor != caller.connection_id:
+        draft.resend.extend(Resend(register.executor, seq) for seq in _executing(register)[:1])
     draft.resend.extend(Resend(caller.connection_id, seq) for seq in sorted(missed))
 
 
 def _hand_over(register: Register, connection_id: str) -> list[int]:
     """Make `connection_id` the executor. Returns the seqs of the calls that it is to execute."""
     register.executor = connection_id
+    return _executing(register)
+
+
+def _executing(register: Register) -> list[int]:
     return sorted(call.seq for call in register.open_calls.values() if call.state is CallState.EXECUTING)
 
 

@@ -42,7 +42,11 @@ def begin_replay(draft: Draft, caller: Caller, last_seq: int) -> Transition:
     # The replay brings the frames behind `last_seq` and tells which calls are open. A call before it is sent again only
     # if it was another connection's to execute until now.
     is_new = draft.register.executor != before
-    draft.resend[:] = [resend for resend in draft.resend if is_new and resend.seq <= last_seq]
+    draft.resend[:] = [
+        resend
+        for resend in draft.resend
+        if resend.connection_id != caller.connection_id or (is_new and resend.seq <= last_seq)
+    ]
     return draft.finish()
 
 
