@@ -7,9 +7,10 @@ from collections import Counter
 from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.sessions.items import dumps
+from codelab.sessions.items import MessageItem, dumps
 from codelab.sessions.register import CallState, Phase
 from codelab.turns.connections import Caller
+from codelab.turns.context import assemble
 from codelab.turns.steps import Lease
 
 from tests.turns.world import IDE, World
@@ -216,6 +217,24 @@ class Walk:
         assert all(count == 1 for count in finals.values()), "a message was ended twice"
         streamed = {frame["message_id"] for frame in world.of_type("assistant_message")}
         assert streamed == set(finals), "a message was not ended"
+        self._check_context()
+
+    def _check_context(self) -> None:
+        """No model refuses what it is sent of this history, whichever part of it fits."""
+        found = [MessageItem.of(item) for sk, item in sorted(self.world.items.items()) if sk.startswith("MESSAGE#")]
+        start = self.choose.randrange(len(found)) if found else 0
+        open_calls: list[str] = []
+        last = "system"
+        for message in assemble(found[start:], "Be brief.", budget=self.choose.choice((500, 2_000, 8_000)))[1:]:
+            if message["role"] == "tool":
+                assert open_calls.pop(0) == message["tool_call_id"], "a result out of place"
+            else:
+                assert not open_calls, "a call without its result"
+                assert (last, message["role"]) != ("user", "user"), "two questions in a row"
+                assert (last, message["role"]) != ("system", "assistant"), "it begins with an answer"
+                open_calls = [call["id"] for call in message.get("tool_calls", ())]
+            last = message["role"]
+        assert not open_calls, "a call without its result"
 
 
 def walk(seed: int) -> None:
