@@ -8,7 +8,15 @@ import json
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError, from_json
 
 from codelab.protocol import limits
@@ -24,12 +32,19 @@ class ClientFrame(BaseModel):
 
 
 class UserMessage(ClientFrame):
-    """What the user says. The same `client_msg_id` twice is accepted once."""
+    """What the user says. Starts a turn, or waits for the running one."""
 
     type: Literal["user_message"]
-    content: Annotated[str, StringConstraints(min_length=1, max_length=limits.USER_MESSAGE_CHARS)]
-    role: Literal["user", "assistant", "system", "tool"] = "user"
-    client_msg_id: Id | None = None
+    content: Annotated[str, StringConstraints(min_length=1, max_length=limits.USER_MESSAGE_CHARS)] = Field(
+        description="What is said."
+    )
+    role: Literal["user", "assistant", "system", "tool"] = Field(
+        default="user",
+        description="Who said it. Another role than `user` is kept as quoted text, never as an instruction.",
+    )
+    client_msg_id: Id | None = Field(
+        default=None, description="An id of your choice: the same one sent twice is accepted once."
+    )
 
 
 class ToolError(BaseModel):
@@ -41,15 +56,41 @@ class ToolError(BaseModel):
     message: str
 
 
+#: What the wire may carry where the model has a ToolError.
+_TOOL_ERROR = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": {"code": {"type": ["string", "null"]}, "message": {"type": "string"}}},
+    ]
+}
+#: An error, or its code alone, or a result that is present: null is one.
+_ONE_OUTCOME: dict[str, Any] = {
+    "anyOf": [
+        {"required": ["error"], "properties": {"error": {"not": {"type": "null"}}, "result": {"type": "null"}}},
+        {"required": ["result"], "properties": {"error": {"type": "null"}}},
+        {"required": ["error_code"], "properties": {"error_code": {"type": "string"}, "error": {"type": "null"}}},
+    ]
+}
+
+
 class ToolResult(ClientFrame):
     """The outcome of a call: exactly one of `result` (any JSON, null too) and `error`."""
 
+    model_config = ConfigDict(json_schema_extra=_ONE_OUTCOME)
+
     type: Literal["tool_result"]
-    call_id: Id
-    result: Any = None
-    error: ToolError | None = None
-    partial: bool = False
-    offset: int | None = Field(default=None, ge=0)
+    call_id: Id = Field(description="The `call_id` of the `tool_call`.")
+    result: Any = Field(default=None, description="What the tool gives: any JSON, and null is a success too.")
+    error: Annotated[ToolError | None, WithJsonSchema(_TOOL_ERROR)] = Field(
+        default=None, description="Why the tool failed: a text, or a code and a message."
+    )
+    partial: bool = Field(
+        default=False,
+        description="A piece of a running command's output: the call stays open and its time begins anew.",
+    )
+    offset: int | None = Field(
+        default=None, ge=0, description="Where this piece of the output begins, in characters from its start."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -81,10 +122,12 @@ class HitlDecision(ClientFrame):
     """What the human decided about a call that awaits approval."""
 
     type: Literal["hitl_decision"]
-    call_id: Id
-    decision: Literal["approve", "edit", "reject"]
-    modified_arguments: dict[str, Any] | None = None
-    feedback: str | None = None
+    call_id: Id = Field(description="The call that awaits approval.")
+    decision: Literal["approve", "edit", "reject"] = Field(description="A decision is made once.")
+    modified_arguments: dict[str, Any] | None = Field(
+        default=None, description="With `edit`: all arguments as they shall be. They must fit the tool."
+    )
+    feedback: str | None = Field(default=None, description="With `reject`: the user's words, which the model is told.")
 
     @model_validator(mode="after")
     def edit_has_arguments(self) -> Self:
@@ -97,32 +140,36 @@ class SwitchAgent(ClientFrame):
     """The user wants another agent; with `content`, to say something to it at once."""
 
     type: Literal["switch_agent"]
-    agent_type: Id
-    content: Annotated[str, StringConstraints(max_length=limits.USER_MESSAGE_CHARS)] = ""
-    reason: Annotated[str, StringConstraints(max_length=1_000)] = ""
-    client_msg_id: Id | None = None
+    agent_type: Id = Field(description="The agent's name.")
+    content: Annotated[str, StringConstraints(max_length=limits.USER_MESSAGE_CHARS)] = Field(
+        default="", description="Said to the new agent as a user's message, unless it is empty."
+    )
+    reason: Annotated[str, StringConstraints(max_length=1_000)] = Field(
+        default="", description="Why, as `agent_switched` repeats it."
+    )
+    client_msg_id: Id | None = Field(default=None, description="As in `user_message`, for `content`.")
 
 
 class Hello(ClientFrame):
     """The client introduces itself, and speaks extensions from here on. Answered by `session_info`."""
 
     type: Literal["hello"]
-    client: dict[str, Any] = Field(default_factory=dict)
-    capabilities: dict[str, Any] = Field(default_factory=dict)
+    client: dict[str, Any] = Field(default_factory=dict, description="The program: `name` and `version`.")
+    capabilities: dict[str, Any] = Field(default_factory=dict, description="What the client can do beyond the basics.")
 
 
 class Resume(ClientFrame):
     """Send every frame after `last_seq` again, then go on live."""
 
     type: Literal["resume"]
-    last_seq: int = Field(ge=0)
+    last_seq: int = Field(ge=0, description="The highest `seq` up to which the client has every frame; 0 for none.")
 
 
 class Cancel(ClientFrame):
-    """Stop the running turn; with `turn_id`, only if it is that one."""
+    """Stop the running turn. Never an error when nothing runs."""
 
     type: Literal["cancel"]
-    turn_id: Id | None = None
+    turn_id: Id | None = Field(default=None, description="Stop only this turn.")
 
 
 class Ping(ClientFrame):
@@ -137,16 +184,24 @@ class SessionConfig(ClientFrame):
     """Change how the session behaves. Answered by `session_info`."""
 
     type: Literal["session_config"]
-    model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    when_busy: Literal["queue", "reject", "interrupt"] | None = None
-    title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        default=None, description="The model that is asked from the next step on."
+    )
+    when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
+        default=None, description="What becomes of a message that comes while a turn runs."
+    )
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        default=None, description="The session's title."
+    )
 
 
 class RefreshToken(ClientFrame):
     """A new token of the same user, before or after the connection's first one has expired."""
 
     type: Literal["refresh_token"]
-    token: Annotated[str, StringConstraints(min_length=1, max_length=16_384)]
+    token: Annotated[str, StringConstraints(min_length=1, max_length=16_384)] = Field(
+        description="A JWT whose `sub` is the connection's user."
+    )
 
 
 FRAMES: dict[str, type[ClientFrame]] = {
@@ -169,7 +224,7 @@ _HUGE = re.compile(r"[0-9][eE][+]?[0-9]{3}|[0-9]{300}")
 _NULL_IS_A_VALUE = {"tool_result": frozenset({"result"})}
 
 #: Read under either name; both given and different is a contradiction.
-_SYNONYMS = (("arguments", "args"), ("modified_arguments", "modified_args"))
+SYNONYMS = (("arguments", "args"), ("modified_arguments", "modified_args"))
 
 
 def parse_frame(body: str | None) -> ClientFrame:
@@ -203,7 +258,7 @@ def parse_frame(body: str | None) -> ClientFrame:
     call_id = call_id if isinstance(call_id, str) else None
     keep_null = _NULL_IS_A_VALUE.get(frame_type, frozenset())
     fields = {key: value for key, value in raw.items() if value is not None or key in keep_null}
-    for name, synonym in _SYNONYMS:
+    for name, synonym in SYNONYMS:
         if synonym in fields:
             other = fields.pop(synonym)
             if fields.setdefault(name, other) != other:

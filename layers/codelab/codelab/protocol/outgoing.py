@@ -6,7 +6,7 @@ A seed frame goes to every client; an extension frame only to a connection that 
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 
@@ -29,7 +29,9 @@ class ServerFrame(BaseModel):
     #: Only connections that asked for extensions get it.
     extension: ClassVar[bool] = False
 
-    seq: int | None = None
+    seq: int | None = Field(
+        default=None, description="The frame's number in the session: 1, 2, 3, … A reply to one connection has none."
+    )
 
     def wire(self) -> dict[str, Any]:
         """The frame as it is sent, absent fields left out."""
@@ -40,28 +42,35 @@ class AssistantMessage(ServerFrame):
     """A delta of the answer; `content` repeats `token` for clients that read that name."""
 
     type: Literal["assistant_message"] = "assistant_message"
-    token: str
-    content: str
-    is_final: bool
-    message_id: str
-    turn_id: str
-    agent: str | None = None
-    aborted: bool | None = None
+    token: str = Field(description="The next piece of the text. May be empty in the last frame of a message.")
+    content: str = Field(description="The same as `token`.")
+    is_final: bool = Field(description="The message ends with this frame. Exactly one frame of a message says so.")
+    message_id: str = Field(description="Which message this is a piece of.")
+    turn_id: str = Field(description="The turn that answers.")
+    agent: str | None = Field(default=None, description="The agent that speaks.")
+    aborted: bool | None = Field(default=None, description="True: the message was cut off, and what it said is void.")
 
 
 class ToolCall(ServerFrame):
     """A call for the IDE: to show for approval, or (`requires_approval: false`) to execute."""
 
     type: Literal["tool_call"] = "tool_call"
-    call_id: str
-    tool_name: str
-    arguments: dict[str, Any]
-    requires_approval: bool
-    turn_id: str | None = None
-    deadline: int | None = None
-    risk: str | None = None
-    reason: str | None = None
-    execute: bool | None = None
+    call_id: str = Field(description="Names the call in every frame about it. Execute a `call_id` once.")
+    tool_name: str = Field(description="A tool of the catalogue, or one that the client has declared.")
+    arguments: dict[str, Any] = Field(description="What the tool's schema asks for.")
+    requires_approval: bool = Field(description="True: ask the user and send `hitl_decision`. False: execute it.")
+    turn_id: str | None = Field(default=None, description="The turn that the call belongs to.")
+    deadline: int | None = Field(
+        default=None, description="When the call ends unanswered, in milliseconds since the epoch."
+    )
+    risk: str | None = Field(default=None, description="`read`, `write` or `execute`.")
+    reason: str | None = Field(default=None, description="Why the call is made, or why it asks.")
+    execute: bool | None = Field(
+        default=None, description="False: shown here, executed in another window. Only with extensions."
+    )
+    args: dict[str, Any] | None = Field(
+        default=None, description="The same as `arguments`, for a connection with `profile=args`."
+    )
 
     def wire(self) -> dict[str, Any]:
         frame = super().wire()
@@ -70,21 +79,23 @@ class ToolCall(ServerFrame):
 
 
 class AgentStatus(ServerFrame):
+    """What the agent does now, sent when it changes. `idle` ends a turn."""
+
     type: Literal["agent_status"] = "agent_status"
-    status: Status
-    message: str
+    status: Status = Field(description="One of five.")
+    message: str = Field(description="The same for a human.")
 
 
 class Error(ServerFrame):
     """A refusal of one frame (no `seq`), or the failure of a turn (with one)."""
 
     type: Literal["error"] = "error"
-    content: str
-    message: str
-    error_code: ErrorCode
-    details: dict[str, Any]
-    retryable: bool
-    call_id: str | None = None
+    content: str = Field(description="What is wrong, for a human.")
+    message: str = Field(description="The same as `content`.")
+    error_code: ErrorCode = Field(description="What is wrong, for a program.")
+    details: dict[str, Any] = Field(description="What helps to correct it: `field` names the offending field.")
+    retryable: bool = Field(description="Can the same succeed when it is sent again later?")
+    call_id: str | None = Field(default=None, description="The call that the refused frame named.")
 
     @classmethod
     def of(cls, error: ProtocolError) -> "Error":
@@ -99,25 +110,29 @@ class Error(ServerFrame):
 
 
 class TurnEnd(ServerFrame):
+    """A turn is over: how it ended and what it cost."""
+
     extension: ClassVar[bool] = True
 
     type: Literal["turn_end"] = "turn_end"
-    turn_id: str
-    reason: Literal["completed", "cancelled", "max_steps", "refused", "error"]
-    usage: dict[str, Any]
+    turn_id: str = Field(description="The turn that ended.")
+    reason: Literal["completed", "cancelled", "max_steps", "refused", "error"] = Field(description="How it ended.")
+    usage: dict[str, Any] = Field(description="Tokens and model calls of the whole turn.")
 
 
 class AgentSwitched(ServerFrame):
     """Another agent answers from here on. The seed's clients read the fields at the top or in `metadata`."""
 
     type: Literal["agent_switched"] = "agent_switched"
-    content: str
-    from_agent: str
-    to_agent: str
-    reason: str
-    timestamp: str
-    confidence: float | None = None
-    metadata: dict[str, Any]
+    content: str = Field(description="The switch in a sentence.")
+    from_agent: str = Field(description="Who answered until now.")
+    to_agent: str = Field(description="Who answers from here on.")
+    reason: str = Field(description="Why.")
+    timestamp: str = Field(description="When, in ISO 8601 with UTC offset.")
+    confidence: float | None = Field(default=None, description="How sure a router was, from 0 to 1.")
+    metadata: dict[str, Any] = Field(
+        description="`from_agent`, `to_agent`, `reason`, `timestamp` and `confidence` once more."
+    )
 
 
 class CallUpdate(ServerFrame):
@@ -126,8 +141,8 @@ class CallUpdate(ServerFrame):
     extension: ClassVar[bool] = True
 
     type: Literal["call_update"] = "call_update"
-    call_id: str
-    state: str
+    call_id: str = Field(description="The call.")
+    state: str = Field(description="Its state from now on.")
 
 
 class ToolProgress(ServerFrame):
@@ -136,18 +151,18 @@ class ToolProgress(ServerFrame):
     extension: ClassVar[bool] = True
 
     type: Literal["tool_progress"] = "tool_progress"
-    call_id: str
-    offset: int | None = None
-    result: Any = None
+    call_id: str = Field(description="The call whose command runs.")
+    offset: int | None = Field(default=None, description="Where the piece begins, as its executor said.")
+    result: Any = Field(default=None, description="The piece, as its executor sent it.")
 
 
 class PendingCall(BaseModel):
     """A call that is still open, in `session_info` and `resumed`."""
 
-    call_id: str
-    tool_name: str
-    state: str
-    deadline: int
+    call_id: str = Field(description="The call.")
+    tool_name: str = Field(description="Its tool.")
+    state: str = Field(description="`awaiting_approval` or `executing`.")
+    deadline: int = Field(description="When it ends unanswered, in milliseconds since the epoch.")
 
 
 class SessionInfo(ServerFrame):
@@ -156,16 +171,16 @@ class SessionInfo(ServerFrame):
     extension: ClassVar[bool] = True
 
     type: Literal["session_info"] = "session_info"
-    session_id: str
-    agent: str
-    status: Status
-    title: str
-    turn_id: str | None = None
-    last_seq: int
-    pending_calls: list[PendingCall]
-    settings: dict[str, Any]
-    limits: dict[str, int]
-    protocol_version: str
+    session_id: str = Field(description="The session, also when the server has made up its id.")
+    agent: str = Field(description="The agent that answers.")
+    status: Status = Field(description="What it does now.")
+    title: str = Field(description="The session's title, empty while it has none.")
+    turn_id: str | None = Field(default=None, description="The running turn.")
+    last_seq: int = Field(description="The `seq` of the newest frame.")
+    pending_calls: list[PendingCall] = Field(description="The calls that are still open.")
+    settings: dict[str, Any] = Field(description="What `session_config` has set.")
+    limits: dict[str, int] = Field(description="Sizes and counts that the server allows.")
+    protocol_version: str = Field(description="The version of this protocol that the server speaks.")
 
 
 class Resumed(ServerFrame):
@@ -174,9 +189,9 @@ class Resumed(ServerFrame):
     extension: ClassVar[bool] = True
 
     type: Literal["resumed"] = "resumed"
-    last_seq: int
-    open_calls: list[PendingCall]
-    more: bool | None = None
+    last_seq: int = Field(description="The replay reached to this `seq`.")
+    open_calls: list[PendingCall] = Field(description="The calls that are still open; no others are to be executed.")
+    more: bool | None = Field(default=None, description="True: there are later frames, send `resume` again.")
 
 
 class ResyncRequired(ServerFrame):
@@ -185,10 +200,12 @@ class ResyncRequired(ServerFrame):
     extension: ClassVar[bool] = True
 
     type: Literal["resync_required"] = "resync_required"
-    last_seq: int
+    last_seq: int = Field(description="The `seq` of the newest frame.")
 
 
 class Pong(ServerFrame):
+    """The answer to `ping`, with all of its fields."""
+
     model_config = ConfigDict(extra="allow")
 
     extension: ClassVar[bool] = True
@@ -202,8 +219,8 @@ class Queued(ServerFrame):
     extension: ClassVar[bool] = True
 
     type: Literal["queued"] = "queued"
-    client_msg_id: str
-    position: int
+    client_msg_id: str = Field(description="The message, by the client's id or one that the server has made.")
+    position: int = Field(description="Its place in the queue, from 1.")
 
 
 class MessageDiscarded(ServerFrame):
@@ -212,5 +229,5 @@ class MessageDiscarded(ServerFrame):
     extension: ClassVar[bool] = True
 
     type: Literal["message_discarded"] = "message_discarded"
-    message_id: str
-    turn_id: str
+    message_id: str = Field(description="The message whose text is void.")
+    turn_id: str = Field(description="The turn that answers anew.")
