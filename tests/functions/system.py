@@ -32,7 +32,7 @@ WARM = aws.warm
 #: What Secrets Manager keeps under `JwtSecret`; 64 bytes, as the template has it generated.
 JWT_SECRET = "the secret that signs the tokens of these tests, 64 bytes of it."
 
-ROUTES = ("user_message", "tool_result", "hitl_decision")
+ROUTES = ("user_message", "tool_result", "hitl_decision", "context_update")
 
 
 class Context:

@@ -49,8 +49,8 @@ class Walk:
 
     EVENTS = (
         "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
-        "result", "result", "result", "decide", "decide", "cancel", "configure", "switch", "join", "leave", "wait",
-        "owner_dies",
+        "result", "result", "result", "decide", "decide", "cancel", "configure", "switch", "context", "join", "leave",
+        "wait", "owner_dies",
     )  # fmt: skip
 
     def step(self) -> None:
@@ -134,6 +134,10 @@ class Walk:
     def switch(self) -> None:
         self.world.switch(self.choose.choice(("universal", "nobody")), {"universal"})
 
+    def context(self) -> None:
+        action = self.choose.choice(("add_file", "add_file", "remove_file", "clear"))
+        self.world.context(action, self.choose.choice(("a.py", "b.py", "c.py")), self.choose.choice((None, "x = 1")))
+
     def join(self) -> None:
         self.world.join(self.choose.choice(CALLERS))
 
@@ -160,6 +164,8 @@ class Walk:
         if register.phase is Phase.IDLE:
             assert not register.inbox, "a message waits and nothing runs"
             assert not register.open_calls
+        stored = {sk for sk in world.items if sk.startswith("FILE#")}
+        assert stored == {f"FILE#{digest}" for digest in register.files}, "a file of the context is lost or left"
         self._check_calls(world)
 
     def _check_calls(self, world: World) -> None:

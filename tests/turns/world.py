@@ -7,11 +7,11 @@ from typing import Any
 from codelab.agents import agents
 from codelab.config import Settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import HitlDecision, SessionConfig, SwitchAgent, ToolResult
+from codelab.protocol.incoming import ContextUpdate, HitlDecision, SessionConfig, SwitchAgent, ToolResult
 from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, cancel, connections, control, messages, steps, sweep
+from codelab.turns import calls, cancel, connections, control, files, messages, steps, sweep
 from codelab.turns.connections import Caller
 from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog
 from codelab.turns.steps import Answer, Lease
@@ -64,9 +64,11 @@ class World:
 
     def apply(self, transition: Transition) -> None:
         for item in transition.puts:
-            if not item.key().startswith("CALL#"):
+            if not item.key().startswith(("CALL#", "FILE#")):
                 assert item.key() not in self.items, f"{item.key()} is put twice"
             self.items[item.key()] = {"sk": item.key(), **item.attributes()}
+        for key in transition.deletes:
+            del self.items[key]
         for event in transition.events:
             assert event.seq == len(self.frames) + 1
             self.frames.append(event.frame)
@@ -133,6 +135,11 @@ class World:
     def switch(self, agent: str, known: set[str]) -> None:
         frame = SwitchAgent.model_validate({"type": "switch_agent", "agent_type": agent})
         self.decide(lambda draft: control.switch_agent(draft, IDE, frame, known, None))
+
+    def context(self, action: str, path: str | None = None, content: str | None = None, **fields: Any) -> None:
+        data = {"path": path, "content": content}
+        frame = ContextUpdate.model_validate({"type": "context_update", "action": action, "data": data, **fields})
+        self.decide(lambda draft: files.context_update(draft, IDE, frame))
 
     def join(self, caller: Caller) -> None:
         self.decide(lambda draft: connections.connect(draft, caller))

@@ -150,6 +150,30 @@ class SwitchAgent(ClientFrame):
     client_msg_id: Id | None = Field(default=None, description="As in `user_message`, for `content`.")
 
 
+class ContextFile(BaseModel):
+    """The file that a `context_update` is about."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    path: str | None = None
+    content: str | None = None
+
+
+class ContextUpdate(ClientFrame):
+    """Change which files the agent is shown with every question. Answered by `context_updated`."""
+
+    type: Literal["context_update"]
+    action: Literal["add_file", "remove_file", "clear"]
+    data: ContextFile = ContextFile()
+    session_id: Id | None = None
+
+    @model_validator(mode="after")
+    def files_have_paths(self) -> Self:
+        if self.action != "clear" and self.data.path is None:
+            raise PydanticCustomError("missing", "{action} needs a path", {"field": "data.path", "action": self.action})
+        return self
+
+
 class Hello(ClientFrame):
     """The client introduces itself, and speaks extensions from here on. Answered by `session_info`."""
 
@@ -208,6 +232,7 @@ FRAMES: dict[str, type[ClientFrame]] = {
     "user_message": UserMessage,
     "tool_result": ToolResult,
     "hitl_decision": HitlDecision,
+    "context_update": ContextUpdate,
     "switch_agent": SwitchAgent,
     "hello": Hello,
     "resume": Resume,

@@ -16,6 +16,10 @@ BATCH_CHARS = 10_000
 CALL_BYTES = 100_000
 #: Bytes of one message in the history; DynamoDB keeps 400 KB an item.
 MESSAGE_BYTES = 300_000
+#: Files of a session's context, bytes of one of them, and of all together.
+CONTEXT_FILES = 20
+CONTEXT_FILE_BYTES = 300_000
+CONTEXT_BYTES = 2_000_000
 #: Tool calls of one answer, messages waiting for their turn, connections of a session.
 CALLS_PER_STEP = 16
 INBOX = 20

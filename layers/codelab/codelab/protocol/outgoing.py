@@ -135,6 +135,18 @@ class AgentSwitched(ServerFrame):
     )
 
 
+class ContextUpdated(ServerFrame):
+    """What the context holds now; the answer to `context_update`. `context_size` is in tokens, estimated."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["context_updated"] = "context_updated"
+    action: str
+    path: str | None = None
+    files: int
+    context_size: int
+
+
 class CallUpdate(ServerFrame):
     """What became of a call that another connection, the time or a cancel has decided."""
 

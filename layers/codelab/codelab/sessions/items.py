@@ -179,6 +179,33 @@ class CallItem:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FileItem:
+    """A file of the session's context. Without `content` it is a reference: the agent reads it when it needs it."""
+
+    path: str
+    content: str | None
+    tokens: int
+    added_at: int
+    updated_at: int
+
+    def key(self) -> str:
+        return keys.file_key(keys.file_digest(self.path))
+
+    @property
+    def size(self) -> int:
+        """Bytes of its content."""
+        return len((self.content or "").encode())
+
+    def attributes(self) -> dict[str, Any]:
+        found = {"path": self.path, "tokens": self.tokens, "added_at": self.added_at, "updated_at": self.updated_at}
+        return found if self.content is None else {**found, "content": self.content}
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "FileItem":
+        return cls(item["path"], item.get("content"), item["tokens"], item["added_at"], item["updated_at"])
+
+
 class Audience(StrEnum):
     """Whom a logged frame is for. Others with extensions see an executor's frame too, marked as not theirs."""
 

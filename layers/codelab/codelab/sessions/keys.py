@@ -1,5 +1,6 @@
 """Keys of the one table. The owner is part of the partition key: another user's session cannot be named at all."""
 
+import hashlib
 import zlib
 
 REGISTER = "REGISTER"
@@ -33,6 +34,15 @@ def event_key(seq: int) -> str:
 
 def call_key(call_id: str) -> str:
     return f"CALL#{call_id}"
+
+
+def file_digest(path: str) -> str:
+    """What stands for a path in keys and in the register: paths may be longer than a key, and many of them than it."""
+    return hashlib.sha256(path.encode()).hexdigest()[:20]
+
+
+def file_key(digest: str) -> str:
+    return f"FILE#{digest}"
 
 
 def due_shard(pk: str) -> str:

@@ -68,6 +68,15 @@ class CallEntry:
 
 
 @dataclass(slots=True)
+class FileEntry:
+    """A file of the context, by the digest of its path: what bounds are checked with. The rest is in its FILE item."""
+
+    tokens: int
+    size: int
+    added_at: int
+
+
+@dataclass(slots=True)
 class Posting:
     """Frames first … last were logged at `at` and nobody has yet said that they were posted."""
 
@@ -107,6 +116,7 @@ class Register:
 
     calls: dict[str, CallEntry] = field(default_factory=dict)
     inbox: list[str] = field(default_factory=list)
+    files: dict[str, FileEntry] = field(default_factory=dict)
     last_seq: int = 0
     history_n: int = 0
     generation: int = 0
@@ -177,6 +187,7 @@ class Register:
                 for call_id, call in self.calls.items()
             },
             "inbox": self.inbox,
+            "files": {digest: [it.tokens, it.size, it.added_at] for digest, it in self.files.items()},
             "last_seq": self.last_seq,
             "history_n": self.history_n,
             "generation": self.generation,
@@ -225,6 +236,7 @@ class Register:
             failures=item.get("failures", {}),
             usage=item.get("usage", {}),
             inbox=item.get("inbox", []),
+            files={digest: FileEntry(*entry) for digest, entry in item.get("files", {}).items()},
             last_seq=item.get("last_seq", 0),
             history_n=item.get("history_n", 0),
             generation=item.get("generation", 0),

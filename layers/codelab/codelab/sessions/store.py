@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from codelab.sessions import keys
-from codelab.sessions.items import EventItem, MessageItem, from_dynamodb, to_dynamodb
+from codelab.sessions.items import CallItem, EventItem, FileItem, MessageItem, from_dynamodb, to_dynamodb
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 
@@ -74,6 +74,12 @@ class SessionStore:
         found = self.items(pk, [keys.message_key(n) for n in range(first, last + 1)])
         return [MessageItem.of(found[sk]) for sk in sorted(found)]
 
+    def files(self, register: Register) -> list[FileItem]:
+        """The files of the session's context, the first added first."""
+        wanted = [keys.file_key(digest) for digest in register.files]
+        found = self.items(register.pk, wanted) if wanted else {}
+        return sorted(map(FileItem.of, found.values()), key=lambda file: (file.added_at, file.path))
+
     def events(self, pk: str, first: int, last: int, now: int) -> list[EventItem]:
         """Logged frames first … last (at most 100 of them) that have not expired by `now` (ms), in order.
 
@@ -107,11 +113,12 @@ class SessionStore:
                 "TableName": self._table,
                 "Item": to_dynamodb({"pk": after.pk, "sk": item.key(), **item.attributes()}),
             }
-            if not item.key().startswith("CALL#"):  # a call is guarded by the register's version
+            if not isinstance(item, CallItem | FileItem):  # those are guarded by the register's version
                 put["ConditionExpression"] = "attribute_not_exists(pk)"
             writes.append({"Put": put})
         for event in transition.events:
             writes.append({"Put": self._event_put(after.pk, event)})
+        writes += [{"Delete": {"TableName": self._table, "Key": _key(after.pk, sk)}} for sk in transition.deletes]
         try:
             self._client.transact_write_items(TransactItems=writes)
         except ClientError as error:
@@ -260,7 +267,7 @@ def _why(error: ClientError, transition: Transition) -> Exception | None:
     reasons: list[dict[str, str]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]
     codes = [reason.get("Code", "None") for reason in reasons]
     failed = [index for index, code in enumerate(codes) if code == "ConditionalCheckFailed"]
-    items = [None, *transition.puts, *transition.events]
+    items = [None, *transition.puts, *transition.events]  # a delete has no condition that could fail
     failed_keys = [item.key() for item in (items[index] for index in failed) if item is not None]
     inputs = [key for key in failed_keys if key.startswith("INPUT#")]
     if inputs:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from codelab.sessions.items import CallItem, EventItem, InputItem, MessageItem
+from codelab.sessions.items import CallItem, EventItem, FileItem, InputItem, MessageItem
 from codelab.sessions.register import Register
 
-Item = InputItem | MessageItem | CallItem
+Item = InputItem | MessageItem | CallItem | FileItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,16 @@ class Resend:
 class Transition:
     """What one event does. `before` None creates the session; an unchanged register writes nothing.
 
-    `puts` and `events` go into the transaction with the register; the rest is run after it has succeeded: `invoke`
-    first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody reported as posted),
-    then connections are told why and closed.
+    `puts`, `events` and `deletes` (sort keys) go into the transaction with the register; the rest is run after it has
+    succeeded: `invoke` first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody
+    reported as posted), then connections are told why and closed.
     """
 
     before: Register | None
     after: Register
     puts: tuple[Item, ...] = ()
     events: tuple[EventItem, ...] = ()
+    deletes: tuple[str, ...] = ()
     invoke: Step | None = None
     resend: tuple[Resend, ...] = ()
     repost: tuple[tuple[int, int], ...] = ()
@@ -46,6 +47,6 @@ class Transition:
 
     @property
     def writes(self) -> bool:
-        if self.before is None or self.puts or self.events or self.before != self.after:
+        if self.before is None or self.puts or self.events or self.deletes or self.before != self.after:
             return True
         return self.before.stored_due_at != self.after.due_at()

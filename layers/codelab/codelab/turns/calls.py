@@ -10,7 +10,7 @@ from codelab.protocol.tools import find_tool
 from codelab.sessions.items import Audience, CallItem, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase
 from codelab.sessions.transition import Transition
-from codelab.turns import policy, turn
+from codelab.turns import files, policy, turn
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 
@@ -162,6 +162,8 @@ def settle(
             register.failures.pop(next(iter(register.failures)))
     else:
         register.failures.pop(digest, None)
+    if state is CallState.COMPLETED:
+        files.follow(draft, call, outcome["result"])
     if was_sent and _others(draft, by):
         draft.emit(CallUpdate(call_id=call.call_id, state=state.value))
 

@@ -51,6 +51,7 @@ class Draft:
     given: Circumstances
     puts: list[Item] = field(default_factory=list)
     events: list[EventItem] = field(default_factory=list)
+    deletes: list[str] = field(default_factory=list)
     invoke: Step | None = None
     resend: list[Resend] = field(default_factory=list)
     repost: list[tuple[int, int]] = field(default_factory=list)
@@ -171,6 +172,7 @@ class Draft:
             after=register,
             puts=tuple(self.puts),
             events=tuple(self.events),
+            deletes=tuple(self.deletes),
             invoke=self.invoke,
             resend=tuple(self.resend),
             repost=tuple(self.repost),

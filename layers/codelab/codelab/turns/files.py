@@ -1,0 +1,137 @@
+"""The session's context files: what the user, or a tool that ran, does to them.
+
+The register knows of each file its size; the content is in its FILE item. The agent is shown them with every question.
+"""
+
+import re
+from posixpath import normpath
+from typing import Any
+
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import ContextUpdate
+from codelab.protocol.outgoing import ContextUpdated
+from codelab.protocol.paths import workspace_path
+from codelab.requests import estimate_tokens
+from codelab.sessions import keys
+from codelab.sessions.items import CallItem, FileItem
+from codelab.sessions.register import FileEntry, Register
+from codelab.sessions.transition import Transition
+from codelab.turns.connections import Caller, touch
+from codelab.turns.draft import Draft
+
+#: Files that a unified diff changes, adds, deletes or moves.
+_PATCHED = re.compile(r"^(?:---|\+\+\+) (?:[ab]/)?([^\t\n]+)|^rename (?:from|to) (.+)$", re.MULTILINE)
+
+
+def context_update(draft: Draft, caller: Caller | None, frame: ContextUpdate) -> Transition:
+    """Add a file (again: replace it), remove one, or all. `caller` None: no connection has asked for it.
+
+    Raises ProtocolError: INVALID_ARGUMENTS for another session's id, INVALID_PATH, PATH_OUTSIDE_WORKSPACE,
+    FILE_TOO_LARGE, CONTEXT_TOO_LARGE.
+    """
+    register = draft.register
+    if frame.session_id not in (None, register.session_id):
+        raise ProtocolError(
+            ErrorCode.INVALID_ARGUMENTS,
+            "session_id is not this connection's session",
+            details={"field": "session_id"},
+        )
+    if caller is not None:
+        touch(draft, caller)
+    if frame.action == "clear":
+        draft.deletes += map(keys.file_key, register.files)
+        register.files = {}
+        return draft.finish()
+    path = _checked(frame.data.path or "", lenient=draft.settings.paths_lenient)
+    if frame.action == "add_file":
+        _put(draft, path, frame.data.content)
+        _check_bounds(register)
+    elif register.files.pop(keys.file_digest(path), None) is not None:
+        draft.deletes.append(keys.file_key(keys.file_digest(path)))
+    return draft.finish()
+
+
+def context_updated(register: Register, frame: ContextUpdate) -> ContextUpdated:
+    """The answer to `frame`, for one connection."""
+    return ContextUpdated(
+        action=frame.action, path=frame.data.path, files=len(register.files), context_size=context_tokens(register)
+    )
+
+
+def context_tokens(register: Register) -> int:
+    """What all files of the context cost together, whole."""
+    return sum(file.tokens for file in register.files.values())
+
+
+def follow(draft: Draft, call: CallItem, result: Any) -> None:
+    """A tool has run: a file of the context that it has read or written is shown as it is now.
+
+    What another tool has made of a file is not known here: its content is dropped, and the agent reads it again.
+    """
+    if not draft.register.files or (isinstance(result, dict) and result.get("success") is False):
+        return
+    arguments = call.effective_arguments
+    if call.tool == "read_file":
+        content = result.get("content") if isinstance(result, dict) else None
+        if set(arguments) == {"path"} and isinstance(content, str):  # more arguments ask for a part of it
+            _replace(draft, arguments["path"], content)
+    elif call.tool == "write_file":
+        _replace(draft, arguments["path"], arguments["content"])
+    elif call.tool == "apply_patch":
+        for changed, moved in _PATCHED.findall(arguments["diff"]):
+            _replace(draft, changed or moved, None)
+    elif call.tool in ("delete_file", "move_file"):
+        for path in arguments.values():
+            if isinstance(path, str):
+                _replace(draft, path, None)
+
+
+def _replace(draft: Draft, path: str, content: str | None) -> None:
+    """The file's new content, if it is one of the context. One that has outgrown the bounds becomes a reference."""
+    path, register = normpath(path), draft.register
+    before = register.files.get(keys.file_digest(path))
+    if before is None:
+        return
+    try:
+        _put(draft, path, content)
+        _check_bounds(register)
+    except ProtocolError:
+        _put(draft, path, None)
+
+
+def _put(draft: Draft, path: str, content: str | None) -> None:
+    size = len((content or "").encode())
+    if size > limits.CONTEXT_FILE_BYTES:
+        raise ProtocolError(
+            ErrorCode.FILE_TOO_LARGE,
+            f"{path} has {size} bytes, {limits.CONTEXT_FILE_BYTES} are allowed; add it without content",
+            details={"field": "data.content"},
+        )
+    digest = keys.file_digest(path)
+    known = draft.register.files.get(digest)
+    tokens = estimate_tokens(content or "")
+    added_at = draft.now if known is None else known.added_at
+    draft.register.files[digest] = FileEntry(tokens, size, added_at)
+    file = FileItem(path, content, tokens, added_at, updated_at=draft.now)
+    draft.puts[:] = [item for item in draft.puts if item.key() != file.key()]
+    draft.puts.append(file)
+
+
+def _check_bounds(register: Register) -> None:
+    size = sum(file.size for file in register.files.values())
+    if len(register.files) > limits.CONTEXT_FILES:
+        problem = f"The context may hold {limits.CONTEXT_FILES} files; remove one first"
+    elif size > limits.CONTEXT_BYTES:
+        problem = f"The files of the context may have {limits.CONTEXT_BYTES} bytes together; add it without content"
+    else:
+        return
+    raise ProtocolError(ErrorCode.CONTEXT_TOO_LARGE, problem, details={"field": "data"}, retryable=False)
+
+
+def _checked(path: str, *, lenient: bool) -> str:
+    try:
+        return normpath(workspace_path(path, lenient=lenient))
+    except ProtocolError as error:
+        error.details["field"] = "data.path"
+        raise
