@@ -121,12 +121,12 @@ def test_a_decision_on_a_call_that_needs_none_is_refused(system: System) -> None
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        ({}, "modified_arguments"),
-        ({"path": "a.py"}, "modified_arguments"),
+        ({}, "modified_arguments.path"),
+        ({"path": "a.py"}, "modified_arguments.content"),
         ({"path": 5, "content": ""}, "modified_arguments.path"),
         ({"path": "../a.py", "content": ""}, "modified_arguments.path"),
         ({"path": "C:\\a.py", "content": ""}, "modified_arguments.path"),
-        ({"path": "a.py", "content": "", "mode": 1}, "modified_arguments"),
+        ({"path": "a.py", "content": "", "mode": 1}, "modified_arguments.mode"),
         ({"path": "a.py", "content": "x" * 1_000_001}, "modified_arguments.content"),
     ],
 )

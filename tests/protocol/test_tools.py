@@ -1,9 +1,115 @@
-"""Arguments and paths are checked before a call leaves the server."""
+"""The catalogue, and how a call's arguments and paths are checked before it leaves the server."""
 
 import pytest
+from codelab.agents import agents
+from codelab.protocol.diffs import check_diff
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.paths import workspace_path
-from codelab.protocol.tools import CATALOGUE, find_tool
+from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, find_tool
+
+
+def refused(tool: str, **arguments) -> ProtocolError:
+    with pytest.raises(ProtocolError) as caught:
+        find_tool(tool).check(arguments)
+    return caught.value
+
+
+# ---------------------------------------------------------------- the catalogue
+
+
+def test_the_catalogue_is_the_union_of_the_documents_tools():
+    assert set(CATALOGUE) == {
+        *("read_file", "write_file", "list_files", "search_in_project", "create_directory", "delete_file", "move_file"),
+        *("run_command", "run_persistent", "kill_process"),
+        *("git.diff", "git.status", "git.log", "git.branch", "git.commit"),
+        *("apply_patch", "apply_patch_review", "prompt_user"),
+    }
+    assert set(KNOWN) - set(CATALOGUE) == {"git.push"}
+
+
+def test_the_universal_agent_may_call_everything_that_is_offered():
+    assert agents()["universal"].tools == CATALOGUE
+
+
+@pytest.mark.parametrize("tool", KNOWN.values(), ids=KNOWN)
+def test_every_tool_is_described_to_its_last_field(tool):
+    assert tool.description.endswith(".")
+    assert all(schema["description"] for schema in tool.parameters["properties"].values())
+    assert tool.parameters["additionalProperties"] is False
+    arguments = set(tool.parameters["properties"])
+    assert set(tool.paths) | set(tool.diffs) | set(tool.byte_limits) | set(tool.harmless) <= arguments
+    if tool.name in CATALOGUE:
+        assert tool.examples
+        assert tool.platforms
+        assert tool.result.schema["properties"].keys() >= set(tool.result_byte_limits)
+        assert all(schema["description"] for schema in tool.result.schema["properties"].values())
+
+
+@pytest.mark.parametrize("tool", CATALOGUE.values(), ids=CATALOGUE)
+def test_every_example_is_a_call_and_a_result_that_the_tool_takes(tool):
+    for example in tool.examples:
+        assert tool.check(example.arguments) == example.arguments
+        assert tool.result.fits(example.result)
+        assert tool.result.normal(example.result) == example.result
+
+
+def test_an_alias_finds_its_tool_and_names_no_other():
+    assert {alias: find_tool(alias).name for alias in ALIASES} == ALIASES
+    assert not set(ALIASES) & set(KNOWN)
+
+
+@pytest.mark.parametrize("name", ["format_disk", "git.push", "", "READ_FILE"])
+def test_an_unknown_tool_is_not_found(name):
+    with pytest.raises(ProtocolError) as caught:
+        find_tool(name)
+    assert caught.value.code is ErrorCode.TOOL_NOT_FOUND
+
+
+# ---------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("read_file", {}, "path"),
+        ("read_file", {"path": 5}, "path"),
+        ("read_file", {"path": None}, "path"),
+        ("read_file", {"path": "a", "lines": 5}, "lines"),
+        ("write_file", {"path": "a"}, "content"),
+        ("search_in_project", {"query": ""}, "query"),
+        ("git.log", {"limit": 0}, "limit"),
+        ("git.branch", {"action": "create"}, "name"),
+        ("git.branch", {"action": "explode", "name": "x"}, "action"),
+        ("git.commit", {"message": "m", "files": ["a", 5]}, "files.1"),
+        ("prompt_user", {"message": "Go on?", "actions": []}, "actions"),
+    ],
+)
+def test_an_invalid_argument_is_named(tool, arguments, field):
+    error = refused(tool, **arguments)
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, field)
+
+
+def test_an_explicit_null_is_an_absent_argument():
+    assert find_tool("git.diff").check({"path": ".", "staged": None}) == {"path": "."}
+
+
+def test_a_file_over_one_megabyte_is_refused():
+    find_tool("write_file").check({"path": "a", "content": "x" * 1_000_000})
+    error = refused("write_file", path="a", content="я" * 500_001)
+    assert (error.code, error.details["field"]) == (ErrorCode.FILE_TOO_LARGE, "content")
+
+
+def test_a_diff_over_five_megabytes_is_refused():
+    find_tool("apply_patch").check({"diff": "x" * 5_000_000})
+    assert refused("apply_patch", diff="x" * 5_000_001).code is ErrorCode.FILE_TOO_LARGE
+
+
+def test_text_that_is_no_utf8_is_refused():
+    error = refused("write_file", path="a", content="\ud800")
+    assert (error.code, error.details["field"]) == (ErrorCode.ENCODING_ERROR, "content")
+
+
+# ---------------------------------------------------------------- paths
 
 
 @pytest.mark.parametrize("path", ["a.py", "src/main.dart", ".", ".gitignore", "папка/файл.txt", "a..b/c", "x" * 255])
@@ -18,37 +124,151 @@ def test_one_leading_slash_is_stripped_in_lenient_mode_only():
     assert caught.value.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
-@pytest.mark.parametrize(
-    "path", ["../a", "a/../../b", "..", "a\\..\\b", "//server/x", "\\\\server\\x", "C:\\x", "c:/x", "~/x"]
-)
+OUTSIDE = [
+    "../a",
+    "a/../../b",
+    "..",
+    "a\\..\\b",
+    "//server/x",
+    "\\\\server\\x",
+    "C:\\x",
+    "c:/x",
+    "~/x",
+    "a/.. /b",
+    "...",
+]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
 def test_paths_that_lead_out_are_refused(path):
     with pytest.raises(ProtocolError) as caught:
         workspace_path(path)
     assert caught.value.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", "x" * 256])
+@pytest.mark.parametrize("path", ["", "a\0b", "x" * 256, "\ud800"])
 def test_what_is_no_path_is_refused(path):
     with pytest.raises(ProtocolError) as caught:
         workspace_path(path)
     assert caught.value.code is ErrorCode.INVALID_PATH
 
 
-def test_a_file_over_one_megabyte_is_refused():
-    tool = find_tool("write_file")
-    tool.check({"path": "a", "content": "x" * 1_000_000})
+#: For each tool with paths a call whose paths are `P`.
+WITH_PATHS = {
+    "read_file": {"path": "P"},
+    "write_file": {"path": "P", "content": ""},
+    "list_files": {"path": "P"},
+    "search_in_project": {"query": "x", "path": "P"},
+    "create_directory": {"path": "P"},
+    "delete_file": {"path": "P"},
+    "move_file": {"from": "a", "to": "P"},
+    "run_command": {"command": "ls", "cwd": "P"},
+    "run_persistent": {"command": "ls", "process_id": "p", "cwd": "P"},
+    "git.diff": {"path": "P"},
+    "git.status": {"path": "P"},
+    "git.log": {"path": "P"},
+    "git.commit": {"message": "m", "files": ["a", "P"]},
+    "apply_patch": {"diff": "--- a/a\n+++ b/P\n@@ -1 +1 @@\n-a\n+b\n"},
+    "apply_patch_review": {"diff": "diff --git a/P b/P\n"},
+}
+
+
+def with_path(tool: str, path: str) -> dict:
+    def put(value):
+        return [put(item) for item in value] if isinstance(value, list) else value.replace("P", path)
+
+    return {name: put(value) for name, value in WITH_PATHS[tool].items()}
+
+
+def test_every_tool_with_paths_is_tried():
+    assert set(WITH_PATHS) == {name for name, tool in CATALOGUE.items() if tool.paths or tool.diffs}
+
+
+@pytest.mark.parametrize("tool", WITH_PATHS)
+def test_no_call_with_a_path_outside_the_workspace_passes(tool):
+    error = refused(tool, **with_path(tool, "../secret"))
+    assert error.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
+    assert error.details["field"] in find_tool(tool).paths + find_tool(tool).diffs
+    inside = with_path(tool, "src/x")
+    assert find_tool(tool).check(inside) == inside
+    assert "src/x" in find_tool(tool).paths_of(inside)
+
+
+# ---------------------------------------------------------------- paths of diffs
+
+
+@pytest.mark.parametrize(
+    ("diff", "paths"),
+    [
+        ("--- a/x.py\t2024-01-09\n+++ b/x.py\t2024-01-09\n@@ -1 +1 @@\n-a\n+b\n", ["x.py"]),
+        ("--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+b\n", ["new.py"]),
+        ("--- old.py\n+++ new.py\n", ["old.py", "new.py"]),
+        ("diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n", ["x", "y"]),
+        ('--- "a/\\320\\277.py"\n+++ "b/\\320\\277.py"\n', ["п.py"]),
+        ("--- a/with space.py\n+++ b/with space.py\n", ["with space.py"]),
+        ("--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n--- ../not a header\n a\n", ["x"]),
+        ("diff --git a/src/auth.js...", []),
+        ("...filtered...", []),
+    ],
+)
+def test_a_diff_names_its_files(diff, paths):
+    assert check_diff(diff) == paths
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        "--- a/x\n+++ b/../../etc/passwd\n",
+        "--- /etc/passwd\n+++ /etc/passwd\n",
+        '--- a/x\n+++ "b/\\056\\056/x"\n',
+        "diff --git a/x b/../x\nold mode 100644\nnew mode 100755\n",
+        "diff --git a/x b/x\nrename from x\nrename to ../x\n",
+        "--- a/x\r\n+++ b/../x\r\n",
+        "--- a/x\n+++ b/x\f/../../etc/passwd\n",
+    ],
+)
+def test_a_diff_that_leads_out_is_refused(diff):
     with pytest.raises(ProtocolError) as caught:
-        tool.check({"path": "a", "content": "я" * 500_001})
-    assert caught.value.code is ErrorCode.FILE_TOO_LARGE
+        check_diff(diff)
+    assert caught.value.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
-def test_every_tool_names_its_path_arguments_in_its_schema():
-    for tool in CATALOGUE.values():
-        assert set(tool.paths) <= set(tool.parameters["properties"])
-        assert set(tool.byte_limits) <= set(tool.parameters["properties"])
+# ---------------------------------------------------------------- results
 
 
-def test_an_unknown_tool_is_not_found():
-    with pytest.raises(ProtocolError) as caught:
-        find_tool("format_disk")
-    assert caught.value.code is ErrorCode.TOOL_NOT_FOUND
+@pytest.mark.parametrize(
+    ("tool", "sent", "seen"),
+    [
+        ("read_file", "text", {"content": "text"}),
+        ("read_file", {"content": "a", "lines": 1}, {"content": "a", "lines": 1}),
+        ("write_file", None, {"success": True}),
+        ("write_file", True, {"success": True}),
+        ("write_file", {"ok": True}, {"success": True}),
+        ("list_files", {"items": [{"name": "a"}]}, {"files": [{"name": "a"}]}),
+        ("list_files", ["a", "b/"], {"files": [{"name": "a"}, {"name": "b/"}]}),
+        ("list_files", {"files": [{"path": "a", "type": "file"}]}, {"files": [{"name": "a", "type": "file"}]}),
+        (
+            "search_in_project",
+            {"results": [{"file": "a", "line_number": 3, "content": "x"}]},
+            {"matches": [{"path": "a", "line": 3, "text": "x"}]},
+        ),
+        ("run_command", {"output": "a", "exitCode": 0}, {"stdout": "a", "exit_code": 0}),
+        ("run_command", "a", {"stdout": "a"}),
+        ("git.diff", "diff --git", {"diff": "diff --git"}),
+        ("git.status", ["a"], {"files": [{"path": "a"}]}),
+        ("git.log", {"log": [{"sha": "1", "subject": "m"}]}, {"commits": [{"hash": "1", "message": "m"}]}),
+        ("git.branch", ["main"], {"branches": ["main"]}),
+        ("apply_patch_review", "cancel", {"action": "cancel"}),
+        ("prompt_user", "approve", {"action": "approve"}),
+    ],
+)
+def test_a_result_under_another_name_is_read(tool, sent, seen):
+    assert find_tool(tool).result.normal(sent) == seen
+
+
+@pytest.mark.parametrize("tool", CATALOGUE)
+@pytest.mark.parametrize("sent", [{"something": "else"}, [[1]], 5, "\0", {"items": 5}, {"content": {"a": 1}}])
+def test_a_result_that_makes_no_sense_is_kept_as_it_is_or_read_whole(tool, sent):
+    form = find_tool(tool).result
+    seen = form.normal(sent)
+    assert seen == sent or form.fits(seen)

@@ -2,17 +2,14 @@
 
 import pytest
 from codelab.config import Settings
-from codelab.protocol.tools import find_tool
+from codelab.protocol.tools import KNOWN
 from codelab.turns.policy import needs_approval
 
 
-def asked(**settings):
+def asked(*names, **settings):
     configured = Settings(**settings)
-    return {
-        name
-        for name in ("read_file", "write_file", "apply_patch", "run_command")
-        if needs_approval(find_tool(name), configured)
-    }
+    tools = [KNOWN[name] for name in names or ("read_file", "write_file", "apply_patch", "run_command")]
+    return {tool.name for tool in tools if needs_approval(tool, {}, configured)}
 
 
 @pytest.mark.parametrize(
@@ -26,3 +23,42 @@ def asked(**settings):
 )
 def test_settings_change_the_defaults_but_commands_always_ask(settings, expected):
     assert asked(**settings) == expected
+
+
+def test_by_default_everything_that_changes_something_asks():
+    assert asked(*KNOWN) == {
+        "write_file",
+        "delete_file",
+        "move_file",
+        "create_directory",
+        "apply_patch",
+        "run_command",
+        "run_persistent",
+        "kill_process",
+        "git.commit",
+        "git.push",
+        "git.branch",
+    }
+
+
+@pytest.mark.parametrize(
+    ("action", "settings", "asks"),
+    [
+        ("list", {}, False),
+        ("create", {}, True),
+        ("switch", {}, True),
+        ("delete", {}, True),
+        ("delete", {"hitl_enabled": False}, False),
+        ("list", {"hitl_dangerous_tools": "+write_file"}, False),
+        ("list", {"hitl_dangerous_tools": "+git.branch"}, True),
+        ("list", {"hitl_dangerous_tools": "git.branch"}, True),
+        ("create", {"hitl_dangerous_tools": "write_file"}, False),
+    ],
+)
+def test_whether_a_branch_call_asks_depends_on_what_it_does(action, settings, asks):
+    branch = KNOWN["git.branch"]
+    assert needs_approval(branch, {"action": action, "name": "x"}, Settings(**settings)) is asks
+
+
+def test_a_tool_may_be_listed_by_its_alias():
+    assert asked(hitl_dangerous_tools="write_to_file") == {"write_file", "run_command"}

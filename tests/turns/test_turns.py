@@ -118,7 +118,7 @@ def test_an_edited_call_is_executed_and_remembered_as_edited():
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        ({"path": "b.py"}, "modified_arguments"),
+        ({"path": "b.py"}, "modified_arguments.content"),
         ({"path": "b.py", "content": 5}, "modified_arguments.content"),
         ({"path": "../b.py", "content": "2"}, "modified_arguments.path"),
     ],

@@ -18,13 +18,20 @@ def workspace_path(path: str, *, lenient: bool = True) -> str:
         path = path[1:] or "."
     if not path or "\0" in path:
         raise _error(ErrorCode.INVALID_PATH, "A path must not be empty or contain NUL")
+    if any("\ud800" <= character <= "\udfff" for character in path):
+        raise _error(ErrorCode.INVALID_PATH, "A path must be text that UTF-8 can say")
     if len(path) > limits.PATH_CHARS:
         raise _error(ErrorCode.INVALID_PATH, f"A path may have {limits.PATH_CHARS} characters")
     if path.startswith(("/", "\\", "~")) or _DRIVE.match(path):
         raise _error(ErrorCode.PATH_OUTSIDE_WORKSPACE, "A path must be relative to the workspace")
-    if ".." in re.split(r"[/\\]", path):
+    if any(map(_leads_up, re.split(r"[/\\]", path))):
         raise _error(ErrorCode.PATH_OUTSIDE_WORKSPACE, "A path must not contain '..'")
     return path
+
+
+def _leads_up(name: str) -> bool:
+    """Is this `..`, also as Windows reads it: dots and spaces at the end of a name do not count there?"""
+    return name.count(".") > 1 and not name.strip(". ")
 
 
 def _error(code: ErrorCode, message: str) -> ProtocolError:

@@ -131,7 +131,7 @@ class CallItem:
     settled_at: int = 0
     decision: dict[str, Any] = field(default_factory=dict)
     edited_arguments: dict[str, Any] | None = None
-    #: {"result": …} or {"error": {code, message}} as the client sent it; what a repeat is compared with.
+    #: {"result": …} in the tool's form, or {"error": {code, message}}; what a repeat is compared with.
     outcome: dict[str, Any] | None = None
     #: The last of the output that a running command has sent so far, and how much of it there was.
     progress: str = ""

@@ -6,7 +6,7 @@ from typing import Any
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import HitlDecision, ToolResult
 from codelab.protocol.outgoing import CallUpdate, Status, ToolCall, ToolProgress
-from codelab.protocol.tools import find_tool
+from codelab.protocol.tools import Tool, find_tool
 from codelab.sessions.items import Audience, CallItem, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase
 from codelab.sessions.transition import Transition
@@ -14,8 +14,6 @@ from codelab.turns import files, policy, turn
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 
-#: Tools whose result without an exit code is a piece of output (Agent Protocol, "run_command").
-_STREAMING = frozenset({"run_command", "run_persistent"})
 #: Different failing calls that the register remembers.
 _FAILURES_KEPT = 32
 #: A call that keeps sending output may take so many times its tool's time.
@@ -29,12 +27,13 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
 
     Raises ProtocolError: INVALID_CALL_ID for a call that is not open, PERMISSION_DENIED where an approval is due first.
     """
-    outcome = outcome_of(frame)
     call = draft.call(frame.call_id)
     entry = draft.register.calls.get(frame.call_id)
     if call is None:
         raise _unknown(frame.call_id)
-    is_partial = frame.partial or (call.tool in _STREAMING and frame.has_no_exit_code)
+    tool = find_tool(call.tool)
+    outcome = _outcome(frame, tool)
+    is_partial = frame.partial or (tool.streams and frame.has_no_exit_code)
     if entry is None or not entry.state.is_open:
         if call.state == CallState.REJECTED or is_partial or call.outcome == outcome:
             return _again(draft)
@@ -132,7 +131,7 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
         requires_approval=awaiting,
         turn_id=call.turn_id,
         deadline=entry.due,
-        risk=find_tool(call.tool).risk,
+        risk=find_tool(call.tool).risk_of(call.effective_arguments),
     )
     return draft.emit(frame, Audience.ALL if awaiting else Audience.EXECUTOR)
 
@@ -216,11 +215,11 @@ def _others(draft: Draft, caller: Caller | None) -> bool:
     )
 
 
-def outcome_of(frame: ToolResult) -> dict[str, Any]:
-    """The outcome as it is stored and compared."""
+def _outcome(frame: ToolResult, tool: Tool) -> dict[str, Any]:
+    """The outcome as it is stored and compared: a result in the tool's form, or as it came if it has none of it."""
     if frame.error is not None:
         return {"error": {"code": frame.error.code.value, "message": frame.error.message}}
-    return {"result": frame.result}
+    return {"result": tool.result.normal(frame.result)}
 
 
 def _as_the_model_sees_it(call: CallItem, outcome: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import MessageDiscarded, Status
-from codelab.protocol.tools import Tool, find_tool
+from codelab.protocol.tools import Tool
 from codelab.sessions.items import CallItem, CallRequest, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
@@ -186,9 +186,9 @@ def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], probl
     try:
         if problem is not None:
             raise problem
-        if request.tool not in tools:
-            raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {request.tool!r} here")
-        tool = find_tool(request.tool)
+        tool = tools.get(request.tool)
+        if tool is None:
+            raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {request.tool[:64]!r} here")
         call.arguments = tool.check(request.arguments, lenient_paths=draft.settings.paths_lenient)
         failed = draft.register.failures.get(calls.call_digest(call.tool, call.arguments), 0)
         if failed >= MAX_FAILURES:
@@ -196,7 +196,7 @@ def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], probl
                 ErrorCode.EXECUTION_FAILED,
                 f"This very call has failed {failed} times in this turn and was not made again; do something else",
             )
-        call.requires_approval = policy.needs_approval(tool, draft.settings)
+        call.requires_approval = policy.needs_approval(tool, call.arguments, draft.settings)
     except ProtocolError as error:
         draft.register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, 0, 0)
         outcome = {"error": {"code": error.code.value, "message": error.message}}

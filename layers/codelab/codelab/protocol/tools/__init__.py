@@ -1,0 +1,39 @@
+"""The tool catalogue: what runs in the IDE, as data (Tools Specification; Agent Protocol, "Доступные инструменты")."""
+
+from collections.abc import Mapping
+
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.tools import commands, dialogue, files, git
+from codelab.protocol.tools.results import ResultForm
+from codelab.protocol.tools.tool import Example, Risk, Tool
+
+__all__ = ["ALIASES", "CATALOGUE", "KNOWN", "Example", "ResultForm", "Risk", "Tool", "canonical_name", "find_tool"]
+
+#: Every tool that may be called, in the order in which it is shown.
+CATALOGUE: Mapping[str, Tool] = {
+    tool.name: tool for tool in (*files.TOOLS, *commands.TOOLS, *git.TOOLS, *dialogue.TOOLS)
+}
+
+#: With those that the policy knows and no agent is offered.
+KNOWN: Mapping[str, Tool] = {**CATALOGUE, **{tool.name: tool for tool in git.NOT_OFFERED}}
+
+#: Other names of a tool, understood wherever somebody names one, and never sent.
+ALIASES: Mapping[str, str] = {
+    "execute_command": "run_command",
+    "search_in_code": "search_in_project",
+    "search_files": "search_in_project",
+    "write_to_file": "write_file",
+}
+
+
+def canonical_name(name: str) -> str:
+    """The name in the catalogue of a tool that is called by an alias; any other name as it is."""
+    return ALIASES.get(name, name)
+
+
+def find_tool(name: str) -> Tool:
+    """The tool of that name or alias. Raises ProtocolError TOOL_NOT_FOUND."""
+    tool = CATALOGUE.get(canonical_name(name))
+    if tool is None:
+        raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {name[:64]!r}")
+    return tool

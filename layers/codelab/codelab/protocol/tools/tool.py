@@ -1,0 +1,159 @@
+"""What a tool is: one that runs in the IDE, as data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import jsonschema_rs
+
+from codelab.protocol.diffs import check_diff
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.paths import workspace_path
+from codelab.protocol.tools.results import ResultForm
+
+#: What a call can do: look, change files, or anything a program can do.
+Risk = Literal["read", "write", "execute"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A call and how it may end, as the seed documents show or mean it. `note` says what is special about it."""
+
+    arguments: dict[str, Any]
+    result: Any = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool.
+
+    `description` is read by the model. `parameters` is the JSON Schema of the arguments, `result` the form of the
+    results. `approval` is the default of the policy, `always_approval` what no setting turns off; `harmless` names, by
+    argument, the values with which a call changes nothing. `waits_for_human` gives it the approval deadline instead of
+    the tool deadline. `streams`: a result without an exit code is a piece of output, the call goes on.
+
+    `paths` names the arguments that must stay in the workspace, `diffs` those that are unified diffs whose paths must,
+    `byte_limits` those that are bounded in UTF-8 bytes, and `result_byte_limits` what the IDE must not exceed in its
+    results. `errors` are the codes that the IDE is expected to answer with, beside INVALID_ARGUMENTS and TIMEOUT;
+    `platforms` says what differs between platforms. `declared` marks a client's own tool.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    result: ResultForm = field(default_factory=ResultForm)
+    risk: Risk = "read"
+    approval: bool = False
+    always_approval: bool = False
+    harmless: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    waits_for_human: bool = False
+    streams: bool = False
+    paths: tuple[str, ...] = ()
+    diffs: tuple[str, ...] = ()
+    byte_limits: Mapping[str, int] = field(default_factory=dict)
+    result_byte_limits: Mapping[str, int] = field(default_factory=dict)
+    errors: tuple[ErrorCode, ...] = ()
+    platforms: str = ""
+    examples: tuple[Example, ...] = ()
+    declared: bool = False
+
+    @cached_property
+    def _validator(self) -> jsonschema_rs.Validator:
+        return jsonschema_rs.validator_for(self.parameters, pattern_options=jsonschema_rs.RegexOptions())
+
+    def is_harmless(self, arguments: Mapping[str, Any]) -> bool:
+        """Does this very call change nothing? For a tool whose calls differ in that, such as git.branch."""
+        return any(arguments.get(name) in values for name, values in self.harmless.items())
+
+    def risk_of(self, arguments: Mapping[str, Any]) -> Risk:
+        """The risk of this very call."""
+        return "read" if self.is_harmless(arguments) else self.risk
+
+    def paths_of(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The paths that a checked call names, those inside its diffs too."""
+        found: list[str] = []
+        for name in self.paths:
+            value = arguments.get(name, [])
+            found += value if isinstance(value, list) else [value]
+        for name in self.diffs:
+            found += check_diff(str(arguments.get(name, "")))
+        return found
+
+    def check(self, arguments: dict[str, Any], *, lenient_paths: bool = True) -> dict[str, Any]:
+        """The arguments as the client gets them: valid, within limits, paths inside the workspace.
+
+        Raises ProtocolError: INVALID_ARGUMENTS, INVALID_PATH, PATH_OUTSIDE_WORKSPACE, FILE_TOO_LARGE or
+        ENCODING_ERROR, each with `details.field`.
+        """
+        checked = self._without_nulls(arguments)
+        error = next(self._validator.iter_errors(checked), None)
+        if error is not None:
+            raise ProtocolError(
+                ErrorCode.INVALID_ARGUMENTS, f"{self.name}: {error.message}", details={"field": _place(error)}
+            )
+        for name, most in self.byte_limits.items():
+            size = _utf8_bytes(name, checked.get(name, ""))
+            if size > most:
+                raise ProtocolError(
+                    ErrorCode.FILE_TOO_LARGE,
+                    f"{self.name}: {name} has {size} bytes, {most} are allowed",
+                    details={"field": name},
+                )
+        for name in self.paths:
+            if name in checked:
+                checked[name] = _checked(name, checked[name], lenient_paths)
+        for name in self.diffs:
+            if name in checked:
+                _checked_diff(name, checked[name])
+        return checked
+
+    def _without_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """An explicit null is an absent argument, unless the schema takes null for a value."""
+        properties, required = self.parameters.get("properties", {}), self.parameters.get("required", ())
+
+        def is_absent(name: str) -> bool:
+            kind = properties.get(name, {}).get("type") if isinstance(properties.get(name), dict) else None
+            return name not in required and isinstance(kind, str) and kind != "null"
+
+        return {name: value for name, value in arguments.items() if value is not None or not is_absent(name)}
+
+
+def _place(error: jsonschema_rs.ValidationError) -> str:
+    """The argument that an error is about; `arguments` if it is about all of them."""
+    parts = [str(part) for part in error.instance_path]
+    missing = getattr(error.kind, "property", None)
+    unexpected = getattr(error.kind, "unexpected", None)
+    if isinstance(missing, str):
+        parts.append(missing)
+    elif unexpected:
+        parts.append(str(unexpected[0]))
+    return ".".join(parts) or "arguments"
+
+
+def _utf8_bytes(name: str, text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise ProtocolError(
+            ErrorCode.ENCODING_ERROR, f"{name} cannot be written as UTF-8", details={"field": name}
+        ) from None
+
+
+def _checked(name: str, value: Any, lenient: bool) -> Any:
+    try:
+        if isinstance(value, list):
+            return [workspace_path(item, lenient=lenient) for item in value]
+        return workspace_path(value, lenient=lenient)
+    except ProtocolError as error:
+        error.details["field"] = name
+        raise
+
+
+def _checked_diff(name: str, diff: str) -> None:
+    try:
+        check_diff(diff)
+    except ProtocolError as error:
+        error.details["field"] = name
+        raise
