@@ -1,12 +1,12 @@
-"""Posting to connections through API Gateway's `@connections`."""
+"""One post to one connection through API Gateway's `@connections`, and what its answer means."""
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+import random
+import time
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from codelab.observability import logger
 from codelab.sessions.items import Audience, EventItem, dumps
@@ -14,6 +14,11 @@ from codelab.sessions.register import Register
 
 if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi import ApiGatewayManagementApiClient
+
+#: How long a frame that is refused is tried again, in seconds; what comes after it on that connection waits so long.
+PATIENCE_S = 4.0
+#: The first and the longest pause between two tries, in seconds, before jitter.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 def render(event: EventItem, connection_id: str, register: Register) -> dict[str, Any] | None:
@@ -36,47 +41,64 @@ def for_profile(frame: dict[str, Any], args_profile: bool) -> dict[str, Any]:
     return frame
 
 
-class _Post(Enum):
-    DONE = auto()
-    GONE = auto()
-    FAILED = auto()
+class Outcome(Enum):
+    """What became of one try to post a frame."""
+
+    DONE = auto()  # it is there, or it is one that this connection can never take (403, 413)
+    GONE = auto()  # the connection is closed, or `$connect` has not returned yet
+    REFUSED = auto()  # it is surely not there, and the next try may succeed: throttled, full, not reached
+    UNKNOWN = auto()  # it may be there or not: a time-out, a failure behind the gateway
+
+    def may_repeat(self, drops_repeats: bool) -> bool:
+        """May the frame be posted once more at once? To a client that does not know `seq` a repeat shows text twice."""
+        return self is Outcome.REFUSED or (self is Outcome.UNKNOWN and drops_repeats)
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """What became of posts: `gone` are the connections that are closed; `failed`: a frame may not have reached a client
-    that is still there, and should be posted again.
+def pauses(patience_s: float) -> Iterator[float]:
+    """How long to wait before each further try of a frame, until it was refused for `patience_s`.
+
+    Jittered, so that the writers that one throttle has refused do not come back together.
     """
-
-    gone: list[str]
-    failed: bool
+    until = time.monotonic() + patience_s
+    pause = _FIRST_PAUSE_S
+    while (left := until - time.monotonic()) > 0:
+        yield min(left, random.uniform(pause / 2, pause))
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
 class Poster:
-    """Posts frames: in order to each connection, beside each other to several."""
+    """Posts frames, each as a text message of its own. One for a process; used by several threads."""
 
     def __init__(self, client: "ApiGatewayManagementApiClient") -> None:
         self._client = client
-        self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="post")
 
-    def post(self, connection_id: str, frame: dict[str, Any]) -> bool:
-        """Post one frame that is not logged. False if the connection is gone; other failures are only logged."""
-        return self._post(connection_id, frame) is not _Post.GONE
+    def post(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
+        """Post a frame that does no harm twice, a reply or one that is replayed; refused, it is tried again."""
+        outcome = self.attempt(connection_id, frame)
+        for pause in pauses(PATIENCE_S):
+            if not outcome.may_repeat(drops_repeats=True):
+                break
+            time.sleep(pause)
+            outcome = self.attempt(connection_id, frame)
+        return outcome
 
-    def _post(self, connection_id: str, frame: dict[str, Any]) -> _Post:
+    def attempt(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
+        """One try. The SDK makes none of its own: it would repeat time-outs too."""
         try:
             self._client.post_to_connection(ConnectionId=connection_id, Data=dumps(frame).encode())
         except ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
             if status == 410:
-                return _Post.GONE
+                return Outcome.GONE
             logger().warning("post refused", extra={"connection": connection_id, "error": str(error)})
-            # What is too large or not allowed now will be so again.
-            return _Post.FAILED if status == 429 or status >= 500 else _Post.DONE
+            if status == 429:
+                return Outcome.REFUSED
+            return Outcome.UNKNOWN if status >= 500 else Outcome.DONE
         except BotoCoreError as error:
             logger().warning("post failed", extra={"connection": connection_id, "error": str(error)})
-            return _Post.FAILED
-        return _Post.DONE
+            never_left = isinstance(error, EndpointConnectionError | ConnectTimeoutError)
+            return Outcome.REFUSED if never_left else Outcome.UNKNOWN
+        return Outcome.DONE
 
     def close(self, connection_id: str) -> None:
         """Close a connection; one that is gone already is as closed as it can be."""
@@ -84,24 +106,3 @@ class Poster:
             self._client.delete_connection(ConnectionId=connection_id)
         except (ClientError, BotoCoreError) as error:
             logger().info("close failed", extra={"connection": connection_id, "error": str(error)})
-
-    def deliver(self, events: Sequence[EventItem], register: Register, targets: Iterable[str]) -> Delivery:
-        """Post `events` to those of the `targets` that they are for."""
-        targets = list(targets)
-        if len(targets) == 1:
-            ends = [self._deliver_to(events, targets[0], register)]
-        else:
-            ends = list(self._pool.map(lambda target: self._deliver_to(events, target, register), targets))
-        gone = [target for target, end in zip(targets, ends, strict=True) if end is _Post.GONE]
-        return Delivery(gone, failed=_Post.FAILED in ends)
-
-    def _deliver_to(self, events: Sequence[EventItem], connection_id: str, register: Register) -> _Post:
-        end = _Post.DONE
-        for event in events:
-            frame = render(event, connection_id, register)
-            posted = _Post.DONE if frame is None else self._post(connection_id, frame)
-            if posted is _Post.GONE:
-                return posted
-            if posted is _Post.FAILED:
-                end = posted
-        return end

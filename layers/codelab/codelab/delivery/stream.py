@@ -1,9 +1,10 @@
 """The streaming sender: one ordered writer for the text of one answer.
 
-The first delta goes at once. Then a batch goes when the last post has returned and `STREAM_MAX_DELAY_MS` has passed
-since the last batch began, so that a fast model costs few writes and a slow connection slows nobody down. Each batch
-is appended to the log and then posted, while a consistent read of the register, begun after the append was
-acknowledged, looks for connections that have joined and for the end of our lease.
+The first delta goes at once. Then a batch goes when the fastest connection has the last one and `STREAM_MAX_DELAY_MS`
+has passed since the last batch began, so that a fast model costs few writes. Each batch is appended to the log and then
+posted, while a consistent read of the register, begun after the append was acknowledged, looks for connections that
+have joined and for the end of our lease. A connection that is slower than the others gets the same batches later; when
+all are slow, the log goes on at one batch a second.
 """
 
 import threading
@@ -12,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic as _monotonic
 from time import sleep as _sleep
 
-from codelab.delivery.post import Poster
+from codelab.delivery.outbox import Delivery, Outbox
 from codelab.protocol import limits
 from codelab.protocol.outgoing import AssistantMessage
 from codelab.sessions.items import Audience, EventItem
@@ -31,6 +32,9 @@ _CONFLICT_S = 0.005
 #: When a stream without a pause reports its first frames as posted, lest the sweep post them again, in seconds.
 _REPORT_S = 5.0
 
+#: How long a batch waits for the first connection to have taken the one before, in seconds.
+_PACE_S = 1.0
+
 #: How often the register is read while the model is silent (cancel, foreign token, new connections), in seconds.
 WATCH_S = 0.25
 
@@ -40,14 +44,14 @@ class StreamSender:
 
     `started` is the transition that acquired the step: its frames are posted first. `on_lost` is called, from the
     sender's thread, when the lease is no longer ours or the turn was cancelled. After `close` the log's end is
-    `log_end`, what was logged is `sent`, the register as it was last read is `register`, `posted` are the transitions
-    whose frames were posted and are still to be reported.
+    `log_end`, what was logged is `sent`, the register as it was last read is `register`; posts may still be under way
+    in the outbox.
     """
 
     def __init__(
         self,
         store: SessionStore,
-        poster: Poster,
+        outbox: Outbox,
         started: Transition,
         *,
         max_delay_s: float,
@@ -56,7 +60,7 @@ class StreamSender:
         on_lost: Callable[[], None],
     ) -> None:
         self._store = store
-        self._poster = poster
+        self._outbox = outbox
         self._started = started
         self._max_delay_s = max_delay_s
         self._retention_s = retention_s
@@ -64,8 +68,6 @@ class StreamSender:
         self._on_lost = on_lost
         self.register: Register = started.after
         self.log_end = started.after.last_seq
-        self.posted: list[int] = []
-        self.gone: list[str] = []
         self.sent: list[str] = []
         self.lost = False
         self.failure: BaseException | None = None
@@ -113,11 +115,8 @@ class StreamSender:
     def _run(self) -> None:
         report_by = _monotonic() + _REPORT_S
         try:
-            if self._started.events:
-                delivery = self._poster.deliver(self._started.events, self.register, self._live())
-                self.gone += delivery.gone
-                if not delivery.failed:
-                    self.posted.append(self._started.events[0].seq)
+            if events := self._started.events:
+                self._outbox.send(events, self.register, self._live(), self._outbox.tracked(events[0].seq))
             while not self.lost:
                 text = self._next()
                 if text is None:
@@ -127,8 +126,9 @@ class StreamSender:
                     continue
                 self._batch_due = _monotonic() + self._max_delay_s
                 self._send(text)
-                if self.posted and _monotonic() > report_by:
+                if _monotonic() > report_by:
                     self._report()
+                    report_by = _monotonic() + _REPORT_S
         except BaseException as error:
             self.failure = error
             self._on_lost()
@@ -153,11 +153,19 @@ class StreamSender:
         refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
         known = self._live()
         # A client that misses a piece of text sees the gap at the next frame, and there is one: the final.
-        self.gone += self._poster.deliver([event], self.register, known).gone
+        delivery = self._outbox.send([event], self.register, known)
         self._look_at(refresh.result())
         newcomers = [found for found in self._live() if found not in known]
         if newcomers:
-            self.gone += self._poster.deliver([event], self.register, newcomers).gone
+            self._outbox.send([event], self.register, newcomers)
+        self._keep_pace(delivery)
+
+    def _keep_pace(self, delivery: Delivery) -> None:
+        until = _monotonic() + _PACE_S
+        while (left := until - _monotonic()) > 0 and not (self.lost or self._closing):
+            if self._outbox.wait(delivery, min(left, WATCH_S)):
+                return
+            self._look_at(self._store.read(self.register.pk))
 
     def _live(self) -> list[str]:
         return self.register.live(self._clock())
@@ -190,13 +198,13 @@ class StreamSender:
                 _sleep(_CONFLICT_S)
 
     def _report(self) -> None:
-        """Say that the acquire's frames were posted; the commit does it otherwise, in one write with its own."""
-        self._store.posted(self.register, self.posted)
-        self.posted.clear()
+        """Say what was posted of the acquire's frames; the commit does it otherwise, in one write with its own."""
+        posted = self._outbox.take_posted()
+        if posted:
+            self._store.posted(self.register, [delivery.first for delivery in posted])
 
     def _watch(self) -> None:
-        if self.posted:
-            self._report()
+        self._report()
         self._look_at(self._store.read(self.register.pk))
 
     def _look_at(self, register: Register | None) -> None:

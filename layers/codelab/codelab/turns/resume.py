@@ -2,15 +2,17 @@
 
 While the replay runs, writers log their frames and leave this connection out. When the log's end is reached the
 connection is switched to live in a transaction, and then the log is read once more: a writer that still saw the
-connection as replaying had logged its frame before.
+connection as replaying had logged its frame before. A connection that does not take a frame is switched to live as it
+is: if it is there, the next live frame shows the gap to its client, who asks again.
 """
 
 import time
 from typing import Any
 
-from codelab.delivery.post import render
+from codelab.delivery.post import Outcome, render
 from codelab.protocol.outgoing import Resumed, ResyncRequired
 from codelab.sessions.register import Register
+from codelab.sessions.transition import Transition
 from codelab.turns import control
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
@@ -31,20 +33,34 @@ def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.
     if begun is None:
         return
     replay = _Replay(engine, caller, last_seq, patience_s)
-    end = engine.store.log_end(begun.after.pk, begun.after.last_seq)
+    try:
+        _replay(engine, caller, begun, replay)
+    except _Stopped:
+        _switch_to_live(engine, caller)
+
+
+def _replay(engine: Engine, caller: Caller, begun: Transition, replay: "_Replay") -> None:
+    last_seq, end = replay.seq, engine.store.log_end(begun.after.pk, begun.after.last_seq)
     if last_seq > end or not replay.up_to(begun.after, min(end, last_seq + REPLAY_FRAMES)):
-        engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
+        _switch_to_live(engine, caller)
         replay.post(ResyncRequired(last_seq=end).wire())
         return
     engine.run_effects(begun)  # calls that are this connection's to execute from now on
     register, more = begun.after, replay.seq < end
     if not more:
-        switched = engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
-        if switched is not None:
-            register = switched.after
+        register = _switch_to_live(engine, caller) or register
         replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
     resumed = Resumed(last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None)
     replay.post(resumed.wire())
+
+
+def _switch_to_live(engine: Engine, caller: Caller) -> Register | None:
+    switched = engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
+    return switched.after if switched is not None else None
+
+
+class _Stopped(Exception):
+    """The connection does not take the frame: it is gone, or refuses for too long."""
 
 
 class _Replay:
@@ -57,7 +73,10 @@ class _Replay:
         self.seq = last_seq
 
     def post(self, frame: dict[str, Any]) -> None:
-        while not self._engine.poster.post(self._connection_id, frame) and time.monotonic() < self._patience:
+        """Post one frame. Raises _Stopped if the connection does not take it."""
+        while (outcome := self._engine.poster.post(self._connection_id, frame)) is not Outcome.DONE:
+            if outcome is not Outcome.GONE or time.monotonic() >= self._patience:
+                raise _Stopped
             time.sleep(_NOT_YET_S)
 
     def up_to(self, register: Register, last: int) -> bool:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from codelab.agents import Agent, agents
 from codelab.config import Settings
+from codelab.delivery.outbox import DRAIN_S, Outbox
 from codelab.delivery.stream import StreamSender
 from codelab.protocol.errors import ProtocolError
 from codelab.requests import CallError, Cancellation, Done, Request, RequestConfig, RequestError, TextDelta, Transport
@@ -44,15 +45,25 @@ class StepRunner:
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int]) -> None:
         """Run `step`, and what follows from it at once. A duplicate invocation does nothing."""
+        engine, outbox = self._engine, Outbox(self._engine.poster, self._engine.clock)
         following: Step | None = step
-        while following is not None:
-            done = self._run_one(user, session_id, following, remaining_ms)
-            following = done.invoke if done is not None else None
-            if following is not None and done is not None and remaining_ms() < _NEXT_STEP_MS:
-                self._engine.invoke(done.after, following)
-                return
+        last: Transition | None = None
+        try:
+            while following is not None:
+                done = self._run_one(user, session_id, following, outbox, remaining_ms)
+                last, following = done or last, done.invoke if done is not None else None
+                if following is not None and last is not None and remaining_ms() < _NEXT_STEP_MS:
+                    engine.invoke(last.after, following)
+                    break
+        finally:
+            outbox.drain(min(DRAIN_S, remaining_ms() / 2000))
+        if last is not None:
+            engine.report(last.after, outbox)
 
-    def _run_one(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int]) -> Transition | None:
+    def _run_one(
+        self, user: str, session_id: str, step: Step, outbox: Outbox, remaining_ms: Callable[[], int]
+    ) -> Transition | None:
+        """Gives what was committed, None if the step is not ours (any more)."""
         engine, pk = self._engine, keys.partition(user, session_id)
         reading = self._pool.submit(self._history, pk, step.history_n)
         register = engine.store.read(pk)
@@ -71,7 +82,7 @@ class StepRunner:
         cancellation = Cancellation()
         sender = StreamSender(
             engine.store,
-            engine.poster,
+            outbox,
             started,
             max_delay_s=self._settings.stream_max_delay_ms / 1000,
             retention_s=self._settings.event_retention_s,
@@ -82,7 +93,7 @@ class StepRunner:
         decide = self._ask(started.after, lease, sender, cancellation, reading.result, remaining_ms)
         committed = engine.decide(user, session_id, decide, register=sender.register)
         if committed is not None:
-            self._after_commit(committed, sender)
+            engine.send(outbox, committed)
         return committed
 
     def _ask(
@@ -121,16 +132,6 @@ class StepRunner:
         finally:
             sender.close()
         return lambda draft: steps.fail(draft, lease, problem, usage, "".join(sender.sent), sender.log_end)
-
-    def _after_commit(self, committed: Transition, sender: StreamSender) -> None:
-        """Post what the commit logged and report everything of this step as posted."""
-        engine = self._engine
-        posted = list(sender.posted)
-        if committed.events and engine.deliver(committed):
-            posted.append(committed.events[0].seq)
-        if posted:
-            engine.store.posted(committed.after, posted)
-        engine.forget(committed.after, sender.gone)
 
     def _history(self, pk: str, last: int) -> list[MessageItem]:
         return self._engine.store.history(pk, max(1, last - self._settings.max_context_messages + 1), last)

@@ -9,6 +9,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from codelab.config import Settings
+from codelab.delivery.outbox import Delivery, Outbox
 from codelab.delivery.post import Poster
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -139,15 +140,13 @@ class Engine:
         register = transition.after
         if transition.invoke is not None:
             self.invoke(register, transition.invoke)
-        posted = []
-        if transition.events and self.deliver(transition):
-            posted.append(transition.events[0].seq)
-        if transition.resend and self._resend(transition):
-            posted.append(min(resend.seq for resend in transition.resend))
-        if posted:
-            self.store.posted(register, posted)
+        outbox = Outbox(self.poster, self.clock)
+        self.send(outbox, transition)
+        self._resend(outbox, transition)
         for first, last in transition.repost:
-            self._repost(register, first, last)
+            self._repost(outbox, register, first, last)
+        outbox.drain()
+        self.report(register, outbox)
         for connection_id in transition.close:
             self.poster.post(connection_id, Error.of(_replaced()).wire())
             self.poster.close(connection_id)
@@ -159,31 +158,34 @@ class Engine:
         except (BotoCoreError, ClientError) as error:
             logger().warning("step not invoked", extra={"session": register.pk, "error": str(error)})
 
-    def deliver(self, transition: Transition) -> bool:
-        """Post the transition's frames; connections that are gone are forgotten. False if a post must be repeated."""
-        return self._post_live(transition.events, transition.after)
+    def send(self, outbox: Outbox, transition: Transition) -> None:
+        """Have the transition's frames posted; `report` says so once they are."""
+        if transition.events:
+            self._send_live(outbox, transition.events, transition.after, outbox.tracked(transition.events[0].seq))
 
-    def forget(self, register: Register, gone: Iterable[str]) -> bool:
-        """Remove connections that answered 410, but none that joined just now: before `$connect` has returned a
-        post to it is answered by 410 too. False if there was such a one: it may be there or gone."""
-        are_known = True
-        for connection_id in gone:
-            connection = register.connections.get(connection_id)
-            if connection is None:
-                continue
-            if connection.joined + REPAIR_AFTER_MS > self.clock():
-                are_known = False
-                continue
-            generation = connection.generation
+    def report(self, register: Register, outbox: Outbox) -> None:
+        """When nothing is under way any more: say what was posted, and remove connections that answered 410.
 
-            def remove(draft: Draft, connection_id: str = connection_id, generation: int = generation) -> Any:
-                current = draft.register.connections.get(connection_id)
-                if current is None or current.generation != generation:
-                    return None
-                return connections.disconnect(draft, connection_id)
+        None that joined just now is removed: before `$connect` has returned a post to it is answered by 410 too. What
+        it did not take is not reported as posted, so that the sweep tries again.
+        """
+        latest = self.clock() - REPAIR_AFTER_MS
+        known = {found: register.connections[found] for found in outbox.gone if found in register.connections}
+        young = {found for found, connection in known.items() if connection.joined > latest}
+        posted = outbox.take_posted(young)
+        if posted:
+            self.store.posted(register, [delivery.first for delivery in posted])
+        for connection_id in known.keys() - young:
+            self._forget(register, connection_id, known[connection_id].generation)
 
-            self.apply(register.user, register.session_id, remove)
-        return are_known
+    def _forget(self, register: Register, connection_id: str, generation: int) -> None:
+        def remove(draft: Draft) -> Transition | None:
+            current = draft.register.connections.get(connection_id)
+            if current is None or current.generation != generation:
+                return None
+            return connections.disconnect(draft, connection_id)
+
+        self.apply(register.user, register.session_id, remove)
 
     def _streamed(self, pk: str, register: Register) -> list[EventItem]:
         """What the log holds behind the point where the running step was acquired."""
@@ -198,37 +200,36 @@ class Engine:
     def _given(self, items: dict[str, dict[str, Any] | None], log: list[EventItem] | None = None) -> Circumstances:
         return Circumstances(now=self.clock(), settings=self.settings, new_id=self.ids, items=items, log=log)
 
-    def _post_live(self, events: Sequence[EventItem], register: Register) -> bool:
-        """Post to all but those that a replayer brings up to date. False if a post must be repeated.
+    def _send_live(self, outbox: Outbox, events: Sequence[EventItem], register: Register, delivery: Delivery) -> None:
+        """To all but those that a replayer brings up to date.
 
-        A call whose executor is just then left to a replayer is one: if replayer and connection are both dead, only a
-        later post can find it out, and have the call handed on.
+        A call whose executor is just then left to a replayer counts as failed: if replayer and connection are both
+        dead, only a later post can find it out, and have the call handed on.
         """
         live = register.live(self.clock())
         left_out = register.executor in register.connections and register.executor not in live
-        is_call = any(event.audience is Audience.EXECUTOR for event in events)
-        return self._post(events, register, live) and not (is_call and left_out)
+        if left_out and any(event.audience is Audience.EXECUTOR for event in events):
+            delivery.failed = True
+        outbox.send(events, register, live, delivery)
 
-    def _post(self, events: Sequence[EventItem], register: Register, targets: Iterable[str]) -> bool:
-        delivery = self.poster.deliver(events, register, targets)
-        return self.forget(register, delivery.gone) and not delivery.failed
-
-    def _resend(self, transition: Transition) -> bool:
-        """Send calls again. False if these frames are still to be posted, or were before, to others as well."""
-        register, done = transition.after, True
+    def _resend(self, outbox: Outbox, transition: Transition) -> None:
+        """Send calls again. Not reported if these frames are still to be posted, or were before, to others as well."""
+        if not transition.resend:
+            return
+        register, first = transition.after, min(resend.seq for resend in transition.resend)
+        delivery = outbox.tracked(first)
+        if transition.before is not None and first in transition.before.postings:
+            delivery.failed = True
         for resend in transition.resend:
             events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())
-            done = self._post(events, register, [resend.connection_id]) and done
-        before = transition.before.postings if transition.before else {}
-        return done and min(resend.seq for resend in transition.resend) not in before
+            outbox.send(events, register, [resend.connection_id], delivery)
 
-    def _repost(self, register: Register, first: int, last: int) -> None:
-        last, done = min(last, first + _REPOST - 1), True
+    def _repost(self, outbox: Outbox, register: Register, first: int, last: int) -> None:
+        last = min(last, first + _REPOST - 1)
+        delivery = outbox.tracked(first)
         for start in range(first, last + 1, 100):
             events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
-            done = self._post_live(events, register) and done
-        if done:
-            self.store.posted(register, [first])
+            self._send_live(outbox, events, register, delivery)
 
     def _back_off(self, attempt: int) -> None:
         self._pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
