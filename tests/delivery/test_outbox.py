@@ -1,0 +1,235 @@
+"""The outbox: every connection gets its frames in order, and none waits for another."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from codelab.delivery import outbox as module
+from codelab.delivery.outbox import Delivery, Outbox
+from codelab.delivery.post import Outcome
+from codelab.sessions.items import Audience, EventItem
+from codelab.sessions.register import Connection, Register
+
+from tests.ide import PATIENCE
+
+NOW = 1_000_000
+DONE, GONE, REFUSED, UNKNOWN = Outcome.DONE, Outcome.GONE, Outcome.REFUSED, Outcome.UNKNOWN
+
+
+class Connections:
+    """API Gateway as a test wants it: `answers` are given to the next posts of a connection, then DONE."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, list[int]] = {}
+        self.tries: dict[str, int] = {}
+        self.threads: set[str] = set()
+        self.answers: dict[str, Callable[[], Outcome]] = {}
+        self._open: dict[str, threading.Event] = {}
+
+    def attempt(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
+        self.threads.add(threading.current_thread().name)
+        self.tries[connection_id] = self.tries.get(connection_id, 0) + 1
+        if connection_id in self._open:
+            assert self._open[connection_id].wait(PATIENCE)
+        outcome = self.answers.get(connection_id, lambda: DONE)()
+        if outcome is DONE or outcome is UNKNOWN:
+            self.taken.setdefault(connection_id, []).append(frame["seq"])
+        return outcome
+
+    def script(self, connection_id: str, *outcomes: Outcome) -> None:
+        rest = iter(outcomes)
+        self.answers[connection_id] = lambda: next(rest, DONE)
+
+    def stall(self, connection_id: str) -> threading.Event:
+        """Posts to it return only after this event."""
+        self._open[connection_id] = threading.Event()
+        return self._open[connection_id]
+
+
+class World:
+    def __init__(self, **joined: int) -> None:
+        """Connections by name; one whose name begins with `plain` knows no extensions."""
+        self.gateway = Connections()
+        self.outbox = Outbox(self.gateway, lambda: NOW, patience_s=0.3)  # type: ignore[arg-type]
+        self.register = Register("ann", "s1", 0, "universal")
+        for n, (name, at) in enumerate(joined.items()):
+            is_new = not name.startswith("plain")
+            self.register.connections[name] = Connection(n, joined=at, joined_seq=0, extensions=is_new)
+        self.seq = 0
+
+    def send(self, frames: int = 1, *, tracked: bool = False) -> Delivery:
+        first = self.seq + 1
+        self.seq += frames
+        events = [EventItem(seq, {"seq": seq}, Audience.ALL, 0) for seq in range(first, self.seq + 1)]
+        delivery = self.outbox.tracked(first) if tracked else None
+        return self.outbox.send(events, self.register, self.register.connections, delivery)
+
+    def taken(self, connection_id: str) -> list[int]:
+        return self.gateway.taken.get(connection_id, [])
+
+    def all_seqs(self) -> list[int]:
+        return list(range(1, self.seq + 1))
+
+
+def test_a_window_that_stalls_delays_no_other_and_gets_everything_in_order_later():
+    world = World(slow=0, fast=0)
+    go_on = world.gateway.stall("slow")
+    for _ in range(5):
+        assert world.outbox.wait(world.send(2), PATIENCE)
+    assert world.taken("fast") == world.all_seqs()
+    assert world.taken("slow") == []
+    go_on.set()
+    world.outbox.drain()
+    assert world.taken("slow") == world.all_seqs()
+
+
+def test_the_only_window_is_posted_to_without_another_thread():
+    world = World(only=0)
+    assert world.send(3).is_done
+    assert world.taken("only") == [1, 2, 3]
+    assert world.gateway.threads == {threading.current_thread().name}
+
+
+def test_the_only_window_does_not_keep_the_sender_when_it_refuses():
+    world = World(only=0)
+    world.gateway.script("only", *[REFUSED] * 3)
+    delivery = world.send(2)
+    assert not delivery.is_done
+    world.send()
+    world.outbox.drain()
+    assert world.taken("only") == [1, 2, 3]
+    assert not delivery.failed
+
+
+def test_the_only_window_does_not_keep_the_sender_when_it_has_become_slow(monkeypatch):
+    monkeypatch.setattr(module, "_SLOW_S", 0.0)
+    world = World(only=0)
+    world.send(3)
+    world.outbox.drain()
+    assert world.taken("only") == [1, 2, 3]
+    assert len(world.gateway.threads) == 2
+
+
+@pytest.mark.parametrize("name", ["window", "plain"])
+def test_what_is_throttled_is_tried_again_and_the_rest_waits_behind_it(name):
+    world = World(**{name: 0, "other": 0})
+    world.gateway.script(name, DONE, REFUSED, REFUSED, DONE, REFUSED)
+    deliveries = [world.send() for _ in range(4)]
+    world.outbox.drain()
+    assert world.taken(name) == world.taken("other") == [1, 2, 3, 4]
+    assert not any(delivery.failed for delivery in deliveries)
+
+
+def test_who_refuses_for_too_long_misses_what_waited_and_nothing_after_it():
+    world = World(window=0, other=0)
+    world.gateway.answers["window"] = lambda: REFUSED
+    missed = [world.send(tracked=True) for _ in range(3)]
+    while not all(delivery.is_done for delivery in missed):
+        time.sleep(0.01)
+    del world.gateway.answers["window"]
+    seen = world.send(tracked=True)
+    world.outbox.drain()
+    assert world.taken("window") == [4]
+    assert world.taken("other") == [1, 2, 3, 4]
+    assert [delivery.failed for delivery in [*missed, seen]] == [True, True, True, False]
+    assert world.outbox.take_posted(frozenset()) == [seen]
+
+
+def test_a_time_out_is_not_repeated_to_a_client_that_would_show_it_twice():
+    world = World(plain=0, window=0)
+    world.gateway.script("plain", UNKNOWN)
+    world.gateway.script("window", UNKNOWN)
+    deliveries = [world.send(), world.send()]
+    world.outbox.drain()
+    assert world.taken("plain") == [1, 2]
+    assert world.taken("window") == [1, 1, 2], "it drops the repeat by its seq"
+    assert [delivery.failed for delivery in deliveries] == [True, False]
+
+
+def test_what_waits_for_one_window_is_bounded():
+    world = World(slow=0, fast=0)
+    go_on = world.gateway.stall("slow")
+    deliveries = []
+    for _ in range(module.LANE_BATCHES + 50):
+        deliveries.append(world.send())
+        assert world.outbox.wait(deliveries[-1], PATIENCE)
+    lane = world.outbox._lanes["slow"]
+    assert len(lane.waiting) <= module.LANE_BATCHES
+    go_on.set()
+    world.outbox.drain()
+    assert world.taken("fast") == world.all_seqs()
+    got = world.taken("slow")
+    assert got == [1, *range(module.LANE_BATCHES + 1, world.seq + 1)], "one gap, and then everything"
+    assert [delivery.failed for delivery in deliveries].count(True) == module.LANE_BATCHES
+
+
+def test_the_end_waits_for_the_slow_no_longer_than_it_may():
+    world = World(slow=0, fast=0)
+    go_on = world.gateway.stall("slow")
+    deliveries = [world.send(3, tracked=True) for _ in range(3)]
+    ending = threading.Thread(target=world.outbox.drain, args=(0.05,))
+    ending.start()
+    while not all(delivery.is_done for delivery in deliveries):
+        time.sleep(0.01)
+    go_on.set()
+    ending.join(PATIENCE)
+    tries = world.gateway.tries["slow"]
+    time.sleep(0.05)
+    assert tries == world.gateway.tries["slow"] == 1, "nothing is posted after the end"
+    assert all(delivery.failed for delivery in deliveries), "the sweep posts them again"
+
+
+def test_a_pause_before_another_try_does_not_outlive_the_end():
+    world = World(window=0, other=0)
+    world.outbox._patience_s = 3600
+    world.gateway.answers["window"] = lambda: REFUSED
+    delivery = world.send()
+    world.outbox.drain(0.05)
+    assert delivery.failed
+
+
+def test_who_is_gone_is_posted_to_no_more_unless_it_came_just_now():
+    world = World(old=NOW - 60_000, young=NOW - 100, here=0)
+    world.gateway.script("old", GONE)
+    world.gateway.script("young", GONE)
+    first, second = world.send(2, tracked=True), world.send(tracked=True)
+    world.outbox.drain()
+    assert (world.taken("old"), world.taken("young"), world.taken("here")) == ([], [3], [1, 2, 3])
+    assert world.outbox.gone == {"old", "young"}
+    assert world.outbox.take_posted() == [second], "whether the young one is there is not known yet"
+    assert world.outbox.take_posted({"young"}) == []
+    assert not first.failed
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_the_connections_answer_order_is_kept_and_the_books_are_right(seed):
+    choose = random.Random(seed)
+    world = World(a=0, b=0, plain=0, plain2=0)
+    world.outbox._patience_s = 0.02
+    for name in world.register.connections:
+        weights = (choose.uniform(5, 30), choose.random() * 4, choose.random() * 4)
+
+        def answer(weights: tuple[float, ...] = weights) -> Outcome:
+            return choose.choices((DONE, REFUSED, UNKNOWN), weights)[0]
+
+        world.gateway.answers[name] = answer
+    deliveries = []
+    for _ in range(30):
+        deliveries.append(world.send(choose.randrange(1, 4)))
+        if choose.random() < 0.5:
+            world.outbox.wait(deliveries[-1], PATIENCE)
+    world.outbox.drain(PATIENCE)
+    assert all(delivery.is_done for delivery in deliveries)
+    for name in world.register.connections:
+        taken = world.taken(name)
+        assert taken == sorted(taken)
+        if name.startswith("plain"):
+            assert len(set(taken)) == len(taken), "no text twice"
+    ends = [delivery.first - 1 for delivery in deliveries[1:]] + [world.seq]
+    for delivery, end in zip(deliveries, ends, strict=True):
+        if not delivery.failed:
+            for name in world.register.connections:
+                assert set(range(delivery.first, end + 1)) <= set(world.taken(name))
