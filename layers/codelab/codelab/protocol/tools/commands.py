@@ -2,7 +2,7 @@
 
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.tools.results import ResultForm
-from codelab.protocol.tools.schema import arguments, done, integer, reply, string
+from codelab.protocol.tools.schema import arguments, done, reply, string
 from codelab.protocol.tools.tool import Example, Tool
 
 _COMMAND = string("The command line", minLength=1)
