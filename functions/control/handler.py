@@ -8,6 +8,7 @@ from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Cancel, Hello, Ping, RefreshToken, Resume, SessionConfig
 from codelab.protocol.outgoing import Pong
+from codelab.sessions.keys import PLAN
 from codelab.turns import cancel, control
 from codelab.turns import resume as replay
 from codelab.turns.connections import Caller
@@ -24,16 +25,12 @@ CONNECT_S = 5.0
 
 @app.route("hello")
 def hello(_frame: Hello, caller: Caller, sessions: Engine) -> None:
-    greeted = sessions.apply(caller.user, caller.session_id, lambda draft: control.greet(draft, caller))
-    if greeted is not None:
-        sessions.poster.post(caller.connection_id, control.session_info(greeted.after).wire())
+    sessions.apply(caller.user, caller.session_id, lambda draft: control.greet(draft, caller), wanted=[PLAN])
 
 
 @app.route("session_config")
 def session_config(frame: SessionConfig, caller: Caller, sessions: Engine) -> None:
-    configured = sessions.apply(caller.user, caller.session_id, lambda draft: control.configure(draft, caller, frame))
-    if configured is not None:
-        sessions.poster.post(caller.connection_id, control.session_info(configured.after).wire())
+    sessions.apply(caller.user, caller.session_id, lambda draft: control.configure(draft, caller, frame), wanted=[PLAN])
 
 
 @app.route("resume")
@@ -69,11 +66,9 @@ def refresh_token(frame: RefreshToken, caller: Caller, sessions: Engine) -> None
         raise ProtocolError(ErrorCode.UNAUTHORIZED, f"The token is not valid: {error}") from None
     if identity.user != caller.user:
         raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token is another user's")
-    refreshed = sessions.apply(
-        caller.user, caller.session_id, lambda draft: control.refresh(draft, caller, identity.expires)
+    sessions.apply(
+        caller.user, caller.session_id, lambda draft: control.refresh(draft, caller, identity.expires), wanted=[PLAN]
     )
-    if refreshed is not None:
-        sessions.poster.post(caller.connection_id, control.session_info(refreshed.after).wire())
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:

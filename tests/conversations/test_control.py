@@ -40,6 +40,19 @@ def test_settings_are_kept(ide):
     assert (info["settings"], info["title"]) == ({"when_busy": "reject"}, "My session")
 
 
+def test_a_plan_is_shown_and_still_there_for_a_client_that_comes_back(ide, model):
+    session = ide("planned", extensions=True)
+    items = [{"text": "Read the file", "status": "in_progress"}, {"text": "Explain it", "status": "pending"}]
+    session.say(model.script("plan", Says("First a plan.", [call("update_plan", items=items)]), Says("Done.")))
+    assert session.expect("plan")["items"] == items
+    session.idle()
+    assert session.text() == "First a plan.Done."
+    assert not session.of_type("tool_call")
+    back = ide("planned")
+    back.send("hello")
+    assert back.expect("session_info")["plan"] == items
+
+
 def test_cancel_stops_a_silent_model_and_the_session_goes_on(ide, model):
     session = ide(extensions=True)
     session.say(model.script("silent", Says("never said", silence=20)))

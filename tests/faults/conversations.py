@@ -62,6 +62,7 @@ def _is(frame_type: str, **fields: Any) -> Callable[[Frame], bool]:
 READ_A, READ_B, READ_C = (call("read_file", path=f"{name}.py") for name in "abc")
 WRITE = call("write_file", path="a.py", content="x = 1")
 RUN = call("run_command", command="make")
+PLAN = call("update_plan", items=[{"text": "Read a.py", "status": "in_progress"}])
 
 _ANSWER = says("It is ", "done.")
 _ONE_TOOL = {"one": [says("Reading. ", calls=[READ_A]), _ANSWER]}
@@ -166,6 +167,12 @@ CONVERSATIONS = [
         "a call that is refused",
         {"bad": [says("Up. ", calls=[call("read_file", path="../up")]), says("Then so. ", calls=[READ_A]), _ANSWER]},
         [say("bad")],
+        execute=execute,
+    ),
+    Conversation(
+        "a plan, and then a tool",
+        {"plan": [says("A plan. ", calls=[PLAN]), says(calls=[PLAN, READ_A]), _ANSWER]},
+        [say("plan")],
         execute=execute,
     ),
     Conversation(

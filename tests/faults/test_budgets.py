@@ -28,9 +28,19 @@ REJECTION: Event = ("hitl_decision", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1})
 SWEEP: Cost = {QUERY: 9, READ: 1, TRANSACTION: 1}
 
 
-def step(number: int, batches: int, posts: int) -> Event:
-    """The register beside the history, acquire, an append and a read beside the post for each batch, commit, clear."""
-    cost = {READ: 1 + batches, READ_MANY: 1, TRANSACTION: 2, APPEND: batches, POST: posts, CLEAR: 1}
+def step(number: int, batches: int, posts: int, steps: int = 1) -> Event:
+    """The register beside the history, acquire, an append and a read beside the post for each batch, commit, clear.
+
+    `steps` is how many of them one invocation runs, `number` the first.
+    """
+    cost = {
+        READ: steps + batches,
+        READ_MANY: steps,
+        TRANSACTION: 2 * steps,
+        APPEND: batches,
+        POST: posts,
+        CLEAR: steps,
+    }
     return f"step {number}", {operation: calls for operation, calls in cost.items() if calls}
 
 
@@ -52,6 +62,10 @@ BUDGETS: Mapping[str, list[Event]] = {
     ],
     "cancel while it streams": [
         CONNECT, USER_MESSAGE, step(1, 2, 6), CANCEL_A_STEP, USER_MESSAGE, step(1, 2, 6),
+    ],
+    # The step that follows a tool of the server's own is run by the same invocation.
+    "a plan, and then a tool": [
+        CONNECT, USER_MESSAGE, step(1, 1, posts=7, steps=2), LAST_RESULT, step(3, 2, 6),
     ],
     "agent switch": [
         CONNECT,

@@ -17,18 +17,20 @@ def refused(tool: str, **arguments) -> ProtocolError:
 # ---------------------------------------------------------------- the catalogue
 
 
-def test_the_catalogue_is_the_union_of_the_documents_tools():
+def test_the_catalogue_is_the_union_of_the_documents_tools_and_the_servers_own():
     assert set(CATALOGUE) == {
         *("read_file", "write_file", "list_files", "search_in_project", "create_directory", "delete_file", "move_file"),
         *("run_command", "run_persistent", "kill_process"),
         *("git.diff", "git.status", "git.log", "git.branch", "git.commit"),
         *("apply_patch", "apply_patch_review", "prompt_user"),
+        *("switch_agent", "update_plan"),
     }
     assert set(KNOWN) - set(CATALOGUE) == {"git.push"}
 
 
 def test_the_universal_agent_may_call_everything_that_is_offered():
-    assert agents()["universal"].tools == CATALOGUE
+    tools = agents()["universal"].tools
+    assert {**tools, "switch_agent": CATALOGUE["switch_agent"]} == CATALOGUE  # bound to the other agents, if there are
 
 
 @pytest.mark.parametrize("tool", KNOWN.values(), ids=KNOWN)
@@ -40,7 +42,7 @@ def test_every_tool_is_described_to_its_last_field(tool):
     assert set(tool.paths) | set(tool.diffs) | set(tool.byte_limits) | set(tool.harmless) <= arguments
     if tool.name in CATALOGUE:
         assert tool.examples
-        assert tool.platforms
+        assert tool.platforms or tool.server_side
         assert tool.result.schema["properties"].keys() >= set(tool.result_byte_limits)
         assert all(schema["description"] for schema in tool.result.schema["properties"].values())
 

@@ -22,6 +22,9 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("run_command", {"command": "make"}),
     ("read_file", {"path": "../outside"}),
     ("no_such_tool", {}),
+    ("switch_agent", {"agent_type": "coder", "reason": "It writes code"}),
+    ("switch_agent", {"agent_type": "nobody", "reason": "Why not"}),
+    ("update_plan", {"items": [{"text": "Read", "status": "in_progress"}]}),
 )
 RESULTS: tuple[dict[str, Any], ...] = (
     {"result": {"content": "x"}},
@@ -132,7 +135,7 @@ class Walk:
         self.world.configure(when_busy=self.choose.choice(("queue", "reject", "interrupt")))
 
     def switch(self) -> None:
-        self.world.switch(self.choose.choice(("universal", "nobody")), {"universal"})
+        self.world.switch(self.choose.choice(("universal", "coder", "nobody")), {"universal", "coder"})
 
     def context(self) -> None:
         action = self.choose.choice(("add_file", "add_file", "remove_file", "clear"))
@@ -158,6 +161,8 @@ class Walk:
         assert (register.due_at() is not None) == bool(register.phase is not Phase.IDLE or register.postings)
         assert len(register.inbox) <= 20
         assert len(register.open_calls) <= 16
+        assert not {call.tool for call in register.open_calls.values()} & {"switch_agent", "update_plan"}
+        assert register.handovers <= 3
         assert len(dumps(register.attributes()).encode()) < 8_000, "the register grows"
         if register.phase is Phase.WAITING:
             assert register.open_calls, "nothing is waited for"

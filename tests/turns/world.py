@@ -4,10 +4,11 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from codelab.agents import agents
+from codelab.agents.handover import with_targets
 from codelab.config import Settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import ContextUpdate, HitlDecision, SessionConfig, SwitchAgent, ToolResult
+from codelab.protocol.tools import CATALOGUE
 from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Step, Transition
@@ -15,6 +16,9 @@ from codelab.turns import calls, cancel, connections, control, files, messages, 
 from codelab.turns.connections import Caller
 from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog
 from codelab.turns.steps import Answer, Lease
+
+#: All tools, as an agent has them that may hand over to these two.
+TOOLS = with_targets(CATALOGUE, "", {"coder": "Writes code", "universal": "Does everything"})
 
 IDE = Caller("ann", "s1", "conn-1", extensions=True)
 
@@ -33,6 +37,7 @@ class World:
         self.frames: list[dict[str, Any]] = []
         self.invokes: list[Step] = []
         self.reposts: list[tuple[int, int]] = []
+        self.replies: list[tuple[str, dict[str, Any]]] = []
         self.resends: list[tuple[str, int]] = []
         self.register = Register("ann", "s1", self.now, "universal")
         self.apply(connections.create(IDE, self._given()))
@@ -63,8 +68,10 @@ class World:
             return transition
 
     def apply(self, transition: Transition) -> None:
+        written = [item.key() for item in transition.puts]
+        assert len(written) == len(set(written)), "a transaction must not write one item twice"
         for item in transition.puts:
-            if not item.key().startswith(("CALL#", "FILE#")):
+            if not item.replaces:
                 assert item.key() not in self.items, f"{item.key()} is put twice"
             self.items[item.key()] = {"sk": item.key(), **item.attributes()}
         for key in transition.deletes:
@@ -79,6 +86,7 @@ class World:
         self.register = Register.of(stored)
         self.reposts += transition.repost
         self.resends += [(resend.connection_id, resend.seq) for resend in transition.resend]
+        self.replies += transition.replies
         if transition.invoke:
             self.invokes.append(transition.invoke)
 
@@ -106,7 +114,7 @@ class World:
         held = lease or self.acquire()
         assert held is not None
         requests = tuple(CallRequest("call_" + next(self._ids), tool, arguments) for tool, arguments in wanted)
-        answer = Answer(text, requests, agents()["universal"].tools, {"prompt_tokens": 10, "llm_calls": 1})
+        answer = Answer(text, requests, TOOLS, {"prompt_tokens": 10, "llm_calls": 1})
         self.decide(lambda draft: steps.commit(draft, held, answer, len(self.events)))
         return [request.call_id for request in requests]
 
@@ -131,6 +139,13 @@ class World:
     def configure(self, caller: Caller = IDE, **fields: Any) -> None:
         frame = SessionConfig.model_validate({"type": "session_config", **fields})
         self.decide(lambda draft: control.configure(draft, caller, frame))
+
+    def greet(self, caller: Caller = IDE) -> dict[str, Any]:
+        """`hello`. Returns the `session_info` that answers it."""
+        self.decide(lambda draft: control.greet(draft, caller))
+        connection_id, frame = self.replies[-1]
+        assert connection_id == caller.connection_id
+        return frame
 
     def switch(self, agent: str, known: set[str]) -> None:
         frame = SwitchAgent.model_validate({"type": "switch_agent", "agent_type": agent})

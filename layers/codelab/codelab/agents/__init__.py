@@ -1,10 +1,11 @@
 """Agents as data: a TOML file each. A new agent is added by adding a file."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
+from codelab.agents.handover import with_targets
 from codelab.protocol.tools import CATALOGUE, Tool
 
 
@@ -21,7 +22,9 @@ class Agent:
 @cache
 def agents() -> dict[str, Agent]:
     """All agents by name."""
-    return {agent.name: agent for agent in map(_read, files(__name__).iterdir()) if agent is not None}
+    read = [agent for agent in map(_read, files(__name__).iterdir()) if agent is not None]
+    descriptions = {agent.name: agent.description for agent in read}
+    return {agent.name: replace(agent, tools=with_targets(agent.tools, agent.name, descriptions)) for agent in read}
 
 
 def _read(file: object) -> Agent | None:

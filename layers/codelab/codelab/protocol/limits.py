@@ -24,5 +24,8 @@ CONTEXT_BYTES = 2_000_000
 CALLS_PER_STEP = 16
 INBOX = 20
 CONNECTIONS_PER_SESSION = 8
+#: Items of a plan, and characters of one.
+PLAN_ITEMS = 30
+PLAN_CHARS = 300
 #: Characters of a call id or of a client's message id that the server takes.
 ID_CHARS = 128

@@ -147,6 +147,23 @@ class ContextUpdated(ServerFrame):
     context_size: int
 
 
+class PlanStep(BaseModel):
+    """One item of a plan."""
+
+    text: str = Field(description="What is done in this step.")
+    status: Literal["pending", "in_progress", "completed"] = Field(description="How far it is.")
+
+
+class Plan(ServerFrame):
+    """The agent's plan as it stands; it replaces the one before. No items: there is none any more."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["plan"] = "plan"
+    turn_id: str = Field(description="The turn in which the agent has made it.")
+    items: list[PlanStep] = Field(description="All steps in order.")
+
+
 class CallUpdate(ServerFrame):
     """What became of a call that another connection, the time or a cancel has decided."""
 
@@ -190,6 +207,7 @@ class SessionInfo(ServerFrame):
     turn_id: str | None = Field(default=None, description="The running turn.")
     last_seq: int = Field(description="The `seq` of the newest frame.")
     pending_calls: list[PendingCall] = Field(description="The calls that are still open.")
+    plan: list[PlanStep] = Field(description="The agent's plan as it stands, empty while it has none.")
     settings: dict[str, Any] = Field(description="What `session_config` has set.")
     limits: dict[str, int] = Field(description="Sizes and counts that the server allows.")
     protocol_version: str = Field(description="The version of this protocol that the server speaks.")

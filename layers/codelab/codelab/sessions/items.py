@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
@@ -47,6 +47,8 @@ def dumps(value: Any) -> str:
 class InputItem:
     """An accepted user message. Its id is the client's, so that a repeated send is recognised."""
 
+    replaces: ClassVar[bool] = False
+
     input_id: str
     content: str
     role: str
@@ -75,6 +77,8 @@ class CallRequest:
 @dataclass(frozen=True, slots=True)
 class MessageItem:
     """One message of the history. Role `tool` answers `call_id`; role `assistant` may have made `calls`."""
+
+    replaces: ClassVar[bool] = False
 
     n: int
     role: str
@@ -120,6 +124,9 @@ class MessageItem:
 @dataclass(slots=True)
 class CallItem:
     """Everything about one call: what was asked, what a human decided, what came of it."""
+
+    #: It is put over what is there: the register's version guards it.
+    replaces: ClassVar[bool] = True
 
     call_id: str
     turn_id: str
@@ -183,6 +190,8 @@ class CallItem:
 class FileItem:
     """A file of the session's context. Without `content` it is a reference: the agent reads it when it needs it."""
 
+    replaces: ClassVar[bool] = True
+
     path: str
     content: str | None
     tokens: int
@@ -204,6 +213,25 @@ class FileItem:
     @classmethod
     def of(cls, item: dict[str, Any]) -> "FileItem":
         return cls(item["path"], item.get("content"), item["tokens"], item["added_at"], item["updated_at"])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanItem:
+    """The agent's plan as it stands, for a client that comes back: [{text, status}, …]."""
+
+    replaces: ClassVar[bool] = True
+
+    steps: list[dict[str, str]]
+
+    def key(self) -> str:
+        return keys.PLAN
+
+    def attributes(self) -> dict[str, Any]:
+        return {"steps": dumps(self.steps)}
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "PlanItem":
+        return cls(json.loads(item["steps"]))
 
 
 class Audience(StrEnum):

@@ -4,6 +4,7 @@ import hashlib
 import zlib
 
 REGISTER = "REGISTER"
+PLAN = "PLAN"
 DUE_SHARDS = 8
 
 

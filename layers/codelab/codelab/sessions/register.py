@@ -113,6 +113,8 @@ class Register:
     #: Calls that failed, by digest, and how often in a row: what fails again and again is not sent again.
     failures: dict[str, int] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
+    #: How often agents have handed this turn over.
+    handovers: int = 0
 
     calls: dict[str, CallEntry] = field(default_factory=dict)
     inbox: list[str] = field(default_factory=list)
@@ -182,6 +184,7 @@ class Register:
             "cancelled_at": self.cancelled_at,
             "failures": self.failures,
             "usage": self.usage,
+            "handovers": self.handovers,
             "calls": {
                 call_id: {"tool": call.tool, "state": call.state.value, "due": call.due, "seq": call.seq}
                 for call_id, call in self.calls.items()
@@ -235,6 +238,7 @@ class Register:
             cancelled_at=item.get("cancelled_at", 0),
             failures=item.get("failures", {}),
             usage=item.get("usage", {}),
+            handovers=item.get("handovers", 0),
             inbox=item.get("inbox", []),
             files={digest: FileEntry(*entry) for digest, entry in item.get("files", {}).items()},
             last_seq=item.get("last_seq", 0),

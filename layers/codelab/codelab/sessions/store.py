@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from codelab.sessions import keys
-from codelab.sessions.items import CallItem, EventItem, FileItem, MessageItem, from_dynamodb, to_dynamodb
+from codelab.sessions.items import EventItem, FileItem, MessageItem, from_dynamodb, to_dynamodb
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 
@@ -113,7 +113,7 @@ class SessionStore:
                 "TableName": self._table,
                 "Item": to_dynamodb({"pk": after.pk, "sk": item.key(), **item.attributes()}),
             }
-            if not isinstance(item, CallItem | FileItem):  # those are guarded by the register's version
+            if not item.replaces:
                 put["ConditionExpression"] = "attribute_not_exists(pk)"
             writes.append({"Put": put})
         for event in transition.events:

@@ -1,11 +1,12 @@
 """What one event does to a session: everything that one transaction writes, and the effects to run after it."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from codelab.sessions.items import CallItem, EventItem, FileItem, InputItem, MessageItem
+from codelab.sessions.items import CallItem, EventItem, FileItem, InputItem, MessageItem, PlanItem
 from codelab.sessions.register import Register
 
-Item = InputItem | MessageItem | CallItem | FileItem
+Item = InputItem | MessageItem | CallItem | FileItem | PlanItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Transition:
 
     `puts`, `events` and `deletes` (sort keys) go into the transaction with the register; the rest is run after it has
     succeeded: `invoke` first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody
-    reported as posted), then connections are told why and closed.
+    reported as posted), then connections are told why and closed, then `replies` go to one connection each: frames
+    that are not logged.
     """
 
     before: Register | None
@@ -44,6 +46,7 @@ class Transition:
     resend: tuple[Resend, ...] = ()
     repost: tuple[tuple[int, int], ...] = ()
     close: tuple[str, ...] = ()
+    replies: tuple[tuple[str, dict[str, Any]], ...] = ()
 
     @property
     def writes(self) -> bool:

@@ -151,8 +151,7 @@ def settle(
     call.state = state.value
     call.settled_at = draft.now
     call.outcome = outcome
-    draft.puts[:] = [item for item in draft.puts if item is not call]
-    draft.puts.append(call)
+    draft.put(call)
     draft.append_message("tool", dumps(_as_the_model_sees_it(call, outcome)), call_id=call.call_id)
     digest = call_digest(call.tool, call.arguments)
     if state is CallState.FAILED:

@@ -1,16 +1,14 @@
 """Frames that steer a session: hello, session_config, switch_agent; and what a session says of itself."""
 
-from datetime import UTC, datetime
-from typing import Any
-
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import SessionConfig, SwitchAgent
-from codelab.protocol.outgoing import AgentSwitched, PendingCall, SessionInfo
-from codelab.sessions.items import InputItem
-from codelab.sessions.register import Register
+from codelab.protocol.outgoing import PendingCall, PlanStep, SessionInfo
+from codelab.sessions import keys
+from codelab.sessions.items import InputItem, PlanItem
+from codelab.sessions.register import Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import messages
+from codelab.turns import handover, messages
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 
@@ -24,14 +22,19 @@ FAR_AWAY = 2**40
 
 
 def greet(draft: Draft, caller: Caller) -> Transition:
-    """A client that sends an extension frame understands extension frames."""
+    """A client that sends an extension frame understands extension frames; it is told how the session is."""
     _greet(draft, caller)
-    return draft.finish()
+    return _inform(draft, caller)
 
 
 def _greet(draft: Draft, caller: Caller) -> None:
     touch(draft, caller)
     draft.register.connections[caller.connection_id].extensions = True
+
+
+def _inform(draft: Draft, caller: Caller) -> Transition:
+    draft.replies.append((caller.connection_id, session_info(draft)))
+    return draft.finish()
 
 
 def begin_replay(draft: Draft, caller: Caller, last_seq: int) -> Transition:
@@ -60,18 +63,18 @@ def end_replay(draft: Draft, caller: Caller) -> Transition:
 
 def refresh(draft: Draft, caller: Caller, expires: int) -> Transition:
     """The connection lives on the new token's time; one that never expires counts as far away."""
-    greet(draft, caller)
+    _greet(draft, caller)
     draft.register.connections[caller.connection_id].expires = expires or FAR_AWAY
-    return draft.finish()
+    return _inform(draft, caller)
 
 
 def configure(draft: Draft, caller: Caller, frame: SessionConfig) -> Transition:
     """Change the settings that the frame names."""
-    greet(draft, caller)
+    _greet(draft, caller)
     changes = frame.model_dump(exclude_none=True, exclude={"type"})
     draft.register.title = changes.pop("title", draft.register.title)
     draft.register.settings.update(changes)
-    return draft.finish()
+    return _inform(draft, caller)
 
 
 def switch_agent(
@@ -91,15 +94,10 @@ def switch_agent(
     if message is not None and messages.is_repeat(draft, message):  # another choice may have been made since
         return messages.user_message(draft, caller, message)
     touch(draft, caller)
+    if register.phase is not Phase.IDLE:
+        handover.forbid(register)  # in this turn no agent overrules the user
     if register.agent != frame.agent_type:
-        switch: dict[str, Any] = {
-            "from_agent": register.agent,
-            "to_agent": frame.agent_type,
-            "reason": frame.reason or "The user chose this agent",
-            "timestamp": datetime.fromtimestamp(draft.now / 1000, UTC).isoformat(timespec="milliseconds"),
-        }
-        register.agent = frame.agent_type
-        draft.emit(AgentSwitched(content=f"Switched to {frame.agent_type}", metadata=switch, **switch))
+        handover.switch(draft, frame.agent_type, frame.reason or "The user chose this agent")
     if message is None:
         return draft.finish()
     return messages.user_message(draft, caller, message)
@@ -113,8 +111,9 @@ def pending_calls(register: Register) -> list[PendingCall]:
     ]
 
 
-def session_info(register: Register) -> SessionInfo:
-    """The session as it is, for one connection."""
+def session_info(draft: Draft) -> SessionInfo:
+    """The session as it is. Needs its plan."""
+    register, plan = draft.register, draft.item(keys.PLAN)
     return SessionInfo(
         session_id=register.session_id,
         agent=register.agent,
@@ -123,6 +122,7 @@ def session_info(register: Register) -> SessionInfo:
         turn_id=register.turn_id or None,
         last_seq=register.last_seq,
         pending_calls=pending_calls(register),
+        plan=[PlanStep.model_validate(step) for step in PlanItem.of(plan).steps] if plan else [],
         settings=register.settings,
         limits={
             "user_message_chars": limits.USER_MESSAGE_CHARS,

@@ -56,6 +56,7 @@ class Draft:
     resend: list[Resend] = field(default_factory=list)
     repost: list[tuple[int, int]] = field(default_factory=list)
     close: list[str] = field(default_factory=list)
+    replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
 
     @classmethod
     def of(cls, register: Register, given: Circumstances) -> "Draft":
@@ -96,6 +97,11 @@ class Draft:
     def call(self, call_id: str) -> CallItem | None:
         found = self.item(keys.call_key(call_id))
         return CallItem.of(found) if found else None
+
+    def put(self, item: Item) -> None:
+        """Have `item` written; it takes the place of one with its key that this transition has put before."""
+        self.puts[:] = [found for found in self.puts if found.key() != item.key()]
+        self.puts.append(item)
 
     def emit(self, frame: ServerFrame, audience: Audience | None = None) -> int:
         """Log `frame` with the next seq and have it posted. Returns the seq."""
@@ -177,4 +183,5 @@ class Draft:
             resend=tuple(self.resend),
             repost=tuple(self.repost),
             close=tuple(self.close),
+            replies=tuple((connection_id, frame.wire()) for connection_id, frame in self.replies),
         )

@@ -114,8 +114,7 @@ def _put(draft: Draft, path: str, content: str | None) -> None:
     added_at = draft.now if known is None else known.added_at
     draft.register.files[digest] = FileEntry(tokens, size, added_at)
     file = FileItem(path, content, tokens, added_at, updated_at=draft.now)
-    draft.puts[:] = [item for item in draft.puts if item.key() != file.key()]
-    draft.puts.append(file)
+    draft.put(file)
 
 
 def _check_bounds(register: Register) -> None:

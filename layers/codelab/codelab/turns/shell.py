@@ -136,7 +136,7 @@ class Engine:
         return transition
 
     def run_effects(self, transition: Transition) -> None:
-        """Invoke, post, report as posted. What fails or dies here is repaired by the sweep."""
+        """Invoke, post, report as posted, reply. What fails or dies here is repaired by the sweep."""
         register = transition.after
         if transition.invoke is not None:
             self.invoke(register, transition.invoke)
@@ -150,6 +150,8 @@ class Engine:
         for connection_id in transition.close:
             self.poster.post(connection_id, Error.of(_replaced()).wire())
             self.poster.close(connection_id)
+        for connection_id, frame in transition.replies:
+            self.poster.post(connection_id, frame)
 
     def invoke(self, register: Register, step: Step) -> None:
         """Start `llm_request` asynchronously. A lost or refused invoke is repeated by the sweep."""

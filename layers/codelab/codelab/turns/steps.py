@@ -9,7 +9,7 @@ from codelab.protocol.tools import Tool
 from codelab.sessions.items import CallItem, CallRequest, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, policy, turn
+from codelab.turns import calls, policy, server_tools, turn
 from codelab.turns.draft import Draft
 from codelab.turns.text import head_and_tail
 
@@ -173,7 +173,7 @@ def _cut(request: CallRequest) -> CallRequest:
 
 
 def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], problem: ProtocolError | None) -> None:
-    """Open a call, or settle it at once as failed: the model is told and the client never sees a bad call."""
+    """Open a call, or settle it at once: the client sees neither a bad call nor one that is executed here."""
     call = CallItem(
         call_id=request.call_id,
         turn_id=draft.register.turn_id,
@@ -196,6 +196,11 @@ def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], probl
                 ErrorCode.EXECUTION_FAILED,
                 f"This very call has failed {failed} times in this turn and was not made again; do something else",
             )
+        if tool.server_side:
+            result = server_tools.execute(draft, tool, call.arguments)
+            draft.register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, 0, 0)
+            calls.settle(draft, call, CallState.COMPLETED, {"result": result}, was_sent=False)
+            return
         call.requires_approval = policy.needs_approval(tool, call.arguments, draft.settings)
     except ProtocolError as error:
         draft.register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, 0, 0)

@@ -19,6 +19,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     register = draft.register
     register.turn_id = draft.given.new_id()
     register.usage = {}
+    register.handovers = 0
     register.last_activity = draft.now
     if not register.title:
         register.title = message.content[:_TITLE_CHARS]

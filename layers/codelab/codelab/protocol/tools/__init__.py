@@ -1,9 +1,9 @@
-"""The tool catalogue: what runs in the IDE, as data (Tools Specification; Agent Protocol, "Доступные инструменты")."""
+"""The tool catalogue: what an agent may call, as data (Tools Specification; Agent Protocol, "Доступные инструменты")."""
 
 from collections.abc import Mapping
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.tools import commands, dialogue, files, git
+from codelab.protocol.tools import commands, dialogue, files, git, server
 from codelab.protocol.tools.results import ResultForm
 from codelab.protocol.tools.tool import Example, Risk, Tool
 
@@ -11,7 +11,7 @@ __all__ = ["ALIASES", "CATALOGUE", "KNOWN", "Example", "ResultForm", "Risk", "To
 
 #: Every tool that may be called, in the order in which it is shown.
 CATALOGUE: Mapping[str, Tool] = {
-    tool.name: tool for tool in (*files.TOOLS, *commands.TOOLS, *git.TOOLS, *dialogue.TOOLS)
+    tool.name: tool for tool in (*files.TOOLS, *commands.TOOLS, *git.TOOLS, *dialogue.TOOLS, *server.TOOLS)
 }
 
 #: With those that the policy knows and no agent is offered.

@@ -1,4 +1,4 @@
-"""What a tool is: one that runs in the IDE, as data."""
+"""What a tool is, as data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,7 +32,8 @@ class Tool:
     `description` is read by the model. `parameters` is the JSON Schema of the arguments, `result` the form of the
     results. `approval` is the default of the policy, `always_approval` what no setting turns off; `harmless` names, by
     argument, the values with which a call changes nothing. `waits_for_human` gives it the approval deadline instead of
-    the tool deadline. `streams`: a result without an exit code is a piece of output, the call goes on.
+    the tool deadline. `streams`: a result without an exit code is a piece of output, the call goes on. `server_side`:
+    the turn engine executes it, it never reaches the IDE.
 
     `paths` names the arguments that must stay in the workspace, `diffs` those that are unified diffs whose paths must,
     `byte_limits` those that are bounded in UTF-8 bytes, and `result_byte_limits` what the IDE must not exceed in its
@@ -49,6 +50,7 @@ class Tool:
     always_approval: bool = False
     harmless: Mapping[str, frozenset[str]] = field(default_factory=dict)
     waits_for_human: bool = False
+    server_side: bool = False
     streams: bool = False
     paths: tuple[str, ...] = ()
     diffs: tuple[str, ...] = ()

@@ -1,0 +1,25 @@
+"""To whom an agent may hand over: said to the model where it calls the tool, so that it can name nobody else."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from codelab.protocol.tools import Tool
+
+TOOL = "switch_agent"
+
+
+def with_targets(tools: Mapping[str, Tool], name: str, agents: Mapping[str, str]) -> dict[str, Tool]:
+    """The tools of the agent `name`, with `switch_agent` bound to the others of `agents` (name: description).
+
+    Where there are no others it is left out.
+    """
+    others = {other: agents[other] for other in sorted(agents) if other != name}
+    found = dict(tools)
+    tool = found.pop(TOOL, None)
+    if tool is None or not others:
+        return found
+    properties = dict(tool.parameters["properties"])
+    described = "; ".join(f"{other}: {description}" for other, description in others.items())
+    properties["agent_type"] = {"type": "string", "enum": list(others), "description": described}
+    found[TOOL] = replace(tool, parameters={**tool.parameters, "properties": properties})
+    return found
