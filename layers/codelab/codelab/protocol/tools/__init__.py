@@ -1,4 +1,4 @@
-"""The tool catalogue: what an agent may call, as data (Tools Specification; Agent Protocol, "Доступные инструменты")."""
+"""The tool catalogue: what may be called, as data (Tools Specification; Agent Protocol, "Доступные инструменты")."""
 
 from collections.abc import Mapping
 
