@@ -166,9 +166,9 @@ def settle(
         draft.emit(CallUpdate(call_id=call.call_id, state=state.value))
 
 
-def unfinished(call: CallItem, code: str, message: str) -> dict[str, Any]:
+def unfinished(call: CallItem, code: ErrorCode, message: str) -> dict[str, Any]:
     """The outcome of a call that was ended from outside, with what it had said until then."""
-    error: dict[str, Any] = {"code": code, "message": message}
+    error: dict[str, Any] = {"code": code.value, "message": message}
     if call.progress:
         error["output_so_far"] = call.progress
     return {"error": error}

@@ -1,5 +1,6 @@
 """Cancel: the running turn ends, open calls are settled as cancelled, what was said stays."""
 
+from codelab.protocol.errors import ErrorCode
 from codelab.sessions import keys
 from codelab.sessions.register import CallState, Phase
 from codelab.sessions.transition import Transition
@@ -34,5 +35,7 @@ def stop(draft: Draft) -> None:
     for call_id in register.open_calls:
         call = draft.call(call_id)
         if call is not None:
-            calls.settle(draft, call, CallState.CANCELLED, calls.unfinished(call, "CANCELLED", "The user cancelled"))
+            calls.settle(
+                draft, call, CallState.CANCELLED, calls.unfinished(call, ErrorCode.CANCELLED, "The user cancelled")
+            )
     turn.end(draft, "cancelled")

@@ -82,6 +82,6 @@ def _expire_calls(draft: Draft) -> None:
             calls.settle(draft, call, CallState.EXPIRED, outcome)
         else:
             message = f"{call.tool} did not answer in time"
-            outcome = calls.unfinished(call, ErrorCode.TIMEOUT.value, message)
+            outcome = calls.unfinished(call, ErrorCode.TIMEOUT, message)
             calls.settle(draft, call, CallState.FAILED, outcome)
     calls.continue_turn(draft)

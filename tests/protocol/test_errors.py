@@ -1,0 +1,49 @@
+"""What the enum of codes promises."""
+
+import pytest
+from codelab.protocol.errors import ALIASES, FACTS, ErrorCode, ProtocolError, known_code
+
+
+def test_every_code_has_its_meaning():
+    assert list(FACTS) == list(ErrorCode)
+    for facts in FACTS.values():
+        assert facts.meaning
+        assert facts.sent.endswith(".")
+        assert facts.met
+
+
+def test_the_codes_of_all_documents_are_there():
+    documents = {
+        "WebSocket Protocol": "INVALID_FORMAT INVALID_TYPE MISSING_FIELD INVALID_CALL_ID TOOL_NOT_FOUND "
+        "TOOL_EXECUTION_ERROR SESSION_EXPIRED UNAUTHORIZED",
+        "Agent Protocol": "FILE_NOT_FOUND PERMISSION_DENIED INVALID_ARGUMENTS TOOL_NOT_FOUND EXECUTION_FAILED TIMEOUT "
+        "AGENT_ERROR LLM_ERROR",
+        "Tools Specification": "FILE_NOT_FOUND FILE_TOO_LARGE PERMISSION_DENIED INVALID_PATH PATH_OUTSIDE_WORKSPACE "
+        "GIT_NOT_INITIALIZED GIT_ERROR PATCH_APPLY_FAILED ENCODING_ERROR TOOL_NOT_FOUND INVALID_ARGUMENTS",
+        "Agent Runtime API": "SESSION_NOT_FOUND INVALID_TOOL TOOL_EXECUTION_FAILED CONTEXT_TOO_LARGE LLM_ERROR "
+        "DATABASE_ERROR",
+    }
+    for codes in documents.values():
+        for name in codes.split():
+            assert name in ErrorCode.__members__ or name in ALIASES, name
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("GIT_ERROR", "GIT_ERROR"),
+        ("TOOL_EXECUTION_ERROR", "EXECUTION_FAILED"),
+        ("TOOL_EXECUTION_FAILED", "EXECUTION_FAILED"),
+        ("INVALID_TOOL", "TOOL_NOT_FOUND"),
+        ("MY_OWN_CODE", "EXECUTION_FAILED"),
+        ("", "EXECUTION_FAILED"),
+    ],
+)
+def test_a_clients_code_is_understood_by_any_of_its_names(name, code):
+    assert known_code(name).value == code
+
+
+def test_an_error_is_as_retryable_as_its_code_unless_it_knows_better():
+    assert ProtocolError(ErrorCode.BUSY, "x").retryable is True
+    assert ProtocolError(ErrorCode.LLM_ERROR, "x").retryable is False
+    assert ProtocolError(ErrorCode.LLM_ERROR, "x", retryable=True).retryable is True
