@@ -1,8 +1,15 @@
 """Connections that break in mid-stream: the client's text is the model's, no frame is missing, none has changed."""
 
+import json
 import random
+import sys
+import threading
+import time
+from typing import Any
 
 import pytest
+from codelab.sessions.items import Audience, EventItem
+from codelab.sessions.store import Conflict, SessionStore
 
 from tests.follower import Follower
 from tests.ide import text_of
@@ -54,3 +61,120 @@ def test_a_device_that_joins_in_mid_stream_gets_everything(cloud, model):
             device.receive()
         assert text_of(device.frames) == text
         device.close()
+
+
+def test_a_device_that_joins_at_any_moment_of_a_short_answer_can_have_all_of_it(cloud, ide, model):
+    """The moment of joining runs through the turn, past its last frame."""
+    for n in range(12):
+        text = f"A short answer, number {n}"
+        first = ide(f"short-{n}", extensions=True)
+        first.say(model.script(f"short {n}", Says(text, delay=0.003)))
+        time.sleep(n * 0.01)
+        second = Follower(cloud.url(f"short-{n}", extensions=1, last_seq=0))
+        while not any(frame["type"] == "turn_end" for frame in second.frames):
+            second.receive(0.5)
+        assert text_of(second.frames) == text
+        second.close()
+
+
+def test_a_device_that_resumes_again_and_again_during_a_stream_sees_every_frame_as_it_was(cloud, ide, model):
+    reader = ide("resuming", extensions=True)
+    device = Follower(cloud.url("resuming", extensions=1))
+    text = "again and again " * 40
+    reader.say(model.script("resuming", Says(text, delay=0.005)))
+    while not any(frame["type"] == "turn_end" for frame in device.frames):
+        device.send("resume", last_seq=random.Random(device.last_seq).randrange(device.last_seq + 1))
+        device.receive(0.5)
+    reader.idle()
+    assert text_of(device.frames) == text
+    assert device.frames == reader.frames[: len(device.frames)]
+    device.close()
+
+
+def test_a_stream_and_other_writers_share_the_log_without_a_hole(cloud, ide, model):
+    """Messages that queue behind the running turn are logged by their own handlers, between the pieces of text."""
+    writer, text = ide("shared-log", extensions=True), "one of many " * 100
+    reader = Follower(cloud.url("shared-log", extensions=1))
+    writer.say(model.script("shared log", Says(text, delay=0.01)))
+    writer.expect("assistant_message")
+    for n in range(15):
+        writer.say(model.script(f"queued {n}", Says(f"<{n}>")), client_msg_id=f"q{n}")
+        time.sleep(0.03)
+    while sum(frame["type"] == "turn_end" for frame in reader.frames) < 16:
+        reader.receive()
+    assert [frame["seq"] for frame in reader.frames] == list(range(1, len(reader.frames) + 1))
+    assert any(frame["type"] == "queued" for frame in reader.frames)
+    messages: dict[str, str] = {}
+    for frame in reader.frames:
+        if frame["type"] == "assistant_message":
+            messages[frame["message_id"]] = messages.get(frame["message_id"], "") + frame["token"]
+    assert next(iter(messages.values())) == text
+    assert sorted(list(messages.values())[1:]) == sorted(f"<{n}>" for n in range(15))
+    reader.close()
+
+
+@pytest.fixture
+def store(cloud):
+    dynamodb = cloud.client("dynamodb")
+    return SessionStore(dynamodb, next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name))
+
+
+def test_of_two_writers_that_append_at_once_one_has_the_seq_and_knows_it(store):
+    pk, rounds = "SESSION#local#appended", 50
+    won: dict[str, set[int]] = {"a": set(), "b": set()}
+    barrier = threading.Barrier(2)
+
+    def write(name: str) -> None:
+        for seq in range(1, rounds + 1):
+            event = EventItem(seq, {"seq": seq, "by": name}, Audience.ALL, 2**40, write_id=f"{name}:{seq}")
+            barrier.wait()
+            while True:
+                try:
+                    if store.append(pk, event):
+                        won[name].add(seq)
+                        assert store.append(pk, event), "its own retry counts as having worked"
+                    break
+                except Conflict:
+                    continue
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in won]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert won["a"] | won["b"] == set(range(1, rounds + 1))
+    assert not won["a"] & won["b"]
+    logged = store.events(pk, 1, rounds, 0)
+    assert all(event.seq in won[event.frame["by"]] for event in logged)
+
+
+def fill_log(cloud: Any, session: str, frames: int) -> None:
+    """Log so many frames of text for a session that exists."""
+    dynamodb = cloud.client("dynamodb")
+    table = next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name)
+    for start in range(1, frames + 1, 25):
+        puts = []
+        for seq in range(start, min(start + 25, frames + 1)):
+            text = f"{seq} слово "
+            frame = {"type": "assistant_message", "token": text, "content": text, "is_final": False, "seq": seq}
+            item = {"frame": {"S": json.dumps(frame)}, "audience": {"S": "all"}, "ttl": {"N": str(2**40)}}
+            key = {"pk": {"S": f"SESSION#local#{session}"}, "sk": {"S": f"EVENT#{seq:012d}"}}
+            puts.append({"PutRequest": {"Item": {**key, **item}}})
+        dynamodb.batch_write_item(RequestItems={table: puts})
+
+
+def test_a_thousand_frames_are_replayed_in_order(cloud, ide, capsys):
+    ide("long-replay", extensions=True)
+    fill_log(cloud, "long-replay", 1_000)
+    device = ide("long-replay", extensions=True)
+    began, pages = time.perf_counter(), 0
+    while True:
+        device.send("resume", last_seq=max((frame.get("seq", 0) for frame in device.frames), default=0))
+        pages += 1
+        if not device.expect("resumed").get("more"):
+            break
+    took = time.perf_counter() - began
+    assert [frame["seq"] for frame in device.frames if "seq" in frame] == list(range(1, 1_001))
+    assert pages == 2
+    with capsys.disabled():
+        sys.stdout.write(f"\n1,000 frames replayed in {took:.2f} s\n")

@@ -1,0 +1,93 @@
+"""Several windows of one session, one of which does not read: the others notice nothing, and it misses nothing."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from websockets.sync.client import connect
+
+from tests.follower import Follower
+from tests.ide import PATIENCE, text_of
+from tests.scripted_model import Says, call
+
+#: What fills the buffer of a connection, down to the last small frame.
+FLOOD = (100_000, 100)
+
+
+class Sleeper:
+    """A window that does not read, and for which API Gateway therefore takes no more frames: 429 to every post."""
+
+    def __init__(self, cloud: Any, session: str) -> None:
+        connecting = connect(
+            cloud.url(session, extensions=1), max_queue=1, max_size=None, open_timeout=PATIENCE, close_timeout=0.1
+        )
+        self.socket = connecting.__enter__()
+        management = cloud.client("apigatewaymanagementapi", config=Config(retries={"total_max_attempts": 1}))
+        newest = _newest_connection(cloud, session)
+        for size in FLOOD:
+            with pytest.raises(ClientError) as refused:
+                while True:
+                    management.post_to_connection(ConnectionId=newest, Data=json.dumps("x" * size).encode())
+            assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
+        self.frames: list[dict[str, Any]] = []
+
+    def wake_and_resume(self) -> None:
+        """Read everything, and ask for what is missing: afterwards `frames` are all, in the order of their seq."""
+        self._ask("ping", "pong")
+        have = 0
+        while have + 1 in self._seqs():
+            have += 1
+        self._ask("resume", "resumed", last_seq=have)
+        found = {frame["seq"]: frame for frame in self.frames if "seq" in frame}
+        self.frames = [found[seq] for seq in sorted(found)]
+
+    def _seqs(self) -> set[int]:
+        return {frame["seq"] for frame in self.frames if "seq" in frame}
+
+    def _ask(self, frame_type: str, answer: str, **fields: Any) -> None:
+        self.socket.send(json.dumps({"type": frame_type, **fields}))
+        while not self.frames or self.frames[-1]["type"] != answer:
+            frame = json.loads(self.socket.recv(timeout=PATIENCE))
+            if isinstance(frame, dict):  # and not what it was flooded with
+                self.frames.append(frame)
+
+
+def _newest_connection(cloud: Any, session: str) -> str:
+    dynamodb = cloud.client("dynamodb")
+    table = next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name)
+    key = {"pk": {"S": f"SESSION#local#{session}"}, "sk": {"S": "REGISTER"}}
+    item = dynamodb.get_item(TableName=table, Key=key, ConsistentRead=True)["Item"]
+    windows = {name: value["M"] for name, value in item.items() if name.startswith("conn#")}
+    newest: str = max(windows, key=lambda name: int(windows[name]["generation"]["N"]))
+    return newest.removeprefix("conn#")
+
+
+def test_a_window_that_does_not_read_delays_no_other_and_misses_nothing(cloud, ide, model):
+    """All that the other window gets, it gets while this one takes nothing: text, calls and the end."""
+    reader = ide("beside-a-sleeper", extensions=True)
+    sleeper = Sleeper(cloud, "beside-a-sleeper")
+    text = "word by word " * 40
+    answers = Says(text, [call("read_file", path="a.py")], delay=0.005), Says(text, delay=0.005)
+    said = reader.converse(model.script("beside a sleeper", *answers), lambda _: {"content": "x"})
+    assert said == text * 2
+    seqs = [frame["seq"] for frame in reader.frames]
+    assert seqs == list(range(1, len(seqs) + 1)), "in order and without a gap"
+    sleeper.wake_and_resume()
+    assert [frame["seq"] for frame in sleeper.frames][: len(seqs)] == seqs
+    assert text_of(sleeper.frames) == text * 2
+
+
+def test_a_turn_goes_on_while_its_only_window_takes_nothing(cloud, model):
+    sleeper = Sleeper(cloud, "asleep")
+    text = "nobody listens " * 30
+    marker = model.script("asleep", Says(text, delay=0.005))
+    sleeper.socket.send(json.dumps({"type": "user_message", "content": marker}))
+    late = Follower(cloud.url("asleep", extensions=1))
+    while not any(frame["type"] == "turn_end" for frame in late.frames):
+        late.receive(0.5)
+    assert text_of(late.frames) == text
+    late.close()
+    sleeper.wake_and_resume()
+    assert text_of(sleeper.frames) == text
