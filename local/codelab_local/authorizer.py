@@ -44,7 +44,7 @@ async def authorize(
         raise Refused(401, "Unauthorized") if unauthorized else Refused(500, "Internal server error")
     if not isinstance(answer, dict) or not isinstance(answer.get("policyDocument"), dict):
         raise Refused(500, "Internal server error")
-    if not _allows(answer["policyDocument"], event["methodArn"]):
+    if not allows(answer["policyDocument"], event["methodArn"]):
         raise Refused(403, "User is not authorized to access this resource")
     return _context(answer)
 
@@ -61,7 +61,8 @@ def _context(answer: dict[str, Any]) -> dict[str, Any]:
     return context
 
 
-def _allows(policy: dict[str, Any], arn: str) -> bool:
+def allows(policy: dict[str, Any], arn: str) -> bool:
+    """Does the policy let the request with this ARN through? A Deny wins."""
     allowed = False
     for statement in _many(policy.get("Statement")):
         if not isinstance(statement, dict):

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from codelab_local.function_log import FunctionLog, notice
 from codelab_local.gateway import Gateway
 from codelab_local.gateway_events import EventBuilder
 from codelab_local.health import Health
+from codelab_local.http_api import HttpGateway
+from codelab_local.http_events import HttpEventBuilder
+from codelab_local.http_protocol import Application, Request, Response
 from codelab_local.internal_api import InternalApi
 from codelab_local.lambda_service import LambdaService
 from codelab_local.paths import PathForms
@@ -230,7 +234,7 @@ class Cloud:
             shuffle_seed=settings.shuffle_seed,
         )
         health = Health(settings.service, settings.version, self._emulator.port, settings.region, model_url)
-        self._public.routes["/health"] = health.handle
+        self._public.http = self._http_application(deployment, health)
         await self._public.serve(self._gateway)
         self.first_path = paths.forms[0]
         self._stage = api.stage
@@ -238,6 +242,24 @@ class Cloud:
             raise StartError("the demonstration model does not start: set LLM_BASE_URL to a model's address")
         if model_url is not None and self._model is None:
             self._asking = asyncio.get_running_loop().create_task(self._ask_model(health, model_url))
+
+    def _http_application(self, deployment: Deployment, health: Health) -> Application:
+        """The template's HTTP API, and a `/health` for applications that have none of their own."""
+        gateway = None
+        if deployment.http_api is not None:
+            gateway = HttpGateway(
+                deployment.http_api,
+                HttpEventBuilder(deployment.http_api, deployment.account, deployment.region),
+                self._lambdas,
+                integration_timeout=self._settings.integration_timeout,
+            )
+
+        def answer(request: Request) -> Response | Awaitable[Response]:
+            if gateway is not None and (request.path != "/health" or gateway.serves(request.method, request.path)):
+                return gateway.handle(request)
+            return health.handle(request) if request.path == "/health" else Response.json({"message": "Not Found"}, 404)
+
+        return answer
 
     async def _ask_model(self, health: Health, url: str) -> None:
         """A model that is not there is no reason not to start, for it may come; but nobody should have to guess."""

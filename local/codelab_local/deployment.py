@@ -47,7 +47,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Route:
-    """A route of the WebSocket API. `function` is None for an integration that is no Lambda function."""
+    """A route of an API. `function` is None for an integration that is no Lambda function."""
 
     key: str
     function: str | None
@@ -58,10 +58,14 @@ class Route:
 
 @dataclass(frozen=True)
 class Authorizer:
-    """A REQUEST authorizer; `identity_source` are expressions such as `route.request.header.Auth`."""
+    """A REQUEST authorizer; `identity_source` are expressions such as `route.request.header.Auth`.
+
+    `simple` (HTTP APIs only): it answers `isAuthorized` instead of a policy.
+    """
 
     function: str
     identity_source: tuple[str, ...]
+    simple: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,16 @@ class WebSocketApi:
     api_id: str
     stage: str
     selection: str
+    routes: dict[str, Route]
+    stage_variables: dict[str, str]
+
+
+@dataclass(frozen=True)
+class HttpApi:
+    """The deployed HTTP API with its stage, which is `$default`."""
+
+    api_id: str
+    stage: str
     routes: dict[str, Route]
     stage_variables: dict[str, str]
 
@@ -94,6 +108,7 @@ class Deployment:
     region: str
     functions: tuple[Function, ...]
     api: WebSocketApi
+    http_api: HttpApi | None
     schedules: tuple[Schedule, ...]
 
 
@@ -113,7 +128,8 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
         account="000000000000",
         region=region,
         functions=_read_functions(aws, resources, template),
-        api=_read_api(aws, resources),
+        api=_read_websocket_api(aws, resources),
+        http_api=_read_http_api(aws, resources),
         schedules=(*_take_rules(aws, resources, kept), *_take_scheduler(aws, resources, kept)),
     )
 
@@ -251,15 +267,39 @@ def _event_invoke_config(aws: AwsApi, name: str) -> dict[str, Any]:
     }
 
 
-def _read_api(aws: AwsApi, resources: dict[str, dict[str, str]]) -> WebSocketApi:
-    candidates = [
-        aws.rest("apigateway", "GET", f"/v2/apis/{api_id}")
-        for api_id in resources.get("AWS::ApiGatewayV2::Api", {}).values()
-    ]
-    apis = [api for api in candidates if api.get("protocolType") == "WEBSOCKET"]
-    if not apis:
+def _read_websocket_api(aws: AwsApi, resources: dict[str, dict[str, str]]) -> WebSocketApi:
+    api = _find_api(aws, resources, "WEBSOCKET")
+    if api is None:
         raise StartError("the template has no AWS::ApiGatewayV2::Api with ProtocolType WEBSOCKET")
-    api = apis[0]
+    stage, routes = _read_stage_and_routes(aws, api)
+    return WebSocketApi(
+        api_id=api["apiId"],
+        stage=stage["stageName"],
+        selection=api.get("routeSelectionExpression") or "$request.body.action",
+        routes=routes,
+        stage_variables=dict(stage.get("stageVariables") or {}),
+    )
+
+
+def _read_http_api(aws: AwsApi, resources: dict[str, dict[str, str]]) -> HttpApi | None:
+    api = _find_api(aws, resources, "HTTP")
+    if api is None:
+        return None
+    stage, routes = _read_stage_and_routes(aws, api)
+    if stage["stageName"] != "$default":
+        raise StartError("the HTTP API's stage must be $default: others would put their name before every path")
+    return HttpApi(api["apiId"], stage["stageName"], routes, dict(stage.get("stageVariables") or {}))
+
+
+def _find_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) -> dict[str, Any] | None:
+    for api_id in resources.get("AWS::ApiGatewayV2::Api", {}).values():
+        api: dict[str, Any] = aws.rest("apigateway", "GET", f"/v2/apis/{api_id}")
+        if api.get("protocolType") == protocol:
+            return api
+    return None
+
+
+def _read_stage_and_routes(aws: AwsApi, api: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Route]]:
     root = f"/v2/apis/{api['apiId']}"
 
     def items(kind: str) -> list[dict[str, Any]]:
@@ -267,36 +307,40 @@ def _read_api(aws: AwsApi, resources: dict[str, dict[str, str]]) -> WebSocketApi
 
     stages = items("stages")
     if not stages:
-        raise StartError("the template's WebSocket API has no AWS::ApiGatewayV2::Stage")
+        raise StartError(f"the template's API {api.get('name')} has no AWS::ApiGatewayV2::Stage")
     integrations = {item["integrationId"]: item for item in items("integrations")}
     authorizers = {item["authorizerId"]: item for item in items("authorizers")}
-    routes = [_route(item, integrations, authorizers) for item in items("routes")]
-    return WebSocketApi(
-        api_id=api["apiId"],
-        stage=stages[0]["stageName"],
-        selection=api.get("routeSelectionExpression") or "$request.body.action",
-        routes={route.key: route for route in routes},
-        stage_variables=dict(stages[0].get("stageVariables") or {}),
-    )
+    routes = [_route(item, integrations, authorizers, api["protocolType"]) for item in items("routes")]
+    return stages[0], {route.key: route for route in routes}
 
 
-def _route(item: dict[str, Any], integrations: dict[str, Any], authorizers: dict[str, Any]) -> Route:
+def _route(item: dict[str, Any], integrations: dict[str, Any], authorizers: dict[str, Any], protocol: str) -> Route:
     integration = integrations.get(str(item.get("target", "")).rpartition("/")[2], {})
     uri = str(integration.get("integrationUri") or "")
+    limit = 29.0 if protocol == "WEBSOCKET" else 30.0
     authorizer = authorizers.get(str(item.get("authorizerId") or ""))
     return Route(
         key=item["routeKey"],
         function=function_name(uri) if ":function:" in uri else None,
-        timeout=min(29.0, float(integration.get("timeoutInMillis") or 29_000) / 1000),
+        timeout=min(limit, float(integration.get("timeoutInMillis") or 30_000) / 1000),
         replies=item.get("routeResponseSelectionExpression") == "$default",
-        authorizer=_authorizer(authorizer) if authorizer and item.get("authorizationType") == "CUSTOM" else None,
+        authorizer=_authorizer(authorizer, protocol)
+        if authorizer and item.get("authorizationType") == "CUSTOM"
+        else None,
     )
 
 
-def _authorizer(item: dict[str, Any]) -> Authorizer:
-    # The emulator invents `$request.header.Authorization`, the syntax of HTTP APIs, where a template names no source.
-    sources = tuple(s for s in item.get("identitySource") or () if str(s).startswith("route.request."))
-    return Authorizer(function_name(str(item.get("authorizerUri") or "")), sources)
+def _authorizer(item: dict[str, Any], protocol: str) -> Authorizer:
+    sources = tuple(str(source) for source in item.get("identitySource") or ())
+    # Where a template names no source the emulator invents `$request.header.Authorization`, the syntax of HTTP APIs,
+    # which need one only if results are kept.
+    if protocol == "WEBSOCKET" or not item.get("authorizerResultTtlInSeconds"):
+        sources = tuple(source for source in sources if source != "$request.header.Authorization")
+    if protocol == "HTTP" and item.get("authorizerPayloadFormatVersion") == "1.0":
+        raise StartError(f"authorizer {item.get('name')}: the local cloud runs payload format 2.0 only")
+    return Authorizer(
+        function_name(str(item.get("authorizerUri") or "")), sources, bool(item.get("enableSimpleResponses"))
+    )
 
 
 def _take_rules(aws: AwsApi, resources: dict[str, dict[str, str]], kept: bool) -> list[Schedule]:

@@ -41,6 +41,7 @@ class Response:
     body: bytes = b""
     content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
+    cookies: tuple[str, ...] = ()
 
     @classmethod
     def json(cls, value: Any, status: int = 200, **headers: str) -> "Response":
@@ -53,6 +54,8 @@ class Response:
             head += f"Content-Type: {self.content_type}\r\n"
         for name, value in self.headers.items():
             head += f"{name}: {value}\r\n"
+        for cookie in self.cookies:
+            head += f"Set-Cookie: {cookie}\r\n"
         return head.encode("latin-1", "replace") + b"\r\n" + self.body
 
 

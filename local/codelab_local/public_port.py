@@ -6,7 +6,7 @@ at here: an upgrade goes to `websockets`, everything else to an HTTP application
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -14,7 +14,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from codelab_local.connections import MAX_UNSENT
 from codelab_local.errors import StartError
 from codelab_local.gateway import MAX_FRAME, MAX_MESSAGE, Gateway
-from codelab_local.http_protocol import Application, HttpProtocol, Request, Response
+from codelab_local.http_protocol import Application, HttpProtocol
 
 MAX_HEAD = 32 * 1024
 HEAD_TIMEOUT = 10.0
@@ -22,13 +22,10 @@ HANDSHAKE_TIMEOUT = 60.0  # $connect may take the authorizer's and the integrati
 
 
 class PublicPort:
-    """Listens on HOST:PORT.
-
-    `routes` maps paths to HTTP applications; an HTTP API of the template would be mounted there.
-    """
+    """Listens on HOST:PORT. `http` answers what is no WebSocket."""
 
     def __init__(self) -> None:
-        self.routes: dict[str, Application] = {}
+        self.http: Application
         self.gateway: Gateway
         self._protocols: set[HttpProtocol] = set()
         self._undecided: set[_FirstLook] = set()
@@ -90,14 +87,10 @@ class PublicPort:
                 connection.transport.abort()
 
     def _to_http(self, transport: asyncio.Transport, data: bytes) -> None:
-        protocol = HttpProtocol(self._answer, self._protocols)
+        protocol = HttpProtocol(self.http, self._protocols)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(data)
-
-    def _answer(self, request: Request) -> Response | Awaitable[Response]:
-        application = self.routes.get(request.path)
-        return application(request) if application is not None else Response.json({"message": "Not Found"}, 404)
 
 
 class _FirstLook(ServerConnection):

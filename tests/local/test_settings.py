@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab_local.authorizer import _allows
+from codelab_local.authorizer import allows
 from codelab_local.deployment import function_name
 from codelab_local.errors import StartError
 from codelab_local.paths import PathForms
@@ -52,9 +52,9 @@ def test_a_path_form_gives_its_variables_as_query_parameters(target: str, query:
     ],
 )
 def test_a_policy_is_read_as_iam_reads_it(statements: list[dict[str, Any]], allowed: bool) -> None:
-    assert _allows({"Statement": statements}, ARN) is allowed
+    assert allows({"Statement": statements}, ARN) is allowed
     if len(statements) == 1:
-        assert _allows({"Statement": statements[0]}, ARN) is allowed
+        assert allows({"Statement": statements[0]}, ARN) is allowed
 
 
 @pytest.mark.parametrize(

@@ -252,17 +252,26 @@ _NULL_IS_A_VALUE = {"tool_result": frozenset({"result"})}
 SYNONYMS = (("arguments", "args"), ("modified_arguments", "modified_args"))
 
 
+def parse_json(body: str) -> Any:
+    """The value in a JSON text: of characters that can be stored and numbers that JSON can say.
+
+    Raises ProtocolError INVALID_FORMAT.
+    """
+    try:
+        value = from_json(body, allow_inf_nan=False)
+        if _HUGE.search(body):
+            json.dumps(value, allow_nan=False)  # a number like 1e400 was read as infinite, which no JSON can say
+    except ValueError as error:
+        raise ProtocolError(ErrorCode.INVALID_FORMAT, f"Invalid JSON: {error}") from None
+    return value
+
+
 def parse_frame(body: str | None) -> ClientFrame:
     """The frame in a message body.
 
     Raises ProtocolError: INVALID_FORMAT, INVALID_TYPE, MISSING_FIELD or INVALID_ARGUMENTS.
     """
-    try:
-        raw = from_json(body or "", allow_inf_nan=False)
-        if _HUGE.search(body or ""):
-            json.dumps(raw, allow_nan=False)  # a number like 1e400 was read as infinite, which no JSON can say
-    except ValueError as error:
-        raise ProtocolError(ErrorCode.INVALID_FORMAT, f"Invalid JSON: {error}") from None
+    raw = parse_json(body or "")
     if not isinstance(raw, dict):
         raise ProtocolError(ErrorCode.INVALID_FORMAT, "A frame must be a JSON object")
     frame_type = raw.get("type")

@@ -29,3 +29,5 @@ PLAN_ITEMS = 30
 PLAN_CHARS = 300
 #: Characters of a call id or of a client's message id that the server takes.
 ID_CHARS = 128
+#: Bytes of what the creator of a session says of it.
+METADATA_BYTES = 16_000

@@ -44,6 +44,24 @@ def dumps(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class AboutItem:
+    """What the creator of a session has said of it: kept for who asks, apart from the register, read by no turn."""
+
+    user_id: str
+    metadata: dict[str, Any]
+
+    def key(self) -> str:
+        return keys.ABOUT
+
+    def attributes(self) -> dict[str, Any]:
+        return {"user_id": self.user_id, "metadata": dumps(self.metadata)}
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "AboutItem":
+        return cls(item["user_id"], json.loads(item["metadata"]))
+
+
+@dataclass(frozen=True, slots=True)
 class InputItem:
     """An accepted user message. Its id is the client's, so that a repeated send is recognised."""
 

@@ -5,6 +5,7 @@ import zlib
 
 REGISTER = "REGISTER"
 PLAN = "PLAN"
+ABOUT = "ABOUT"
 DUE_SHARDS = 8
 
 

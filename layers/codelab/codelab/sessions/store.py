@@ -5,6 +5,7 @@ the report that frames were posted, are single conditional writes that cannot di
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -32,6 +33,15 @@ class Duplicate(Exception):
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A session as the index by last activity knows it."""
+
+    session_id: str
+    title: str
+    last_activity: int
 
 
 class SessionStore:
@@ -98,6 +108,31 @@ class SessionStore:
             if not present:
                 return low
             low = max(present)
+
+    def listed(
+        self, user: str, limit: int, before: tuple[int, str] | None = None
+    ) -> tuple[list[Listed], tuple[int, str] | None]:
+        """The user's sessions, the latest activity first, and where the next page begins. Eventually consistent."""
+        request: Any = {
+            "TableName": self._table,
+            "IndexName": "sessions",
+            "KeyConditionExpression": "#owner = :owner",
+            "ExpressionAttributeNames": {"#owner": "owner"},
+            "ExpressionAttributeValues": {":owner": {"S": user}},
+            "ScanIndexForward": False,
+            "Limit": limit,
+        }
+        if before is not None:
+            last_activity, session_id = before
+            position = {"owner": {"S": user}, "last_activity": {"N": str(last_activity)}}
+            request["ExclusiveStartKey"] = {**_key(keys.partition(user, session_id), keys.REGISTER), **position}
+        answer = self._client.query(**request)
+        found = [
+            Listed(keys.owner_and_session(item["pk"])[1], item.get("title", ""), item["last_activity"])
+            for item in map(from_dynamodb, answer["Items"])
+        ]
+        more = bool(answer.get("LastEvaluatedKey")) and bool(found)
+        return found, (found[-1].last_activity, found[-1].session_id) if more else None
 
     # -- writes --------------------------------------------------------------------------------------------------
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from codelab.sessions.items import CallItem, EventItem, FileItem, InputItem, MessageItem, PlanItem
+from codelab.sessions.items import AboutItem, CallItem, EventItem, FileItem, InputItem, MessageItem, PlanItem
 from codelab.sessions.register import Register
 
-Item = InputItem | MessageItem | CallItem | FileItem | PlanItem
+Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem
 
 
 @dataclass(frozen=True, slots=True)

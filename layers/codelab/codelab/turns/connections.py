@@ -3,14 +3,17 @@
 from dataclasses import dataclass
 
 from codelab.protocol import limits
-from codelab.sessions.register import CallState, Connection, Register
+from codelab.sessions.register import CallState, Connection, Phase, Register
 from codelab.sessions.transition import Resend, Transition
 from codelab.turns.draft import Circumstances, Draft
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent an event, as the authorizer said. `expires` is in seconds since the epoch, 0 never."""
+    """Who sent an event, as the authorizer said. `expires` is in seconds since the epoch, 0 never.
+
+    A request over HTTP has no connection: `connection_id` is empty.
+    """
 
     user: str
     session_id: str
@@ -69,6 +72,8 @@ def touch(draft: Draft, caller: Caller) -> None:
     one is gone: with calls open, the first frame of a new connection has one of them posted to their executor again,
     and a 410 tells.
     """
+    if not caller.connection_id:
+        return
     register = draft.register
     connection = register.connections.get(caller.connection_id)
     if connection is None:
@@ -83,6 +88,19 @@ def touch(draft: Draft, caller: Caller) -> None:
     elif is_first and not caller.viewer and register.executor != caller.connection_id:
         draft.resend.extend(Resend(register.executor, seq) for seq in _executing(register)[:1])
     draft.resend.extend(Resend(caller.connection_id, seq) for seq in sorted(missed))
+
+
+def lead(register: Register, caller: Caller) -> None:
+    """Who begins a turn executes its calls. Over HTTP nobody can: then the executor there was does, else the newest
+    window, else the first that joins.
+    """
+    if caller.viewer:
+        return
+    if caller.connection_id:
+        register.executor = caller.connection_id
+    elif register.executor not in register.connections:
+        able = {found: it.generation for found, it in register.connections.items() if not it.viewer}
+        register.executor = max(able, key=lambda found: able[found], default="")
 
 
 def _hand_over(register: Register, connection_id: str) -> list[int]:
@@ -108,4 +126,6 @@ def _join(draft: Draft, caller: Caller) -> Connection:
         expires=caller.expires,
     )
     register.connections[caller.connection_id] = connection
+    if not register.executor and register.phase is not Phase.IDLE and not caller.viewer:
+        register.executor = caller.connection_id
     return connection

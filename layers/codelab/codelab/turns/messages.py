@@ -7,7 +7,7 @@ from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase
 from codelab.sessions.transition import Transition
 from codelab.turns import cancel, turn
-from codelab.turns.connections import Caller, touch
+from codelab.turns.connections import Caller, lead, touch
 from codelab.turns.draft import Draft
 
 
@@ -22,8 +22,7 @@ def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition
         return draft.finish()
     if register.phase is Phase.IDLE:
         draft.puts.append(message)
-        if not caller.viewer:
-            register.executor = caller.connection_id
+        lead(register, caller)
         turn.begin(draft, message)
         return draft.finish()
     when_busy = register.settings.get("when_busy", "queue")

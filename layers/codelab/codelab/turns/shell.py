@@ -79,6 +79,22 @@ class Engine:
                 return transition.after
         raise _contended()
 
+    def create(self, user: str, session_id: str, start: Callable[[Circumstances], Transition]) -> tuple[Register, bool]:
+        """Commit the session that `start` gives unless there is one with this id. Returns it, and whether it is new."""
+        pk = keys.partition(user, session_id)
+        for attempt in range(_TRIES):
+            register = self.store.read(pk)
+            if register is not None:
+                return register, False
+            transition = start(self._given({}))
+            try:
+                self.store.commit(transition)
+            except Conflict:
+                self._back_off(attempt)
+            else:
+                return transition.after, True
+        raise _contended()
+
     def decide(
         self,
         user: str,

@@ -23,7 +23,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     register.last_activity = draft.now
     if not register.title:
         register.title = message.content[:_TITLE_CHARS]
-    draft.append_message("user", quoted(message))
+    draft.append_message("user", quoted(message), message_id=message.input_id)
     draft.dispatch_step(1)
 
 

@@ -1,0 +1,27 @@
+"""The application: what is served where. Made at init, so that clients are warm before the first request."""
+
+from fastapi import FastAPI
+
+from codelab.gateway.services import engine
+from codelab.rest import chat, errors, health, sessions
+
+_DESCRIPTION = (
+    """Sessions, messages, tools and context of an AI agent for IDEs, over the same engine as the WebSocket."""
+)
+
+
+def create_app() -> FastAPI:
+    """The Agent Runtime API under `/api/v1`, with `/health`, `/docs` and `/openapi.json` beside it."""
+    engine()
+    app = FastAPI(
+        title="CodeLab Agent Runtime API",
+        version=health.VERSION,
+        description=_DESCRIPTION,
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    errors.install(app)
+    app.include_router(health.router)
+    for group in (sessions, chat):
+        app.include_router(group.router, prefix="/api/v1")
+    return app

@@ -1,0 +1,135 @@
+"""How the API refuses: `{"error": {code, message, details}}`, made of every kind of error in this one place."""
+
+from http import HTTPStatus
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+
+from codelab.observability import logger
+from codelab.protocol.errors import ErrorCode, ProtocolError
+
+#: Codes that have another name here (Agent Runtime API, "Коды ошибок").
+_NAMES = {
+    ErrorCode.TOOL_NOT_FOUND: "INVALID_TOOL",
+    ErrorCode.EXECUTION_FAILED: "TOOL_EXECUTION_FAILED",
+}
+
+_STATUS = {
+    ErrorCode.INVALID_FORMAT: 400,
+    ErrorCode.TOOL_NOT_FOUND: 400,
+    ErrorCode.UNAUTHORIZED: 401,
+    ErrorCode.PERMISSION_DENIED: 403,
+    ErrorCode.SESSION_NOT_FOUND: 404,
+    ErrorCode.INVALID_CALL_ID: 404,
+    ErrorCode.BUSY: 409,
+    ErrorCode.CONTEXT_TOO_LARGE: 413,
+    ErrorCode.PAYLOAD_TOO_LARGE: 413,
+    ErrorCode.RATE_LIMITED: 429,
+    ErrorCode.EXECUTION_FAILED: 500,
+    ErrorCode.DATABASE_ERROR: 500,
+    ErrorCode.AGENT_ERROR: 500,
+    ErrorCode.LLM_ERROR: 502,
+}
+#: All others are the fault of what was sent.
+_OTHERS = 422
+
+
+class Refusal(BaseModel):
+    """What went wrong: a code for programs, a message for people, and what helps to correct the request."""
+
+    code: str
+    message: str
+    details: dict[str, Any]
+
+
+class ErrorAnswer(BaseModel):
+    """The body of every answer that is no success."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"error": {"code": "SESSION_NOT_FOUND", "message": "There is no such session", "details": {}}}]
+        }
+    )
+
+    error: Refusal
+
+
+def status_of(code: ErrorCode) -> int:
+    return _STATUS.get(code, _OTHERS)
+
+
+def name_of(code: ErrorCode) -> str:
+    """The code as this API spells it."""
+    return _NAMES.get(code, code.value)
+
+
+def refusals(*codes: ErrorCode) -> dict[int | str, dict[str, Any]]:
+    """The documented refusals of an operation: `codes`, and those that any may answer with."""
+    found: dict[int | str, dict[str, Any]] = {}
+    everywhere = (
+        ErrorCode.INVALID_FORMAT,
+        ErrorCode.UNAUTHORIZED,
+        ErrorCode.INVALID_ARGUMENTS,
+        ErrorCode.MISSING_FIELD,
+        ErrorCode.DATABASE_ERROR,
+        ErrorCode.AGENT_ERROR,
+    )
+    for code in (*codes, *everywhere):
+        status = status_of(code)
+        known = found.setdefault(status, {"model": ErrorAnswer, "description": ""})
+        known["description"] = ", ".join(filter(None, (known["description"], name_of(code))))
+    return found
+
+
+def install(app: FastAPI) -> None:
+    """Have every error of `app` answered as one of ours."""
+    app.add_exception_handler(ProtocolError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientError, _storage_failed)
+    app.add_exception_handler(BotoCoreError, _storage_failed)
+    app.add_exception_handler(Exception, _failed)
+
+
+def answer(status: int, code: str, message: str, details: dict[str, Any] | None = None) -> JSONResponse:
+    return JSONResponse({"error": {"code": code, "message": message, "details": details or {}}}, status)
+
+
+def _refused(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ProtocolError)
+    details = {**error.details, **({"call_id": error.call_id} if error.call_id else {})}
+    return answer(status_of(error.code), name_of(error.code), error.message, details)
+
+
+def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    """What Pydantic says of the first thing that is wrong, in the protocol's words."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place, *rest = first["loc"]
+    field = ".".join(str(part) for part in rest) or str(place)
+    code = ErrorCode.MISSING_FIELD if first["type"] == "missing" else ErrorCode.INVALID_ARGUMENTS
+    message = f"Missing {place}: {field}" if code is ErrorCode.MISSING_FIELD else f"Invalid {field}: {first['msg']}"
+    return answer(status_of(code), code.value, message, {"field": field, "in": str(place)})
+
+
+def _http(_request: Request, error: Exception) -> JSONResponse:
+    """What the framework refuses itself: no such path, no such method."""
+    assert isinstance(error, HTTPException)
+    refusal = answer(error.status_code, HTTPStatus(error.status_code).name, str(error.detail))
+    refusal.headers.update(error.headers or {})
+    return refusal
+
+
+def _storage_failed(request: Request, error: Exception) -> JSONResponse:
+    logger().error("aws call failed", extra={"path": request.url.path}, exc_info=error)
+    return answer(500, ErrorCode.DATABASE_ERROR.value, "Storage failed; send the request again", {"retryable": True})
+
+
+def _failed(request: Request, error: Exception) -> JSONResponse:
+    logger().error("request failed", extra={"path": request.url.path}, exc_info=error)
+    return answer(500, ErrorCode.AGENT_ERROR.value, "Internal error; send the request again", {"retryable": True})

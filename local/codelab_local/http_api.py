@@ -1,0 +1,158 @@
+"""The HTTP API (API Gateway v2, payload format 2.0): a route, its authorizer, its function, and the answer.
+
+Answers are buffered, as API Gateway does. What goes wrong on the way is answered in API Gateway's own words.
+"""
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable
+from typing import Any
+from urllib.parse import unquote
+
+from codelab_local.authorizer import allows
+from codelab_local.deployment import Authorizer, HttpApi, Route
+from codelab_local.http_events import HttpEventBuilder
+from codelab_local.http_protocol import Request, Response
+from codelab_local.lambda_service import LambdaService
+from codelab_local.pool import Result
+
+MAX_BODY = 10 * 1024 * 1024
+
+
+class HttpGateway:
+    """One HTTP API; `serves` and `handle` are what the public port asks."""
+
+    def __init__(
+        self, api: HttpApi, events: HttpEventBuilder, lambdas: LambdaService, *, integration_timeout: float
+    ) -> None:
+        self._events = events
+        self._lambdas = lambdas
+        self._integration_timeout = integration_timeout
+        self._routes = [(_Pattern(route.key), route) for route in api.routes.values()]
+
+    def serves(self, method: str, path: str) -> bool:
+        return self._match(method, path) is not None
+
+    def handle(self, request: Request) -> Response | Awaitable[Response]:
+        """The answer to a request; 404 where no route takes it."""
+        found = self._match(request.method, request.path)
+        if found is None:
+            return _refusal(404, "Not Found")
+        if len(request.body) > MAX_BODY:
+            return _refusal(413, "Request Entity Too Large")
+        route, parameters = found
+        return self._run(request, route, parameters)
+
+    def _match(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
+        """The most specific route that takes the request, and the variables of its path."""
+        best: tuple[tuple[int, ...], Route, dict[str, str]] | None = None
+        for pattern, route in self._routes:
+            parameters = pattern.match(method, path)
+            if parameters is not None and (best is None or pattern.rank > best[0]):
+                best = (pattern.rank, route, parameters)
+        return None if best is None else (best[1], best[2])
+
+    async def _run(self, request: Request, route: Route, parameters: dict[str, str]) -> Response:
+        context = None
+        if route.authorizer is not None:
+            asked = self._events.authorize(request, route.key, parameters)
+            allowed = await self._authorize(route.authorizer, asked)
+            if isinstance(allowed, Response):
+                return allowed
+            context = allowed
+        if route.function is None:
+            return _refusal(500, "Internal Server Error")
+        event = self._events.request(request, route.key, parameters, context)
+        running = asyncio.ensure_future(self._lambdas.invoke(route.function, json.dumps(event).encode()))
+        done, _ = await asyncio.wait({running}, timeout=min(route.timeout, self._integration_timeout))
+        return _response(running.result()) if done else _refusal(503, "Service Unavailable")
+
+    async def _authorize(self, authorizer: Authorizer, event: dict[str, Any]) -> dict[str, Any] | Response:
+        """The context that the authorizer gives, or the refusal."""
+        event["identitySource"] = [_identity(event, source) for source in authorizer.identity_source]
+        if not all(event["identitySource"]):
+            return _refusal(401, "Unauthorized")  # without asking the function, as in the cloud
+        result = await self._lambdas.invoke(authorizer.function, json.dumps(event).encode())
+        answer = _loads(result.payload)
+        if result.error is not None or not isinstance(answer, dict):
+            return _refusal(500, "Internal Server Error")
+        if authorizer.simple:
+            is_allowed = answer.get("isAuthorized") is True
+        else:
+            is_allowed = allows(answer.get("policyDocument") or {}, event["routeArn"])
+        return dict(answer.get("context") or {}) if is_allowed else _refusal(403, "Forbidden")
+
+
+class _Pattern:
+    """A route key: `GET /things/{id}`, `ANY /api/{proxy+}`, `$default`. A greater `rank` is more specific."""
+
+    def __init__(self, key: str) -> None:
+        self.rank: tuple[int, ...] = (0,)
+        self._method, _, path = key.partition(" ")
+        self._parts = path.split("/")[1:]
+        self._is_greedy = path.endswith("+}")
+        if key != "$default":
+            literal = sum(not part.startswith("{") for part in self._parts)
+            self.rank = (1, not self._is_greedy, literal, self._method != "ANY")
+
+    def match(self, method: str, path: str) -> dict[str, str] | None:
+        if self._method == "$default":
+            return {}
+        if self._method not in ("ANY", method):
+            return None
+        given = path.split("/")[1:]
+        found: dict[str, str] = {}
+        for index, part in enumerate(self._parts):
+            if part.endswith("+}"):
+                rest = unquote("/".join(given[index:]))
+                return {**found, part[1:-2]: rest} if rest else None
+            if index >= len(given):
+                return None
+            if part.startswith("{"):
+                found[part[1:-1]] = unquote(given[index])
+            elif part != unquote(given[index]):
+                return None
+        return found if len(given) == len(self._parts) else None
+
+
+def _response(result: Result) -> Response:
+    """The function's answer: a proxy response, or anything else as the body of a 200."""
+    value = _loads(result.payload)
+    if result.error is not None:
+        return _refusal(500, "Internal Server Error")
+    if not isinstance(value, dict) or "statusCode" not in value:
+        return Response(200, b"" if value is None else json.dumps(value).encode())
+    body = value.get("body") or ""
+    text = body if isinstance(body, str) else json.dumps(body)
+    headers = {str(name).lower(): str(content) for name, content in (value.get("headers") or {}).items()}
+    headers.pop("content-length", None)
+    try:
+        return Response(
+            int(value["statusCode"]),
+            base64.b64decode(text) if value.get("isBase64Encoded") else text.encode(),
+            headers.pop("content-type", "text/plain;charset=UTF-8"),
+            headers,
+            tuple(str(cookie) for cookie in value.get("cookies") or ()),
+        )
+    except ValueError:
+        return _refusal(500, "Internal Server Error")
+
+
+def _identity(event: dict[str, Any], source: str) -> str:
+    """`$request.header.Name` or `$request.querystring.name` of the request; empty when it is not there."""
+    _, place, name = [*source.split(".", 2), "", ""][:3]
+    if place == "header":
+        return str(event["headers"].get(name.lower(), ""))
+    return str((event.get("queryStringParameters") or {}).get(name, ""))
+
+
+def _refusal(status: int, message: str) -> Response:
+    return Response.json({"message": message}, status)
+
+
+def _loads(payload: bytes) -> Any:
+    try:
+        return json.loads(payload or b"null")
+    except ValueError:
+        return None

@@ -1,0 +1,26 @@
+"""A plain HTTP client of the whole system, as the seed documents' clients are."""
+
+import itertools
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from codelab_local import LocalCloud
+
+_sessions = (f"rest_{n}" for n in itertools.count(1))
+
+
+@pytest.fixture
+def api(cloud: LocalCloud) -> Iterator[httpx.Client]:
+    """The Agent Runtime API of the system with the scripted model."""
+    with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as client:
+        yield client
+
+
+@pytest.fixture
+def session(api: httpx.Client) -> str:
+    """A new session of nobody but this test."""
+    answer = api.post("/sessions", json={"session_id": next(_sessions)})
+    assert answer.status_code == 201
+    name: str = answer.json()["session_id"]
+    return name

@@ -1,0 +1,54 @@
+"""Messages over HTTP: accepted here, answered on the WebSocket and in the history."""
+
+import httpx
+
+from tests.conftest import Open
+from tests.rest.test_sessions import error_of
+from tests.scripted_model import Says, ScriptedModel, call
+
+
+def test_a_message_is_accepted_as_the_seed_document_shows(api: httpx.Client, session: str) -> None:
+    body = {"session_id": session, "message": "Создай файл main.dart", "role": "user"}
+    answer = api.post("/chat/message", json=body)
+    assert answer.status_code == 202
+    assert answer.json()["status"] == "processing"
+    assert answer.json()["message_id"].startswith("msg_")
+
+
+def test_a_turn_that_was_begun_over_http_is_answered_on_the_websocket(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    marker = model.script("rest tool", Says("Reading", [call("read_file", path="main.dart")]), Says("Done"))
+    window = ide(session)
+    api.post("/chat/message", json={"session_id": session, "message": marker})
+    window.result(window.expect("tool_call"), {"content": "void main() {}"})
+    window.idle()
+    assert window.text() == "ReadingDone"
+
+
+def test_a_window_that_opens_after_the_message_executes_its_calls(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    marker = model.script("rest late", Says("Reading", [call("read_file", path="a")], silence=1.0), Says("Done"))
+    api.post("/chat/message", json={"session_id": session, "message": marker})
+    window = ide(session)
+    window.result(window.expect("tool_call"), {"content": ""})
+    window.idle()
+
+
+def test_a_repeated_message_is_accepted_once(api: httpx.Client, session: str) -> None:
+    for send in ({"json": {"client_msg_id": "m1"}}, {"headers": {"Idempotency-Key": "m2"}}):
+        body = {"session_id": session, "message": "hello", **send.get("json", {})}
+        first, second = (api.post("/chat/message", json=body, headers=send.get("headers")) for _ in range(2))
+        assert first.json()["message_id"] == second.json()["message_id"]
+        assert (first.status_code, second.status_code) == (202, 202)
+
+
+def test_a_message_to_no_session_is_refused(api: httpx.Client) -> None:
+    answer = api.post("/chat/message", json={"session_id": "there_is_none", "message": "hello"})
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
+
+
+def test_a_message_too_long_is_refused(api: httpx.Client, session: str) -> None:
+    answer = api.post("/chat/message", json={"session_id": session, "message": "x" * 10_001})
+    assert (answer.status_code, error_of(answer)["details"]["field"]) == (422, "message")
