@@ -28,8 +28,7 @@ class Sleeper:
         newest = _newest_connection(cloud, session)
         for size in FLOOD:
             with pytest.raises(ClientError) as refused:
-                while True:
-                    management.post_to_connection(ConnectionId=newest, Data=json.dumps("x" * size).encode())
+                _flood(management, newest, json.dumps("x" * size).encode())
             assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
         self.frames: list[dict[str, Any]] = []
 
@@ -52,6 +51,11 @@ class Sleeper:
             frame = json.loads(self.socket.recv(timeout=PATIENCE))
             if isinstance(frame, dict):  # and not what it was flooded with
                 self.frames.append(frame)
+
+
+def _flood(management: Any, connection_id: str, data: bytes) -> None:
+    while True:
+        management.post_to_connection(ConnectionId=connection_id, Data=data)
 
 
 def _newest_connection(cloud: Any, session: str) -> str:
