@@ -47,6 +47,8 @@ def dumps(value: Any) -> str:
 class AboutItem:
     """What the creator of a session has said of it: kept for who asks, apart from the register, read by no turn."""
 
+    replaces: ClassVar[bool] = False
+
     user_id: str
     metadata: dict[str, Any]
 
