@@ -24,7 +24,7 @@ echo "Python 3.13 with pip is needed to build for Lambda's python3.13 and none w
 endef
 
 lint: $(VENV)/.synced .venv-sam/.synced  ## check the code, the types, the templates and the house rules
-	@$(MAKE) --no-print-directory --jobs=2 lint-python lint-template lint-sam lint-requirements
+	@$(MAKE) --no-print-directory --jobs=2 lint-python lint-template lint-sam lint-requirements lint-docs
 
 # The types first: they take longest.
 lint-python: $(VENV)/.synced
@@ -46,6 +46,12 @@ lint-requirements: $(VENV)/.synced
 	  diff -u "$$folder/requirements.txt" <($(requirements_of)) >&2 || \
 	    { echo "$$folder/requirements.txt is not what uv.lock says: run 'make requirements'" >&2; exit 1; }; done
 
+lint-docs: $(VENV)/.synced
+	@echo "lint: the documents made from the code"; $(VENV)/bin/python -m infra.docs --check
+
+docs: $(VENV)/.synced  ## write the documents that are made from the code
+	@$(VENV)/bin/python -m infra.docs
+
 requirements: $(VENV)/.synced  ## write the functions' requirements.txt from uv.lock
 	@for entry in $(REQUIREMENTS); do folder=$${entry%%=*}; [ -d "$$folder" ] || continue; \
 	  $(requirements_of) > "$$folder/requirements.txt"; echo "$$folder/requirements.txt"; done
@@ -64,4 +70,4 @@ build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no D
 deploy: build  ## deploy the stack (asks for its name and parameters the first time)
 	@if grep -Eq '^[[:space:]]*stack_name' samconfig.toml; then $(SAM) deploy; else $(SAM) deploy --guided; fi
 
-.PHONY: lint lint-python lint-template lint-sam lint-requirements requirements build deploy
+.PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs requirements build deploy

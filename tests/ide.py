@@ -7,6 +7,8 @@ from typing import Any, Self
 
 from websockets.sync.client import ClientConnection, connect
 
+from tests.frames import check_received, check_sent
+
 #: How long a test waits for one frame before it fails, in seconds.
 PATIENCE = 30.0
 
@@ -34,6 +36,12 @@ class Ide:
     # -- sending -------------------------------------------------------------------------------------------------
 
     def send(self, frame_type: str, **fields: Any) -> None:
+        """Send a frame that is as the documents want it."""
+        check_sent({"type": frame_type, **fields})
+        self.send_wrong(frame_type, **fields)
+
+    def send_wrong(self, frame_type: str, **fields: Any) -> None:
+        """Send a frame that the documents do not allow."""
         self.send_raw(json.dumps({"type": frame_type, **fields}))
 
     def send_raw(self, body: str) -> None:
@@ -54,8 +62,9 @@ class Ide:
     # -- receiving -----------------------------------------------------------------------------------------------
 
     def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
-        """The next frame. Raises TimeoutError."""
+        """The next frame, which must be as the documents say. Raises TimeoutError."""
         frame: dict[str, Any] = json.loads(self.socket.recv(timeout=timeout))
+        check_received(frame)
         self.frames.append(frame)
         return frame
 

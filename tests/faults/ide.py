@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.frames import check_received
+
 Frame = dict[str, Any]
 
 
@@ -41,7 +43,8 @@ class Ide:
         return bool(self.held) or self.have < self.end or self.resuming
 
     def receive(self, frame: Frame) -> list[Frame]:
-        """The frames that may be acted upon now."""
+        """The frames that may be acted upon now. Raises AssertionError for one that the documents do not know."""
+        check_received(frame)
         if "seq" not in frame:
             self.replies.append(frame)
             return self._resumed(frame) if frame["type"] == "resumed" else []

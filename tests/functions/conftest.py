@@ -45,4 +45,5 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         emitter.register("after-call-error", recorder.after_call)
         yield running
         recorder.settle()
+        recorder.check_frames()
     boto3.DEFAULT_SESSION = None

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
+from tests.frames import check_received
 from tests.ide import PATIENCE
 
 READ, READ_MANY, TRANSACTION = "GetItem", "BatchGetItem", "TransactWriteItems"
@@ -32,6 +33,7 @@ class Recorder:
         self._rules: list[tuple[str, Callable[[], Answer | None]]] = []
         self._paused = False
         self._under_way = 0
+        self._posted: list[dict[str, Any]] = []
         self.reset()
 
     def reset(self) -> None:
@@ -61,6 +63,12 @@ class Recorder:
         """Wait for calls that a function has left under way: a step that is none reads ahead in a thread."""
         with self._changed:
             assert self._changed.wait_for(lambda: not self._under_way, PATIENCE)
+
+    def check_frames(self) -> None:
+        """Raise AssertionError if a frame was posted that the documents do not know. Not where it is posted: a function
+        takes any exception for a reason to refuse its event."""
+        for frame in self._posted:
+            check_received(frame)
 
     def frames(self, connection: str) -> list[dict[str, Any]]:
         return [frame for target, frame in self.posts if target == connection]
@@ -106,6 +114,7 @@ class Recorder:
             if path[-1] in self.gone:
                 return _answer(410, "GoneException")
             self.posts.append((path[-1], json.loads(params["body"])))
+            self._posted.append(json.loads(params["body"]))
             return _answer(200)
         if operation == INVOKE:
             assert params["headers"]["X-Amz-Invocation-Type"] == "Event"

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from tests.frames import check_sent
 from tests.ide import Ide
 
 #: The statuses that the Agent Protocol lists.
@@ -20,6 +21,7 @@ class SeedIde(Ide):
         for example, real in ids.items():
             assert example in frame
             frame = frame.replace(example, real)
+        check_sent(json.loads(frame))
         self.send_raw(frame)
 
     def next_frame(self) -> dict[str, Any]:

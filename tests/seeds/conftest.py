@@ -1,15 +1,12 @@
 """Node with what the documents' snippets import, and connections as the documents write the address."""
 
-import fcntl
-import json
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from codelab_local import LocalCloud
 
+from tests.node import node_with
 from tests.seeds.client import SeedIde
 from tests.seeds.snippets import Snippet, Start
 
@@ -34,26 +31,8 @@ def open_at(demo_cloud: LocalCloud) -> Iterator[OpenAt]:
 
 @pytest.fixture(scope="session")
 def node() -> str:
-    """The `node` command, with the locked packages of `node/` installed beside it."""
-    command, npm = shutil.which("node"), shutil.which("npm")
-    if command is None or npm is None:
-        pytest.skip("the documents' JavaScript runs in Node: install Node.js 18 or later with npm")
-    lock = NODE_PROJECT / "package-lock.json"
-    wanted = json.loads(lock.read_text())["packages"]["node_modules/ws"]["version"]
-    installed = NODE_PROJECT / "node_modules" / "ws" / "package.json"
-    with lock.open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # another test run may be installing
-        if not installed.exists() or json.loads(installed.read_text())["version"] != wanted:
-            done = subprocess.run(
-                [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-                cwd=NODE_PROJECT,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            assert done.returncode == 0, f"npm ci in {NODE_PROJECT} failed:\n{done.stdout}{done.stderr}"
-    return command
+    """The `node` command, with what the snippets import beside it."""
+    return node_with(NODE_PROJECT)
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from codelab.turns.connections import Caller
 from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog
 from codelab.turns.steps import Answer, Lease
 
+from tests.frames import check_received
+
 #: All tools, as an agent has them that may hand over to these two.
 TOOLS = with_targets(CATALOGUE, "", {"coder": "Writes code", "universal": "Does everything"})
 
@@ -78,6 +80,7 @@ class World:
             del self.items[key]
         for event in transition.events:
             assert event.seq == len(self.frames) + 1
+            check_received(event.frame)
             self.frames.append(event.frame)
             self.events.append(event)
         # What is stored is what the next decision reads.

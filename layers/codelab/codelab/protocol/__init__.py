@@ -2,3 +2,5 @@
 
 Imports nothing else of ours, so that clients may use it too.
 """
+
+PROTOCOL_VERSION = "1.0"

@@ -84,6 +84,9 @@ class ToolResult(ClientFrame):
     error: Annotated[ToolError | None, WithJsonSchema(_TOOL_ERROR)] = Field(
         default=None, description="Why the tool failed: a text, or a code and a message."
     )
+    error_code: str | None = Field(
+        default=None, exclude=True, description="The error's code, where `error` is a text or is missing."
+    )
     partial: bool = Field(
         default=False,
         description="A piece of a running command's output: the call stays open and its time begins anew.",
@@ -118,8 +121,21 @@ class ToolResult(ClientFrame):
         )
 
 
+_EDIT_HAS_ARGUMENTS: dict[str, Any] = {
+    "if": {"properties": {"decision": {"const": "edit"}}, "required": ["decision"]},
+    "then": {
+        "anyOf": [
+            {"required": [name], "properties": {name: {"type": "object"}}}
+            for name in ("modified_arguments", "modified_args")
+        ]
+    },
+}
+
+
 class HitlDecision(ClientFrame):
     """What the human decided about a call that awaits approval."""
+
+    model_config = ConfigDict(json_schema_extra=_EDIT_HAS_ARGUMENTS)
 
     type: Literal["hitl_decision"]
     call_id: Id = Field(description="The call that awaits approval.")
@@ -155,17 +171,34 @@ class ContextFile(BaseModel):
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
-    path: str | None = None
-    content: str | None = None
+    path: str | None = Field(default=None, description="The file, relative to the workspace. `clear` needs none.")
+    content: str | None = Field(
+        default=None, description="With `add_file`: what is in it. Without, the agent reads the file when it needs it."
+    )
+
+
+_FILES_HAVE_PATHS: dict[str, Any] = {
+    "if": {"properties": {"action": {"enum": ["add_file", "remove_file"]}}, "required": ["action"]},
+    "then": {
+        "required": ["data"],
+        "properties": {
+            "data": {"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}},
+        },
+    },
+}
 
 
 class ContextUpdate(ClientFrame):
     """Change which files the agent is shown with every question. Answered by `context_updated`."""
 
+    model_config = ConfigDict(json_schema_extra=_FILES_HAVE_PATHS)
+
     type: Literal["context_update"]
-    action: Literal["add_file", "remove_file", "clear"]
-    data: ContextFile = ContextFile()
-    session_id: Id | None = None
+    action: Literal["add_file", "remove_file", "clear"] = Field(
+        description="`clear` takes all files out; the history stays."
+    )
+    data: ContextFile = Field(default_factory=ContextFile, description="Which file.")
+    session_id: Id | None = Field(default=None, description="If it is given, it must be this connection's session.")
 
     @model_validator(mode="after")
     def files_have_paths(self) -> Self:

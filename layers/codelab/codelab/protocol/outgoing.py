@@ -136,15 +136,15 @@ class AgentSwitched(ServerFrame):
 
 
 class ContextUpdated(ServerFrame):
-    """What the context holds now; the answer to `context_update`. `context_size` is in tokens, estimated."""
+    """What the context holds now; the answer to `context_update`."""
 
     extension: ClassVar[bool] = True
 
     type: Literal["context_updated"] = "context_updated"
-    action: str
-    path: str | None = None
-    files: int
-    context_size: int
+    action: str = Field(description="What was done: the action of the `context_update`.")
+    path: str | None = Field(default=None, description="The file that it was done to.")
+    files: int = Field(description="How many files there are now.")
+    context_size: int = Field(description="What they take of the model's context, in tokens, estimated.")
 
 
 class PlanStep(BaseModel):

@@ -1,6 +1,6 @@
 """Frames that steer a session: hello, session_config, switch_agent; and what a session says of itself."""
 
-from codelab.protocol import limits
+from codelab.protocol import PROTOCOL_VERSION, limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import SessionConfig, SwitchAgent
 from codelab.protocol.outgoing import PendingCall, PlanStep, SessionInfo
@@ -11,8 +11,6 @@ from codelab.sessions.transition import Transition
 from codelab.turns import handover, messages
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
-
-PROTOCOL_VERSION = "1.0"
 
 #: How long a replay may take before writers no longer leave the connection to it.
 REPLAY_MS = 10_000

@@ -1,0 +1,447 @@
+// Every frame of the CodeLab WebSocket protocol. Written by `make docs` from the server's models; do not edit.
+// A frame's `type` tells which one it is, so a `switch` over it narrows a ServerFrame to its interface.
+
+/** A frame from the client. */
+export type ClientFrame =
+  | UserMessageFrame
+  | ToolResultFrame
+  | HitlDecisionFrame
+  | ContextUpdateFrame
+  | SwitchAgentFrame
+  | HelloFrame
+  | ResumeFrame
+  | CancelFrame
+  | PingFrame
+  | SessionConfigFrame
+  | RefreshTokenFrame;
+
+/** A frame from the server. */
+export type ServerFrame =
+  | AssistantMessageFrame
+  | ToolCallFrame
+  | AgentStatusFrame
+  | ErrorFrame
+  | TurnEndFrame
+  | AgentSwitchedFrame
+  | ContextUpdatedFrame
+  | CallUpdateFrame
+  | ToolProgressFrame
+  | SessionInfoFrame
+  | ResumedFrame
+  | ResyncRequiredFrame
+  | PongFrame
+  | QueuedFrame
+  | MessageDiscardedFrame;
+
+/** What the user says. Starts a turn, or waits for the running one. */
+export interface UserMessageFrame {
+  type: "user_message";
+  /** What is said. */
+  content: string;
+  /** Who said it. Another role than `user` is kept as quoted text, never as an instruction. */
+  role?: "user" | "assistant" | "system" | "tool" | null;
+  /** An id of your choice: the same one sent twice is accepted once. */
+  client_msg_id?: string | null;
+}
+
+/** The outcome of a call: exactly one of `result` (any JSON, null too) and `error`. */
+export interface ToolResultFrame {
+  type: "tool_result";
+  /** The `call_id` of the `tool_call`. */
+  call_id: string;
+  /** What the tool gives: any JSON, and null is a success too. */
+  result?: unknown;
+  /** Why the tool failed: a text, or a code and a message. */
+  error?: string | { code?: string | null; message?: string; } | null;
+  /** The error's code, where `error` is a text or is missing. */
+  error_code?: string | null;
+  /** A piece of a running command's output: the call stays open and its time begins anew. */
+  partial?: boolean | null;
+  /** Where this piece of the output begins, in characters from its start. */
+  offset?: number | null;
+}
+
+/** What the human decided about a call that awaits approval. */
+export interface HitlDecisionFrame {
+  type: "hitl_decision";
+  /** The call that awaits approval. */
+  call_id: string;
+  /** A decision is made once. */
+  decision: "approve" | "edit" | "reject";
+  /** With `edit`: all arguments as they shall be. They must fit the tool. */
+  modified_arguments?: Record<string, unknown> | null;
+  /** With `reject`: the user's words, which the model is told. */
+  feedback?: string | null;
+  /** Another name of `modified_arguments`. */
+  modified_args?: Record<string, unknown> | null;
+}
+
+/** Change which files the agent is shown with every question. Answered by `context_updated`. */
+export interface ContextUpdateFrame {
+  type: "context_update";
+  /** `clear` takes all files out; the history stays. */
+  action: "add_file" | "remove_file" | "clear";
+  /** Which file. */
+  data?: ContextFile | null;
+  /** If it is given, it must be this connection's session. */
+  session_id?: string | null;
+}
+
+/** The user wants another agent; with `content`, to say something to it at once. */
+export interface SwitchAgentFrame {
+  type: "switch_agent";
+  /** The agent's name. */
+  agent_type: string;
+  /** Said to the new agent as a user's message, unless it is empty. */
+  content?: string | null;
+  /** Why, as `agent_switched` repeats it. */
+  reason?: string | null;
+  /** As in `user_message`, for `content`. */
+  client_msg_id?: string | null;
+}
+
+/** The client introduces itself, and speaks extensions from here on. Answered by `session_info`. */
+export interface HelloFrame {
+  type: "hello";
+  /** The program: `name` and `version`. */
+  client?: Record<string, unknown> | null;
+  /** What the client can do beyond the basics. */
+  capabilities?: Record<string, unknown> | null;
+}
+
+/** Send every frame after `last_seq` again, then go on live. */
+export interface ResumeFrame {
+  type: "resume";
+  /** The highest `seq` up to which the client has every frame; 0 for none. */
+  last_seq: number;
+}
+
+/** Stop the running turn. Never an error when nothing runs. */
+export interface CancelFrame {
+  type: "cancel";
+  /** Stop only this turn. */
+  turn_id?: string | null;
+}
+
+/** Answered by `pong` with the same fields; keeps API Gateway's idle timer away. */
+export interface PingFrame {
+  type: "ping";
+  [field: string]: unknown;
+}
+
+/** Change how the session behaves. Answered by `session_info`. */
+export interface SessionConfigFrame {
+  type: "session_config";
+  /** The model that is asked from the next step on. */
+  model?: string | null;
+  /** What becomes of a message that comes while a turn runs. */
+  when_busy?: "queue" | "reject" | "interrupt" | null;
+  /** The session's title. */
+  title?: string | null;
+}
+
+/** A new token of the same user, before or after the connection's first one has expired. */
+export interface RefreshTokenFrame {
+  type: "refresh_token";
+  /** A JWT whose `sub` is the connection's user. */
+  token: string;
+}
+
+/** A delta of the answer; `content` repeats `token` for clients that read that name. */
+export interface AssistantMessageFrame {
+  type: "assistant_message";
+  /** The next piece of the text. May be empty in the last frame of a message. */
+  token: string;
+  /** The same as `token`. */
+  content: string;
+  /** The message ends with this frame. Exactly one frame of a message says so. */
+  is_final: boolean;
+  /** Which message this is a piece of. */
+  message_id: string;
+  /** The turn that answers. */
+  turn_id: string;
+  /** The agent that speaks. */
+  agent?: string;
+  /** True: the message was cut off, and what it said is void. */
+  aborted?: boolean;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/** A call for the IDE: to show for approval, or (`requires_approval: false`) to execute. */
+export interface ToolCallFrame {
+  type: "tool_call";
+  /** Names the call in every frame about it. Execute a `call_id` once. */
+  call_id: string;
+  /** A tool of the catalogue, or one that the client has declared. */
+  tool_name: string;
+  /** What the tool's schema asks for. */
+  arguments: Record<string, unknown>;
+  /** True: ask the user and send `hitl_decision`. False: execute it. */
+  requires_approval: boolean;
+  /** The turn that the call belongs to. */
+  turn_id?: string;
+  /** When the call ends unanswered, in milliseconds since the epoch. */
+  deadline?: number;
+  /** `read`, `write` or `execute`. */
+  risk?: string;
+  /** Why the call is made, or why it asks. */
+  reason?: string;
+  /** False: shown here, executed in another window. Only with extensions. */
+  execute?: boolean;
+  /** The same as `arguments`, for a connection with `profile=args`. */
+  args?: Record<string, unknown>;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/** What the agent does now, sent when it changes. `idle` ends a turn. */
+export interface AgentStatusFrame {
+  type: "agent_status";
+  /** One of five. */
+  status: Status;
+  /** The same for a human. */
+  message: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/** A refusal of one frame (no `seq`), or the failure of a turn (with one). */
+export interface ErrorFrame {
+  type: "error";
+  /** What is wrong, for a human. */
+  content: string;
+  /** The same as `content`. */
+  message: string;
+  /** What is wrong, for a program. */
+  error_code: ErrorCode;
+  /** What helps to correct it: `field` names the offending field. */
+  details: Record<string, unknown>;
+  /** Can the same succeed when it is sent again later? */
+  retryable: boolean;
+  /** The call that the refused frame named. */
+  call_id?: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/** A turn is over: how it ended and what it cost. An extension: sent only to a connection that asked for extensions. */
+export interface TurnEndFrame {
+  type: "turn_end";
+  /** The turn that ended. */
+  turn_id: string;
+  /** How it ended. */
+  reason: "completed" | "cancelled" | "max_steps" | "refused" | "error";
+  /** Tokens and model calls of the whole turn. */
+  usage: Record<string, unknown>;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/** Another agent answers from here on. The seed's clients read the fields at the top or in `metadata`. */
+export interface AgentSwitchedFrame {
+  type: "agent_switched";
+  /** The switch in a sentence. */
+  content: string;
+  /** Who answered until now. */
+  from_agent: string;
+  /** Who answers from here on. */
+  to_agent: string;
+  /** Why. */
+  reason: string;
+  /** When, in ISO 8601 with UTC offset. */
+  timestamp: string;
+  /** How sure a router was, from 0 to 1. */
+  confidence?: number;
+  /** `from_agent`, `to_agent`, `reason`, `timestamp` and `confidence` once more. */
+  metadata: Record<string, unknown>;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
+ * What the context holds now; the answer to `context_update`. An extension: sent only to a connection that asked for
+ * extensions.
+ */
+export interface ContextUpdatedFrame {
+  type: "context_updated";
+  /** What was done: the action of the `context_update`. */
+  action: string;
+  /** The file that it was done to. */
+  path?: string;
+  /** How many files there are now. */
+  files: number;
+  /** What they take of the model's context, in tokens, estimated. */
+  context_size: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
+ * What became of a call that another connection, the time or a cancel has decided. An extension: sent only to a
+ * connection that asked for extensions.
+ */
+export interface CallUpdateFrame {
+  type: "call_update";
+  /** The call. */
+  call_id: string;
+  /** Its state from now on. */
+  state: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
+ * A piece of a running command's output, as its executor sent it. An extension: sent only to a connection that asked
+ * for extensions.
+ */
+export interface ToolProgressFrame {
+  type: "tool_progress";
+  /** The call whose command runs. */
+  call_id: string;
+  /** Where the piece begins, as its executor said. */
+  offset?: number;
+  /** The piece, as its executor sent it. */
+  result?: unknown;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
+ * The session as it is; the answer to `hello` and `session_config`. An extension: sent only to a connection that asked
+ * for extensions.
+ */
+export interface SessionInfoFrame {
+  type: "session_info";
+  /** The session, also when the server has made up its id. */
+  session_id: string;
+  /** The agent that answers. */
+  agent: string;
+  /** What it does now. */
+  status: Status;
+  /** The session's title, empty while it has none. */
+  title: string;
+  /** The running turn. */
+  turn_id?: string;
+  /** The `seq` of the newest frame. */
+  last_seq: number;
+  /** The calls that are still open. */
+  pending_calls: PendingCall[];
+  /** What `session_config` has set. */
+  settings: Record<string, unknown>;
+  /** Sizes and counts that the server allows. */
+  limits: Record<string, number>;
+  /** The version of this protocol that the server speaks. */
+  protocol_version: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
+ * The replay is complete (with `more`: ask again). Only `open_calls` are still to be executed. An extension: sent only
+ * to a connection that asked for extensions.
+ */
+export interface ResumedFrame {
+  type: "resumed";
+  /** The replay reached to this `seq`. */
+  last_seq: number;
+  /** The calls that are still open; no others are to be executed. */
+  open_calls: PendingCall[];
+  /** True: there are later frames, send `resume` again. */
+  more?: boolean;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
+ * The log does not reach back to the client's `last_seq`: read the history instead. An extension: sent only to a
+ * connection that asked for extensions.
+ */
+export interface ResyncRequiredFrame {
+  type: "resync_required";
+  /** The `seq` of the newest frame. */
+  last_seq: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/** The answer to `ping`, with all of its fields. An extension: sent only to a connection that asked for extensions. */
+export interface PongFrame {
+  type: "pong";
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+  [field: string]: unknown;
+}
+
+/**
+ * The message was accepted and waits for the running turn to end. An extension: sent only to a connection that asked
+ * for extensions.
+ */
+export interface QueuedFrame {
+  type: "queued";
+  /** The message, by the client's id or one that the server has made. */
+  client_msg_id: string;
+  /** Its place in the queue, from 1. */
+  position: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
+ * The step that streamed this message died; what follows is a new message. An extension: sent only to a connection
+ * that asked for extensions.
+ */
+export interface MessageDiscardedFrame {
+  type: "message_discarded";
+  /** The message whose text is void. */
+  message_id: string;
+  /** The turn that answers anew. */
+  turn_id: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
+ * What API Gateway itself sends when a function has failed or taken longer than 29 seconds: it has no `type`. The
+ * connection stays open; send the frame again.
+ */
+export interface GatewayErrorFrame {
+  /** `Internal server error` or `Endpoint request timed out`. */
+  message: string;
+  /** The connection, as API Gateway names it. */
+  connectionId: string;
+  /** The request, as API Gateway's log names it. */
+  requestId: string;
+}
+
+/** The file that a `context_update` is about. */
+export interface ContextFile {
+  /** The file, relative to the workspace. `clear` needs none. */
+  path?: string | null;
+  /** With `add_file`: what is in it. Without, the agent reads the file when it needs it. */
+  content?: string | null;
+}
+
+/** Every code a client can meet, on the WebSocket or over REST. */
+export type ErrorCode = "INVALID_FORMAT" | "INVALID_TYPE" | "MISSING_FIELD" | "INVALID_CALL_ID" | "INVALID_ARGUMENTS" | "TOOL_NOT_FOUND" | "EXECUTION_FAILED" | "FILE_NOT_FOUND" | "FILE_TOO_LARGE" | "PERMISSION_DENIED" | "INVALID_PATH" | "PATH_OUTSIDE_WORKSPACE" | "GIT_NOT_INITIALIZED" | "GIT_ERROR" | "PATCH_APPLY_FAILED" | "ENCODING_ERROR" | "TIMEOUT" | "SESSION_EXPIRED" | "SESSION_NOT_FOUND" | "UNAUTHORIZED" | "AGENT_ERROR" | "LLM_ERROR" | "CONTEXT_TOO_LARGE" | "DATABASE_ERROR" | "PAYLOAD_TOO_LARGE" | "RATE_LIMITED" | "BUSY";
+
+/** A call that is still open, in `session_info` and `resumed`. */
+export interface PendingCall {
+  /** The call. */
+  call_id: string;
+  /** Its tool. */
+  tool_name: string;
+  /** `awaiting_approval` or `executing`. */
+  state: string;
+  /** When it ends unanswered, in milliseconds since the epoch. */
+  deadline: number;
+}
+
+/** What the agent does (Agent Protocol, "Agent Status"). */
+export type Status = "idle" | "thinking" | "executing_tool" | "waiting_approval" | "error";
+
+/** The server's frame of that type. */
+export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFrame, { type: Type }>;
+
+/** The client's frame of that type. */
+export type ClientFrameOf<Type extends ClientFrame["type"]> = Extract<ClientFrame, { type: Type }>;

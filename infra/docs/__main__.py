@@ -1,0 +1,48 @@
+"""`python -m infra.docs` writes the generated documents; with `--check` it only says which are stale."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra.docs import asyncapi, frames, schemas, tools, typescript
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def documents() -> dict[str, str]:
+    """The text of every generated document by its path in the checkout."""
+    bundle = schemas.bundle()
+    return {
+        "docs/asyncapi.yaml": asyncapi.text(bundle),
+        "docs/schemas/frames.json": _json(bundle),
+        "docs/codelab.d.ts": typescript.declarations(bundle),
+        "docs/frames.md": frames.page(bundle),
+        "docs/tools.md": tools.page(),
+        "docs/schemas/tools.json": _json(tools.schemas()),
+    }
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    check = "--check" in arguments
+    stale = []
+    for name, text in documents().items():
+        path = ROOT / name
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if not check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"docs: {name}\n")
+    if check and stale:
+        sys.stderr.write(f"{', '.join(stale)}: not what the code says: run 'make docs'\n")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,144 @@
+"""An example or more of every frame, by who sends it and its type. The documents show them; the tests check them."""
+
+from typing import Any
+
+_CALL = "call_7c1d"
+_TURN = "turn_51f0"
+_MESSAGE = "msg_9b2e"
+_PATH = {"path": "src/main.dart"}
+_FILE = {**_PATH, "content": "void main() {}\n"}
+_PENDING = {"call_id": _CALL, "tool_name": "write_file", "state": "awaiting_approval", "deadline": 1767225600000}
+_SWITCH = {
+    "from_agent": "universal",
+    "to_agent": "architect",
+    "reason": "The user chose this agent",
+    "timestamp": "2026-01-01T00:00:00.000+00:00",
+}
+
+_CLIENT: dict[str, list[dict[str, Any]]] = {
+    "user_message": [
+        {"content": "Read main.dart and tell me what it does", "role": "user"},
+        {"content": "And now add a test", "client_msg_id": "m-2"},
+    ],
+    "tool_result": [
+        {"call_id": _CALL, "result": {"content": "void main() {}\n"}},
+        {"call_id": _CALL, "error": "File not found: src/main.dart", "error_code": "FILE_NOT_FOUND"},
+        {"call_id": _CALL, "error": {"code": "FILE_NOT_FOUND", "message": "File not found: src/main.dart"}},
+        {"call_id": _CALL, "result": {"stdout": "Running tests...\n", "stderr": "", "exit_code": None}, "offset": 0},
+    ],
+    "hitl_decision": [
+        {"call_id": _CALL, "decision": "approve"},
+        {"call_id": _CALL, "decision": "edit", "modified_arguments": _FILE},
+        {"call_id": _CALL, "decision": "reject", "feedback": "Keep that file as it is"},
+    ],
+    "context_update": [
+        {"action": "add_file", "data": _FILE},
+        {"action": "add_file", "data": {"path": "docs/plan.md"}},
+        {"action": "remove_file", "data": _PATH},
+        {"action": "clear"},
+    ],
+    "switch_agent": [{"agent_type": "architect", "content": "Draw up a plan first"}],
+    "hello": [{"client": {"name": "my-ide", "version": "1.2.0"}, "capabilities": {}}],
+    "resume": [{"last_seq": 41}],
+    "cancel": [{}, {"turn_id": _TURN}],
+    "ping": [{"sent_at": 1767225600000}],
+    "session_config": [{"when_busy": "interrupt", "title": "Sorting"}],
+    "refresh_token": [{"token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"}],
+}
+
+_SERVER: dict[str, list[dict[str, Any]]] = {
+    "assistant_message": [
+        {
+            "token": "The file defines ",
+            "content": "The file defines ",
+            "is_final": False,
+            "message_id": _MESSAGE,
+            "turn_id": _TURN,
+            "agent": "universal",
+            "seq": 7,
+        },
+        {
+            "token": "",
+            "content": "",
+            "is_final": True,
+            "message_id": _MESSAGE,
+            "turn_id": _TURN,
+            "agent": "universal",
+            "seq": 8,
+        },
+    ],
+    "tool_call": [
+        {
+            "call_id": _CALL,
+            "tool_name": "read_file",
+            "arguments": _PATH,
+            "requires_approval": False,
+            "turn_id": _TURN,
+            "deadline": 1767225600000,
+            "risk": "read",
+            "seq": 3,
+        },
+        {
+            "call_id": _CALL,
+            "tool_name": "write_file",
+            "arguments": _FILE,
+            "requires_approval": True,
+            "turn_id": _TURN,
+            "deadline": 1767312000000,
+            "risk": "write",
+            "seq": 9,
+        },
+    ],
+    "agent_status": [{"status": "thinking", "message": "Thinking", "seq": 2}],
+    "agent_switched": [{"content": "Switched to architect", **_SWITCH, "metadata": _SWITCH, "seq": 12}],
+    "error": [
+        {
+            "content": "Missing field: content",
+            "message": "Missing field: content",
+            "error_code": "MISSING_FIELD",
+            "details": {"field": "content"},
+            "retryable": False,
+        },
+    ],
+    "turn_end": [
+        {
+            "turn_id": _TURN,
+            "reason": "completed",
+            "usage": {"prompt_tokens": 1830, "completion_tokens": 212, "llm_calls": 2},
+            "seq": 15,
+        }
+    ],
+    "context_updated": [{"action": "add_file", "path": "src/main.dart", "files": 2, "context_size": 614}],
+    "call_update": [{"call_id": _CALL, "state": "rejected", "seq": 10}],
+    "tool_progress": [
+        {"call_id": _CALL, "offset": 0, "result": {"stdout": "Running tests...\n", "exit_code": None}, "seq": 11}
+    ],
+    "session_info": [
+        {
+            "session_id": "my_session",
+            "agent": "universal",
+            "status": "waiting_approval",
+            "title": "Sorting",
+            "turn_id": _TURN,
+            "last_seq": 41,
+            "pending_calls": [_PENDING],
+            "settings": {"when_busy": "interrupt"},
+            "limits": {"user_message_chars": 10000, "inline_frame_bytes": 120000},
+            "protocol_version": "1.0",
+        }
+    ],
+    "resumed": [{"last_seq": 41, "open_calls": [_PENDING]}],
+    "resync_required": [{"last_seq": 9041}],
+    "pong": [{"sent_at": 1767225600000}],
+    "queued": [{"client_msg_id": "m-2", "position": 1, "seq": 13}],
+    "message_discarded": [{"message_id": _MESSAGE, "turn_id": _TURN, "seq": 14}],
+}
+
+#: By sender, then by type; an example has no `type` of its own.
+EXAMPLES = {"client": _CLIENT, "server": _SERVER}
+
+GATEWAY_ERROR = {
+    "message": "Internal server error",
+    "connectionId": "L0SM9cOFvHcCIhw=",
+    "requestId": "Kc9a8F3FoAMFs1A=",
+}

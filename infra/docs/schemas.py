@@ -1,0 +1,172 @@
+"""The JSON Schemas of all frames, from the models that the server itself reads and writes them with.
+
+What the models do not say is added here: on the way in an explicit null means that an optional field is absent, and a
+field is read under its other name too; on the way out an absent field is left out and never null.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from codelab.protocol.incoming import FRAMES, SYNONYMS, ClientFrame
+from codelab.protocol.outgoing import ServerFrame
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
+from infra.docs.examples import EXAMPLES, GATEWAY_ERROR
+
+Schema = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+#: The keyword that marks an extension frame.
+EXTENSION = "x-extension"
+
+_REFERENCE = "#/$defs/"
+_NULL = {"type": "null"}
+_OPEN = "Fields that are not listed here are to be ignored."
+
+
+class _WithoutTitles(GenerateJsonSchema):
+    """A field's title would repeat its name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def server_models() -> dict[str, type[ServerFrame]]:
+    """The models of the server's frames by type, in the order of their module."""
+    return {model.model_fields["type"].default: model for model in _subclasses(ServerFrame)}
+
+
+def client_models() -> Mapping[str, type[ClientFrame]]:
+    """The models of the client's frames by type."""
+    return FRAMES
+
+
+def bundle() -> Schema:
+    """One schema document: a definition a frame, and `ClientFrame` and `ServerFrame` for any of them."""
+    shared: dict[str, Schema] = {}
+    server = {name: _server_frame(model, shared) for name, model in server_models().items()}
+    client = {name: _client_frame(model, shared) for name, model in client_models().items()}
+    taken = {schema["title"] for schema in server.values()}
+    for schema in client.values():
+        if schema["title"] in taken:
+            schema["title"] = f"Client{schema['title']}"
+    for frames, examples in ((client, EXAMPLES["client"]), (server, EXAMPLES["server"])):
+        for name, schema in frames.items():
+            schema["examples"] = [{"type": name, **example} for example in examples.get(name, [])]
+    definitions = {
+        "ClientFrame": _any_of("A frame from the client.", client.values()),
+        "ServerFrame": _any_of("A frame from the server.", server.values()),
+    }
+    definitions |= {schema["title"]: schema for schema in [*client.values(), *server.values()]}
+    definitions["GatewayErrorFrame"] = _gateway_error()
+    return {
+        "$schema": DIALECT,
+        "$id": "urn:codelab:frames",
+        "title": "CodeLab frames",
+        "description": "Every frame of the WebSocket protocol, both directions. " + _OPEN,
+        "anyOf": [{"$ref": f"{_REFERENCE}{name}"} for name in ("ClientFrame", "ServerFrame", "GatewayErrorFrame")],
+        "$defs": definitions | dict(sorted(shared.items())),
+    }
+
+
+def frames_of(document: Schema, direction: str) -> dict[str, Schema]:
+    """The frame schemas by type of the `bundle`; `direction` is `ClientFrame` or `ServerFrame`."""
+    names = [branch["$ref"].removeprefix(_REFERENCE) for branch in document["$defs"][direction]["oneOf"]]
+    schemas = [document["$defs"][name] for name in names]
+    return {schema["properties"]["type"]["const"]: schema for schema in schemas}
+
+
+def _subclasses(model: type[ServerFrame]) -> list[type[ServerFrame]]:
+    return [found for child in model.__subclasses__() for found in (child, *_subclasses(child))]
+
+
+def _any_of(description: str, schemas: Iterable[Schema]) -> Schema:
+    return {"description": description, "oneOf": [{"$ref": f"{_REFERENCE}{schema['title']}"} for schema in schemas]}
+
+
+def _schema_of(model: type[BaseModel], mode: Any, shared: dict[str, Schema]) -> Schema:
+    schema = model.model_json_schema(mode=mode, ref_template=f"{_REFERENCE}{{model}}", schema_generator=_WithoutTitles)
+    for name, definition in schema.pop("$defs", {}).items():
+        if mode == "serialization":
+            _leave_out_nulls(definition)
+        assert shared.setdefault(name, definition) == definition, f"{name} means two things"
+    schema["title"] += "Frame"
+    return _in_reading_order(schema)
+
+
+def _client_frame(model: type[ClientFrame], shared: dict[str, Schema]) -> Schema:
+    schema = _schema_of(model, "validation", shared)
+    properties = schema["properties"]
+    for name, field in properties.items():
+        if name not in schema["required"]:
+            properties[name] = _nullable(field)
+    for name, synonym in SYNONYMS:
+        if name in properties:
+            properties[synonym] = {**properties[name], "description": f"Another name of `{name}`."}
+    return schema
+
+
+def _server_frame(model: type[ServerFrame], shared: dict[str, Schema]) -> Schema:
+    schema = _schema_of(model, "serialization", shared)
+    _leave_out_nulls(schema)
+    if schema["additionalProperties"] is False:
+        del schema["additionalProperties"]  # a later version may send more
+    if model.extension:
+        schema[EXTENSION] = True
+    return schema
+
+
+def _nullable(field: Schema) -> Schema:
+    """The schema of an optional field, for which null is absence."""
+    field = {key: value for key, value in field.items() if not (key == "default" and value is None)}
+    core = {key: value for key, value in field.items() if key not in ("description", "default")}
+    if not core or _NULL in core.get("anyOf", []):
+        return field
+    branches = core["anyOf"] if core.keys() == {"anyOf"} else [core]
+    rest = {key: value for key, value in field.items() if key not in core}
+    return {"anyOf": [*branches, _NULL], **rest}
+
+
+def _leave_out_nulls(schema: Schema) -> None:
+    """Nothing is sent as null, and what has another default is always sent."""
+    required = set(schema.get("required", []))
+    for name, field in schema.get("properties", {}).items():
+        if field.pop("default", required) is not None:
+            required.add(name)
+        elif "anyOf" in field:
+            branches = [branch for branch in field.pop("anyOf") if branch != _NULL]
+            described = dict(field)
+            field.clear()
+            field.update(branches[0] if len(branches) == 1 else {"anyOf": branches})
+            field.update(described)
+    if "properties" in schema:
+        schema["required"] = [name for name in schema["properties"] if name in required]
+
+
+def _in_reading_order(schema: Schema) -> Schema:
+    """The type first and the number last, whichever class they come from."""
+    properties = schema["properties"]
+    if "seq" in properties:
+        properties["seq"] = properties.pop("seq")
+    first = {"type": properties.pop("type")}
+    schema["properties"] = {**first, **properties}
+    first_keys = ("title", "description", "type", "properties", "required")
+    return {key: schema[key] for key in sorted(schema, key=lambda key: (*first_keys, key).index(key))}
+
+
+def _gateway_error() -> Schema:
+    text = {"type": "string"}
+    return {
+        "title": "GatewayErrorFrame",
+        "description": "What API Gateway itself sends when a function has failed or taken longer than 29 seconds: it "
+        "has no `type`. The connection stays open; send the frame again.",
+        "type": "object",
+        "properties": {
+            "message": {**text, "description": "`Internal server error` or `Endpoint request timed out`."},
+            "connectionId": {**text, "description": "The connection, as API Gateway names it."},
+            "requestId": {**text, "description": "The request, as API Gateway's log names it."},
+        },
+        "required": ["message", "connectionId", "requestId"],
+        "examples": [GATEWAY_ERROR],
+    }

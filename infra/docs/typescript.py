@@ -1,0 +1,94 @@
+"""TypeScript declarations of the frames, from their JSON Schemas."""
+
+import json
+import textwrap
+from typing import Any
+
+Schema = dict[str, Any]
+
+_HEADER = """\
+// Every frame of the CodeLab WebSocket protocol. Written by `make docs` from the server's models; do not edit.
+// A frame's `type` tells which one it is, so a `switch` over it narrows a ServerFrame to its interface.
+"""
+_FOOTER = """\
+/** The server's frame of that type. */
+export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFrame, { type: Type }>;
+
+/** The client's frame of that type. */
+export type ClientFrameOf<Type extends ClientFrame["type"]> = Extract<ClientFrame, { type: Type }>;
+"""
+_WIDTH = 116
+_NAMES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+
+
+def declarations(document: Schema) -> str:
+    """The `.d.ts` text for all definitions of a `schemas.bundle`."""
+    parts = [_declaration(name, schema) for name, schema in document["$defs"].items()]
+    return "\n".join([_HEADER, *parts, _FOOTER])
+
+
+def _declaration(name: str, schema: Schema) -> str:
+    comment = _comment(schema, "")
+    if "oneOf" in schema:
+        return f"{comment}export type {name} =\n  | " + "\n  | ".join(map(type_of, schema["oneOf"])) + ";\n"
+    if "properties" not in schema:
+        return f"{comment}export type {name} = {type_of(schema)};\n"
+    return f"{comment}export interface {name} {_members(schema, '  ')}\n"
+
+
+def type_of(schema: Schema) -> str:
+    """The TypeScript type of what the schema describes; what TypeScript cannot say (lengths, patterns) is left out."""
+    if "$ref" in schema:
+        return str(schema["$ref"].rsplit("/", 1)[1])
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        return " | ".join(json.dumps(value) for value in schema["enum"])
+    if "anyOf" in schema:
+        return " | ".join(dict.fromkeys(type_of(branch) for branch in schema["anyOf"]))
+    match schema.get("type"):
+        case "object":
+            return _object(schema)
+        case "array":
+            item = type_of(schema.get("items", {}))
+            return f"({item})[]" if " | " in item else f"{item}[]"
+        case list(names):
+            return " | ".join(type_of({**schema, "type": name}) for name in names)
+        case str(name):
+            return _NAMES[name]
+    return "unknown"
+
+
+def _object(schema: Schema) -> str:
+    if "properties" in schema:
+        return _members(schema, "")
+    values = schema.get("additionalProperties", True)
+    return f"Record<string, {'unknown' if values is True else type_of(values)}>"
+
+
+def _members(schema: Schema, indent: str) -> str:
+    """The properties in braces: a line each, or all in one line where nothing is indented."""
+    members = []
+    for name, field in schema["properties"].items():
+        optional = "" if name in schema.get("required", []) else "?"
+        comment = _comment(field, indent) if indent else ""
+        members.append(f"{comment}{indent}{_key(name)}{optional}: {type_of(field)};")
+    if schema.get("additionalProperties") is True:
+        members.append(f"{indent}[field: string]: unknown;")
+    return "{\n" + "\n".join(members) + "\n}" if indent else "{ " + " ".join(members) + " }"
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() else json.dumps(name)
+
+
+def _comment(schema: Schema, indent: str) -> str:
+    text = schema.get("description", "")
+    if schema.get("x-extension"):
+        text += " An extension: sent only to a connection that asked for extensions."
+    if not text:
+        return ""
+    lines = textwrap.wrap(" ".join(text.split()).replace("*/", "* /"), _WIDTH - len(indent))
+    if len(lines) == 1:
+        return f"{indent}/** {lines[0]} */\n"
+    return "".join([f"{indent}/**\n", *(f"{indent} * {line}\n" for line in lines), f"{indent} */\n"])

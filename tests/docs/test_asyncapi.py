@@ -1,0 +1,94 @@
+"""The AsyncAPI document: valid by its official schema, and complete."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from infra.docs.asyncapi import document
+from infra.docs.schemas import EXTENSION, client_models, server_models
+from tests.frames import DOCUMENT
+
+# AsyncAPI's own JSON Schema, from the npm package @asyncapi/specs 6.11.1 (Apache-2.0, its licence lies beside it).
+OFFICIAL = Path(__file__).with_name("asyncapi") / "3.0.0.json"
+PUBLISHED = Path(__file__).parents[2] / "docs/asyncapi.yaml"
+
+WRITTEN = document(DOCUMENT)
+
+
+@cache
+def official() -> jsonschema_rs.Draft7Validator:
+    return jsonschema_rs.Draft7Validator(json.loads(OFFICIAL.read_text()))
+
+
+def resolve(reference: str) -> Any:
+    found: Any = WRITTEN
+    for part in reference.removeprefix("#/").split("/"):
+        found = found[part.replace("~1", "/").replace("~0", "~")]
+    return found
+
+
+def test_the_published_document_is_valid_by_the_official_schema() -> None:
+    published = yaml.safe_load(PUBLISHED.read_text(encoding="utf-8"))
+    assert [error.message for error in official().iter_errors(published)] == []
+    assert published == json.loads(json.dumps(WRITTEN))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("info/title", None),
+        ("operations/send_pong/action", "shout"),
+        ("channels/session/bindings/ws/method", "PATCH"),
+        ("components/securitySchemes/query/in", "pocket"),
+        ("components/schemas/PongFrame/type", "thing"),
+    ],
+)
+def test_the_official_schema_refuses_what_is_wrong(path: str, value: str | None) -> None:
+    broken = json.loads(json.dumps(WRITTEN))
+    *parents, last = path.split("/")
+    place = broken
+    for part in parents:
+        place = place[part]
+    place[last] = value
+    assert not official().is_valid(broken)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(WRITTEN))):
+        assert resolve(reference), reference
+
+
+def test_every_frame_is_an_operation_of_its_direction() -> None:
+    found = {(operation["action"], name) for name, operation in WRITTEN["operations"].items()}
+    assert found == {
+        *(("receive", f"receive_{name}") for name in client_models()),
+        *(("send", f"send_{name}") for name in server_models()),
+        ("send", "send_gateway_error"),
+    }
+
+
+def test_a_request_names_its_answer_and_the_error_that_may_come_instead() -> None:
+    reply = WRITTEN["operations"]["receive_ping"]["reply"]
+    names = [resolve(resolve(message["$ref"])["$ref"])["name"] for message in reply["messages"]]
+    assert names == ["pong", "error"]
+
+
+def test_every_message_has_an_example_that_fits_its_payload() -> None:
+    definitions = {"components": WRITTEN["components"]}
+    for message in WRITTEN["components"]["messages"].values():
+        validator = jsonschema_rs.Draft7Validator({**message["payload"], **definitions})
+        assert message["examples"]
+        for example in message["examples"]:
+            assert validator.is_valid(example["payload"]), message["name"]
+
+
+def test_extensions_are_tagged() -> None:
+    for name, message in WRITTEN["components"]["messages"].items():
+        is_extension = WRITTEN["components"]["schemas"][name].get(EXTENSION, False)
+        assert [tag["name"] for tag in message.get("tags", [])] == ["extension"] * is_extension

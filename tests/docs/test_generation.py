@@ -1,0 +1,36 @@
+"""`make docs` writes what the code says; `make lint` tells when somebody forgot it."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.docs import __main__ as generator
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(generator, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_what_is_written_is_fresh_and_written_once(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert generator.main([]) == 0
+    assert sorted(capsys.readouterr().out.split()) == sorted(
+        word for name in generator.documents() for word in ("docs:", name)
+    )
+    assert generator.main(["--check"]) == 0
+    assert generator.main([]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_stale_document_is_named_with_the_command_that_writes_it(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generator.main([])
+    page = checkout / "docs/frames.md"
+    page.write_text(page.read_text(encoding="utf-8") + "by hand\n", encoding="utf-8")
+    capsys.readouterr()
+    assert generator.main(["--check"]) == 1
+    assert capsys.readouterr().err == "docs/frames.md: not what the code says: run 'make docs'\n"
+    assert page.read_text(encoding="utf-8").endswith("by hand\n")

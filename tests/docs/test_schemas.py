@@ -1,0 +1,142 @@
+"""The schemas of the frames say what the server reads and writes: no more, no less."""
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from codelab.protocol.errors import ProtocolError
+from codelab.protocol.incoming import SYNONYMS, parse_frame
+from codelab.protocol.tools import CATALOGUE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.docs.examples import EXAMPLES
+from infra.docs.schemas import client_models, frames_of, server_models
+from infra.docs.tools import schemas as tool_schemas
+from tests.frames import DOCUMENT, check_received, check_sent, validator_of
+
+CLIENT, SERVER = frames_of(DOCUMENT, "ClientFrame"), frames_of(DOCUMENT, "ServerFrame")
+ALL = [pytest.param(schema, id=f"client {name}") for name, schema in CLIENT.items()] + [
+    pytest.param(schema, id=f"server {name}") for name, schema in SERVER.items()
+]
+
+
+def is_understood(frame: dict[str, Any]) -> bool:
+    try:
+        parse_frame(json.dumps(frame))
+    except ProtocolError:
+        return False
+    return True
+
+
+def test_the_document_is_a_json_schema_and_every_definition_is_used() -> None:
+    jsonschema_rs.meta.validate(DOCUMENT)
+    text = json.dumps(DOCUMENT)
+    assert [name for name in DOCUMENT["$defs"] if f'"#/$defs/{name}"' not in text] == []
+
+
+def test_every_frame_that_there_is_has_a_schema() -> None:
+    assert CLIENT.keys() == client_models().keys()
+    assert SERVER.keys() == server_models().keys()
+
+
+def test_no_example_is_of_a_frame_that_there_is_not() -> None:
+    assert EXAMPLES["client"].keys() == CLIENT.keys()
+    assert EXAMPLES["server"].keys() == SERVER.keys()
+
+
+@pytest.mark.parametrize("schema", ALL)
+def test_every_frame_and_field_is_described_and_has_an_example(schema: dict[str, Any]) -> None:
+    assert schema["description"]
+    assert schema["examples"]
+    nameless = [name for name, field in schema["properties"].items() if name != "type" and "description" not in field]
+    assert nameless == []
+    shown = {name for example in schema["examples"] for name in example}
+    assert set(schema["required"]) <= shown
+
+
+@pytest.mark.parametrize("name", CLIENT)
+def test_the_examples_of_a_clients_frame_are_understood(name: str) -> None:
+    for example in CLIENT[name]["examples"]:
+        check_sent(example)
+        assert is_understood(example)
+
+
+@pytest.mark.parametrize("name", SERVER)
+def test_the_examples_of_a_servers_frame_are_what_its_model_writes(name: str) -> None:
+    for example in SERVER[name]["examples"]:
+        check_received(example)
+        written = server_models()[name].model_validate(example).wire()
+        assert written == {key: value for key, value in example.items() if value is not None}
+
+
+_SCALARS = (None, "", "x", 5, 0, -1, 1.5, True, False)
+_OBJECTS: tuple[Any, ...] = (
+    [],
+    ["x"],
+    {},
+    {"path": "a"},
+    {"path": "a", "content": "b"},
+    {"path": None},
+    {"path": 5},
+    {"code": "X"},
+    {"code": "X", "message": "m"},
+    {"message": 1},
+)
+
+
+def values_of(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Right and wrong values for a field: those that its schema names, and what is at the edges of its rules."""
+    named = [value for branch in schema.get("anyOf", [schema]) for value in branch.get("enum", [])]
+    most = max((branch.get("maxLength", 0) for branch in schema.get("anyOf", [schema])), default=0)
+    edges = ["x" * most, "x" * (most + 1)] if most else []
+    return st.sampled_from([*named, *edges, *_SCALARS, *_OBJECTS])
+
+
+@st.composite
+def client_frames(draw: st.DrawFn) -> dict[str, Any]:
+    """A frame of a type that there is: each field missing, right or wrong. Of a field's two names one is given."""
+    name = draw(st.sampled_from(list(CLIENT)))
+    frame: dict[str, Any] = {"type": name}
+    hidden = {draw(st.sampled_from(names)) for names in SYNONYMS}
+    for field, schema in CLIENT[name]["properties"].items():
+        likely = field in CLIENT[name]["required"]
+        if field != "type" and field not in hidden and draw(st.integers(0, 9)) < (9 if likely else 4):
+            frame[field] = draw(values_of(schema))
+    return frame
+
+
+@settings(max_examples=300)
+@given(client_frames())
+def test_the_schema_takes_exactly_the_frames_that_the_server_understands(frame: dict[str, Any]) -> None:
+    validator = validator_of("ClientFrame", frame["type"], closed=False)
+    assert validator is not None
+    assert validator.is_valid(frame) == is_understood(frame)
+
+
+@pytest.mark.parametrize(
+    ("frame", "wrong"),
+    [
+        ({"type": "nonsense"}, "no ServerFrame"),
+        ({"type": "resync_required"}, "last_seq"),
+        ({"type": "resync_required", "last_seq": "5"}, "last_seq"),
+        ({"type": "resync_required", "last_seq": 5, "first_seq": 1}, "first_seq"),
+        ({"type": "resync_required", "last_seq": None}, "last_seq"),
+        ({"type": "agent_status", "status": "asleep", "message": ""}, "asleep"),
+        ({"type": "resumed", "last_seq": 1, "open_calls": [{"call_id": "c"}]}, "open_calls"),
+        ({"message": "Internal server error"}, "requestId"),
+    ],
+)
+def test_a_frame_that_is_not_documented_fails_the_test_that_receives_it(frame: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(AssertionError, match=wrong):
+        check_received(frame)
+
+
+def test_the_schemas_of_the_tools_take_their_own_examples() -> None:
+    schemas = tool_schemas()
+    for name, tool in CATALOGUE.items():
+        for example in tool.examples:
+            jsonschema_rs.validate(schemas[name]["parameters"], example.arguments)
+            if example.result is not None:
+                jsonschema_rs.validate(schemas[name]["result"], example.result)

@@ -1,0 +1,92 @@
+"""The TypeScript declarations, held to by the TypeScript compiler."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from infra.docs.schemas import frames_of
+from infra.docs.typescript import type_of
+from tests.frames import DOCUMENT
+from tests.node import node_with
+
+NODE_PROJECT = Path(__file__).with_name("node")
+DECLARATIONS = Path(__file__).parents[2] / "docs/codelab.d.ts"
+
+CLIENT = """
+import type { ClientFrame, ServerFrame, ServerFrameOf } from "./codelab";
+
+declare const socket: { send(text: string): void };
+const send = (frame: ClientFrame) => socket.send(JSON.stringify(frame));
+
+export function receive(frame: ServerFrame): string {
+  switch (frame.type) {
+    case "assistant_message":
+      return frame.token;
+    case "tool_call": {
+      const path: unknown = frame.arguments["path"];
+      if (frame.requires_approval) send({ type: "hitl_decision", call_id: frame.call_id, decision: "approve" });
+      else if (frame.execute !== false) send({ type: "tool_result", call_id: frame.call_id, result: { path } });
+      return frame.tool_name;
+    }
+    case "session_info":
+      return frame.pending_calls.map((call) => call.deadline.toFixed()).join();
+    case "error":
+      return frame.error_code === "BUSY" ? "later" : frame.message;
+    default:
+      return frame.type;
+  }
+}
+
+export const status: ServerFrameOf<"agent_status">["status"] = "waiting_approval";
+
+// @ts-expect-error a decision is one of three
+send({ type: "hitl_decision", call_id: "c", decision: "perhaps" });
+// @ts-expect-error a message says something
+send({ type: "user_message" });
+// @ts-expect-error there is no such frame
+send({ type: "nonsense" });
+// @ts-expect-error a token is a text
+export const token: number = ({} as ServerFrameOf<"assistant_message">).token;
+"""
+
+
+def compiled(folder: Path, source: str) -> str:
+    """What the compiler, as strict as it can be, has to say about `source` beside the declarations."""
+    node = node_with(NODE_PROJECT)
+    (folder / "codelab.d.ts").write_text(DECLARATIONS.read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "client.ts").write_text(source, encoding="utf-8")
+    compiler = NODE_PROJECT / "node_modules/typescript/bin/tsc"
+    options = [
+        "--strict",
+        "--noEmit",
+        "--exactOptionalPropertyTypes",
+        "--noUncheckedIndexedAccess",
+        "--target",
+        "es2022",
+    ]
+    command = [node, str(compiler), *options, "client.ts"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return done.stdout + done.stderr
+
+
+def test_a_client_is_written_with_them_and_its_mistakes_are_found(tmp_path: Path) -> None:
+    examples = [
+        f"export const {direction}_{name}_{n}: {direction} = {json.dumps(example)};"
+        for direction in ("ClientFrame", "ServerFrame")
+        for name, schema in frames_of(DOCUMENT, direction).items()
+        for n, example in enumerate(schema["examples"])
+    ]
+    assert compiled(tmp_path, CLIENT + "\n".join(examples)) == ""
+
+
+def test_a_mistake_is_found(tmp_path: Path) -> None:
+    source = 'import type { ClientFrame } from "./codelab";\nexport const frame: ClientFrame = { type: "resume" };\n'
+    assert "last_seq" in compiled(tmp_path, source)
+
+
+def test_what_a_schema_can_say_becomes_a_type() -> None:
+    assert type_of({"type": "array", "items": {"enum": ["a", 1]}}) == '("a" | 1)[]'
+    assert type_of({"type": "object", "additionalProperties": {"type": "integer"}}) == "Record<string, number>"
+    assert type_of({"type": ["string", "null"]}) == "string | null"
+    assert type_of({"anyOf": [{"type": "integer"}, {"type": "number"}]}) == "number"
+    assert type_of({"type": "object", "properties": {"a-b": {}}}) == '{ "a-b"?: unknown; }'
