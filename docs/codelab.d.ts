@@ -24,6 +24,7 @@ export type ServerFrame =
   | TurnEndFrame
   | AgentSwitchedFrame
   | ContextUpdatedFrame
+  | PlanFrame
   | CallUpdateFrame
   | ToolProgressFrame
   | SessionInfoFrame
@@ -278,6 +279,20 @@ export interface ContextUpdatedFrame {
 }
 
 /**
+ * The agent's plan as it stands; it replaces the one before. No items: there is none any more. An extension: sent only
+ * to a connection that asked for extensions.
+ */
+export interface PlanFrame {
+  type: "plan";
+  /** The turn in which the agent has made it. */
+  turn_id: string;
+  /** All steps in order. */
+  items: PlanStep[];
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
  * What became of a call that another connection, the time or a cancel has decided. An extension: sent only to a
  * connection that asked for extensions.
  */
@@ -327,6 +342,8 @@ export interface SessionInfoFrame {
   last_seq: number;
   /** The calls that are still open. */
   pending_calls: PendingCall[];
+  /** The agent's plan as it stands, empty while it has none. */
+  plan: PlanStep[];
   /** What `session_config` has set. */
   settings: Record<string, unknown>;
   /** Sizes and counts that the server allows. */
@@ -422,8 +439,8 @@ export interface ContextFile {
   content?: string | null;
 }
 
-/** Every code a client can meet, on the WebSocket or over REST. */
-export type ErrorCode = "INVALID_FORMAT" | "INVALID_TYPE" | "MISSING_FIELD" | "INVALID_CALL_ID" | "INVALID_ARGUMENTS" | "TOOL_NOT_FOUND" | "EXECUTION_FAILED" | "FILE_NOT_FOUND" | "FILE_TOO_LARGE" | "PERMISSION_DENIED" | "INVALID_PATH" | "PATH_OUTSIDE_WORKSPACE" | "GIT_NOT_INITIALIZED" | "GIT_ERROR" | "PATCH_APPLY_FAILED" | "ENCODING_ERROR" | "TIMEOUT" | "SESSION_EXPIRED" | "SESSION_NOT_FOUND" | "UNAUTHORIZED" | "AGENT_ERROR" | "LLM_ERROR" | "CONTEXT_TOO_LARGE" | "DATABASE_ERROR" | "PAYLOAD_TOO_LARGE" | "RATE_LIMITED" | "BUSY";
+/** Every code a client can meet, on the WebSocket or over REST. `FACTS` says what each means. */
+export type ErrorCode = "INVALID_FORMAT" | "INVALID_TYPE" | "MISSING_FIELD" | "INVALID_ARGUMENTS" | "INVALID_CALL_ID" | "PERMISSION_DENIED" | "BUSY" | "RATE_LIMITED" | "UNAUTHORIZED" | "SESSION_EXPIRED" | "SESSION_NOT_FOUND" | "DATABASE_ERROR" | "PAYLOAD_TOO_LARGE" | "CONTEXT_TOO_LARGE" | "LLM_ERROR" | "AGENT_ERROR" | "TOOL_NOT_FOUND" | "EXECUTION_FAILED" | "TIMEOUT" | "CANCELLED" | "FILE_NOT_FOUND" | "FILE_TOO_LARGE" | "INVALID_PATH" | "PATH_OUTSIDE_WORKSPACE" | "ENCODING_ERROR" | "GIT_NOT_INITIALIZED" | "GIT_ERROR" | "PATCH_APPLY_FAILED";
 
 /** A call that is still open, in `session_info` and `resumed`. */
 export interface PendingCall {
@@ -435,6 +452,14 @@ export interface PendingCall {
   state: string;
   /** When it ends unanswered, in milliseconds since the epoch. */
   deadline: number;
+}
+
+/** One item of a plan. */
+export interface PlanStep {
+  /** What is done in this step. */
+  text: string;
+  /** How far it is. */
+  status: "pending" | "in_progress" | "completed";
 }
 
 /** What the agent does (Agent Protocol, "Agent Status"). */

@@ -5,7 +5,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.docs import asyncapi, frames, schemas, tools, typescript
+from codelab.rest.app import create_app
+
+from infra.docs import asyncapi, errors, frames, schemas, tools, typescript
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,6 +21,8 @@ def documents() -> dict[str, str]:
         "docs/codelab.d.ts": typescript.declarations(bundle),
         "docs/frames.md": frames.page(bundle),
         "docs/tools.md": tools.page(),
+        "docs/errors.md": errors.page(),
+        "docs/openapi.json": _json(create_app().openapi()),
         "docs/schemas/tools.json": _json(tools.schemas()),
     }
 

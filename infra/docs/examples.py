@@ -109,6 +109,17 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "context_updated": [{"action": "add_file", "path": "src/main.dart", "files": 2, "context_size": 614}],
+    "plan": [
+        {
+            "turn_id": _TURN,
+            "items": [
+                {"text": "Read the parser", "status": "completed"},
+                {"text": "Add a test for empty input", "status": "in_progress"},
+                {"text": "Fix the bug", "status": "pending"},
+            ],
+            "seq": 6,
+        }
+    ],
     "call_update": [{"call_id": _CALL, "state": "rejected", "seq": 10}],
     "tool_progress": [
         {"call_id": _CALL, "offset": 0, "result": {"stdout": "Running tests...\n", "exit_code": None}, "seq": 11}
@@ -124,6 +135,7 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "pending_calls": [_PENDING],
             "settings": {"when_busy": "interrupt"},
             "limits": {"user_message_chars": 10000, "inline_frame_bytes": 120000},
+            "plan": [{"text": "Add a test for empty input", "status": "in_progress"}],
             "protocol_version": "1.0",
         }
     ],

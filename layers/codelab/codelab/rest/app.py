@@ -1,8 +1,7 @@
-"""The application: what is served where. Made at init, so that clients are warm before the first request."""
+"""The application: what is served where."""
 
 from fastapi import FastAPI
 
-from codelab.gateway.services import engine
 from codelab.rest import chat, errors, health, sessions
 
 _DESCRIPTION = (
@@ -12,7 +11,6 @@ _DESCRIPTION = (
 
 def create_app() -> FastAPI:
     """The Agent Runtime API under `/api/v1`, with `/health`, `/docs` and `/openapi.json` beside it."""
-    engine()
     app = FastAPI(
         title="CodeLab Agent Runtime API",
         version=health.VERSION,

@@ -1,0 +1,41 @@
+"""docs/errors.md: every error code."""
+
+from codelab.protocol.errors import ALIASES, FACTS, CodeFacts, ErrorCode, Where
+from codelab.rest.errors import name_of, status_of
+
+from infra.docs.markdown import note, table
+
+_ABOUT = """\
+One list of codes for the WebSocket, for results of calls and for REST. An `error` frame without `seq` refuses one frame
+of yours, which changed nothing; with `seq` it ends a turn. Its `retryable` says whether the same may succeed when it is
+sent again later; the column here is what it usually says.
+"""
+
+
+def page() -> str:
+    """The page."""
+    parts = [note("layers/codelab/codelab/protocol/errors.py"), "# Error codes\n", _ABOUT]
+    rows = [
+        (f"`{code.value}`", f"{facts.meaning}. {facts.sent}", _where(code, facts), "yes" if facts.retryable else "no")
+        for code, facts in FACTS.items()
+    ]
+    parts += table(("code", "meaning, and when it is sent", "where", "retry"), rows)
+    names = ", ".join(f"`{alias}` for `{code.value}`" for alias, code in ALIASES.items())
+    parts += ["", "Where:", "", *(f"- *{_SHORT[where]}*: {where.value}" for where in Where)]
+    parts += [
+        "",
+        f"Other names that are understood: {names}. A code that is not listed counts as `EXECUTION_FAILED`.",
+        "",
+    ]
+    return "\n".join(parts)
+
+
+_SHORT = {Where.REPLY: "reply", Where.TURN: "turn", Where.CALL: "call", Where.REST: "REST"}
+
+
+def _where(code: ErrorCode, facts: CodeFacts) -> str:
+    words = [_SHORT[where] for where in facts.met if where is not Where.REST]
+    if Where.REST in facts.met:
+        named = "" if name_of(code) == code.value else f" as `{name_of(code)}`"
+        words.append(f"REST {status_of(code)}{named}")
+    return ", ".join(words)
