@@ -24,8 +24,8 @@ CONNECT_S = 5.0
 
 
 @app.route("hello")
-def hello(_frame: Hello, caller: Caller, sessions: Engine) -> None:
-    sessions.apply(caller.user, caller.session_id, lambda draft: control.greet(draft, caller), wanted=[PLAN])
+def hello(frame: Hello, caller: Caller, sessions: Engine) -> None:
+    sessions.apply(caller.user, caller.session_id, lambda draft: control.hello(draft, caller, frame), wanted=[PLAN])
 
 
 @app.route("session_config")

@@ -362,6 +362,16 @@ class Oracle:
         return self.validator.is_valid(codec.schema) and not measure(codec.schema).exceeded()
 
 
+def test_a_small_schema_may_not_ask_for_any_number_of_combinations() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(10):
+        first, second = {"anyOf": [schema, {"type": "integer"}]}, {"anyOf": [schema, {"type": "null"}]}
+        schema = {"allOf": [first, second]}
+    codec = encode(obj(x=schema))
+    assert codec.strict
+    assert there_and_back(obj(x=schema), {"x": "a"})
+
+
 @pytest.mark.parametrize("open_objects", ["close", "keep"])
 def test_real_schemas(rows: list[dict[str, Any]], data: Path, open_objects: str) -> None:
     oracle = Oracle(data)

@@ -1,6 +1,7 @@
 """Agents as data: a TOML file each. A new agent is added by adding a file."""
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -17,6 +18,12 @@ class Agent:
     description: str
     prompt: str
     tools: dict[str, Tool]
+
+    def joined_by(self, declared: Iterable[Tool]) -> "Agent":
+        """With those of the client's own tools that can do no more than what the agent may do anyway."""
+        risks = {tool.risk for tool in self.tools.values() if not tool.server_side}
+        own = {tool.name: tool for tool in declared if tool.risk in risks and tool.name not in self.tools}
+        return replace(self, tools={**self.tools, **own})
 
 
 @cache

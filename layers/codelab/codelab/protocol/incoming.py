@@ -21,6 +21,7 @@ from pydantic_core import PydanticCustomError, from_json
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError, known_code
+from codelab.protocol.tools.declared import Capabilities
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.ID_CHARS)]
 
@@ -212,7 +213,9 @@ class Hello(ClientFrame):
 
     type: Literal["hello"]
     client: dict[str, Any] = Field(default_factory=dict, description="The program: `name` and `version`.")
-    capabilities: dict[str, Any] = Field(default_factory=dict, description="What the client can do beyond the basics.")
+    capabilities: Capabilities = Field(
+        default_factory=Capabilities, description="What the client can do beyond the basics."
+    )
 
 
 class Resume(ClientFrame):

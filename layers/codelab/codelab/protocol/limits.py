@@ -31,3 +31,6 @@ PLAN_CHARS = 300
 ID_CHARS = 128
 #: Bytes of what the creator of a session says of it.
 METADATA_BYTES = 16_000
+#: Tools of a client's own, and the bytes of all their declarations: they are a part of every question to the model.
+DECLARED_TOOLS = 32
+DECLARED_BYTES = 32_000

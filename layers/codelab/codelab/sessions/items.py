@@ -160,6 +160,8 @@ class CallItem:
     edited_arguments: dict[str, Any] | None = None
     #: {"result": …} in the tool's form, or {"error": {code, message}}; what a repeat is compared with.
     outcome: dict[str, Any] | None = None
+    #: What the client has declared the tool with, if it is its own: the call is of that tool, whatever comes after it.
+    declaration: dict[str, Any] | None = None
     #: The last of the output that a running command has sent so far, and how much of it there was.
     progress: str = ""
     progress_end: int = 0
@@ -183,6 +185,7 @@ class CallItem:
             "decision": dumps(self.decision),
             "edited_arguments": dumps(self.edited_arguments),
             "outcome": dumps(self.outcome),
+            "declaration": dumps(self.declaration),
             "progress": self.progress,
             "progress_end": self.progress_end,
         }
@@ -201,6 +204,7 @@ class CallItem:
             decision=json.loads(item["decision"]),
             edited_arguments=json.loads(item["edited_arguments"]),
             outcome=json.loads(item["outcome"]),
+            declaration=json.loads(item["declaration"]),
             progress=item["progress"],
             progress_end=item["progress_end"],
         )
@@ -252,6 +256,25 @@ class PlanItem:
     @classmethod
     def of(cls, item: dict[str, Any]) -> "PlanItem":
         return cls(json.loads(item["steps"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsItem:
+    """The client's own tools, as it has declared them: one item, so that a step reads them with the history."""
+
+    replaces: ClassVar[bool] = True
+
+    declarations: list[dict[str, Any]]
+
+    def key(self) -> str:
+        return keys.TOOLS
+
+    def attributes(self) -> dict[str, Any]:
+        return {"declarations": dumps(self.declarations)}
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "ToolsItem":
+        return cls(json.loads(item["declarations"]))
 
 
 class Audience(StrEnum):

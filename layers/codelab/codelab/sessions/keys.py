@@ -6,6 +6,7 @@ import zlib
 REGISTER = "REGISTER"
 PLAN = "PLAN"
 ABOUT = "ABOUT"
+TOOLS = "TOOLS"
 DUE_SHARDS = 8
 
 

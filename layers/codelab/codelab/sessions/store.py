@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from codelab.sessions import keys
-from codelab.sessions.items import EventItem, FileItem, MessageItem, from_dynamodb, to_dynamodb
+from codelab.sessions.items import EventItem, FileItem, MessageItem, ToolsItem, from_dynamodb, to_dynamodb
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 
@@ -77,12 +77,11 @@ class SessionStore:
             request = answer.get("UnprocessedKeys") or {}
         return found
 
-    def history(self, pk: str, first: int, last: int) -> list[MessageItem]:
-        """Messages first … last (at most 100 of them), in order."""
-        if last < first:
-            return []
-        found = self.items(pk, [keys.message_key(n) for n in range(first, last + 1)])
-        return [MessageItem.of(found[sk]) for sk in sorted(found)]
+    def history(self, pk: str, first: int, last: int) -> tuple[list[MessageItem], list[dict[str, Any]]]:
+        """Messages first … last (at most 99 of them) in order, and the client's tools as it has declared them."""
+        found = self.items(pk, [keys.TOOLS, *(keys.message_key(n) for n in range(first, last + 1))])
+        tools = found.pop(keys.TOOLS, None)
+        return [MessageItem.of(found[sk]) for sk in sorted(found)], ToolsItem.of(tools).declarations if tools else []
 
     def files(self, register: Register) -> list[FileItem]:
         """The files of the session's context, the first added first."""

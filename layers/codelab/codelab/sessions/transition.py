@@ -3,10 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-from codelab.sessions.items import AboutItem, CallItem, EventItem, FileItem, InputItem, MessageItem, PlanItem
+from codelab.sessions.items import (
+    AboutItem,
+    CallItem,
+    EventItem,
+    FileItem,
+    InputItem,
+    MessageItem,
+    PlanItem,
+    ToolsItem,
+)
 from codelab.sessions.register import Register
 
-Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem
+Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | ToolsItem
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import HitlDecision, ToolResult
 from codelab.protocol.outgoing import CallUpdate, Status, ToolCall, ToolProgress
 from codelab.protocol.tools import Tool, find_tool
+from codelab.protocol.tools.declared import declared_tool
 from codelab.sessions.items import Audience, CallItem, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase
 from codelab.sessions.transition import Transition
@@ -31,7 +32,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     entry = draft.register.calls.get(frame.call_id)
     if call is None:
         raise _unknown(frame.call_id)
-    tool = find_tool(call.tool)
+    tool = tool_of(call)
     outcome = _outcome(frame, tool)
     is_partial = frame.partial or (tool.streams and frame.has_no_exit_code)
     if entry is None or not entry.state.is_open:
@@ -74,7 +75,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
             return _again(draft)
         raise _unknown(frame.call_id, f"the call is {call.state} already")
     touch(draft, caller)
-    tool = find_tool(call.tool)
+    tool = tool_of(call)
     call.decision = _decision(frame.decision, caller, draft.now)
     if frame.feedback:
         call.decision["feedback"] = frame.feedback
@@ -108,7 +109,7 @@ def _show_execution(draft: Draft) -> None:
 
 def open_call(draft: Draft, call: CallItem) -> None:
     """Enter a new call, store it and send it: to every connection if it needs approval, else to the executor."""
-    tool = find_tool(call.tool)
+    tool = tool_of(call)
     entry = CallEntry(
         tool=call.tool,
         state=CallState.AWAITING_APPROVAL if call.requires_approval else CallState.EXECUTING,
@@ -131,7 +132,7 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
         requires_approval=awaiting,
         turn_id=call.turn_id,
         deadline=entry.due,
-        risk=find_tool(call.tool).risk_of(call.effective_arguments),
+        risk=tool_of(call).risk_of(call.effective_arguments),
     )
     return draft.emit(frame, Audience.ALL if awaiting else Audience.EXECUTOR)
 
@@ -174,6 +175,11 @@ def unfinished(call: CallItem, code: ErrorCode, message: str) -> dict[str, Any]:
     return {"error": error}
 
 
+def tool_of(call: CallItem) -> Tool:
+    """The tool that was called. Raises ProtocolError TOOL_NOT_FOUND if it has left the catalogue since."""
+    return find_tool(call.tool) if call.declaration is None else declared_tool(call.declaration)
+
+
 def call_digest(tool: str, arguments: dict[str, Any]) -> str:
     """What makes two calls the same."""
     return hashlib.sha256(dumps([tool, arguments]).encode()).hexdigest()[:16]
@@ -188,7 +194,7 @@ def continue_turn(draft: Draft) -> None:
 
 def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, frame: ToolResult) -> None:
     """A piece of output: the call stays open, its time begins anew up to a cap. A repeated piece is not kept twice."""
-    tool_ms = policy.deadline_ms(find_tool(entry.tool), awaiting_approval=False, settings=draft.settings)
+    tool_ms = policy.deadline_ms(tool_of(call), awaiting_approval=False, settings=draft.settings)
     entry.due = min(draft.now + tool_ms, call.at + PROGRESS_CAP * tool_ms)
     text = _output(frame.result)
     if frame.offset is None or frame.offset >= call.progress_end:
@@ -230,7 +236,7 @@ def _as_the_model_sees_it(call: CallItem, outcome: dict[str, Any]) -> Any:
 
 def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
-        return find_tool(call.tool).check(arguments, lenient_paths=draft.settings.paths_lenient)
+        return tool_of(call).check(arguments, lenient_paths=draft.settings.paths_lenient)
     except ProtocolError as error:
         field = error.details.get("field", "")
         error.call_id = call.call_id

@@ -2,10 +2,10 @@
 
 from codelab.protocol import PROTOCOL_VERSION, limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import SessionConfig, SwitchAgent
+from codelab.protocol.incoming import Hello, SessionConfig, SwitchAgent
 from codelab.protocol.outgoing import PendingCall, PlanStep, SessionInfo
 from codelab.sessions import keys
-from codelab.sessions.items import InputItem, PlanItem
+from codelab.sessions.items import InputItem, PlanItem, ToolsItem
 from codelab.sessions.register import Phase, Register
 from codelab.sessions.transition import Transition
 from codelab.turns import handover, messages
@@ -17,6 +17,16 @@ REPLAY_MS = 10_000
 
 #: When a token without `exp` expires (seconds since the epoch), so that it compares with others.
 FAR_AWAY = 2**40
+
+
+def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
+    """The client introduces itself; its own tools, if it declares any, are the session's from the next step on."""
+    tools = frame.capabilities.tools
+    if tools:
+        draft.put(ToolsItem([tool.model_dump() for tool in tools]))
+    elif tools is not None:
+        draft.deletes.append(keys.TOOLS)
+    return greet(draft, caller)
 
 
 def greet(draft: Draft, caller: Caller) -> Transition:

@@ -7,12 +7,14 @@ lasts: a function that invokes itself is taken for a loop by Lambda.
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from codelab.agents import Agent, agents
 from codelab.config import Settings
 from codelab.delivery.outbox import DRAIN_S, Outbox
 from codelab.delivery.stream import StreamSender
 from codelab.protocol.errors import ProtocolError
+from codelab.protocol.tools.declared import declared_tool
 from codelab.requests import CallError, Cancellation, Done, Request, RequestConfig, RequestError, TextDelta, Transport
 from codelab.sessions import keys
 from codelab.sessions.items import MessageItem
@@ -102,14 +104,15 @@ class StepRunner:
         lease: Lease,
         sender: StreamSender,
         cancellation: Cancellation,
-        history: Callable[[], list[MessageItem]],
+        conversation: Callable[[], tuple[list[MessageItem], list[dict[str, Any]]]],
         remaining_ms: Callable[[], int],
     ) -> Callable[[Draft], Transition | None]:
         """Call the model and stream its text. Returns the decision that commits what came of it."""
-        agent = self._agent(register)
         streamed: list[str] = []
         try:
-            messages = assemble(history(), agent.prompt, budget=self._settings.max_context_tokens)
+            history, declarations = conversation()
+            agent = self._agent(register).joined_by(map(declared_tool, declarations))
+            messages = assemble(history, agent.prompt, budget=self._settings.max_context_tokens)
             config = self._config.changed(model=register.settings.get("model", self._config.model))
             request = Request(config, ANSWER, [*tool_messages(agent), *messages])
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
@@ -133,7 +136,7 @@ class StepRunner:
             sender.close()
         return lambda draft: steps.fail(draft, lease, problem, usage, "".join(sender.sent), sender.log_end)
 
-    def _history(self, pk: str, last: int) -> list[MessageItem]:
+    def _history(self, pk: str, last: int) -> tuple[list[MessageItem], list[dict[str, Any]]]:
         return self._engine.store.history(pk, max(1, last - self._settings.max_context_messages + 1), last)
 
     def _agent(self, register: Register) -> Agent:

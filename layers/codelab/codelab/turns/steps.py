@@ -189,6 +189,7 @@ def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], probl
         tool = tools.get(request.tool)
         if tool is None:
             raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {request.tool[:64]!r} here")
+        call.declaration = tool.declaration
         call.arguments = tool.check(request.arguments, lenient_paths=draft.settings.paths_lenient)
         failed = draft.register.failures.get(calls.call_digest(call.tool, call.arguments), 0)
         if failed >= MAX_FAILURES:

@@ -38,7 +38,7 @@ class Tool:
     `paths` names the arguments that must stay in the workspace, `diffs` those that are unified diffs whose paths must,
     `byte_limits` those that are bounded in UTF-8 bytes, and `result_byte_limits` what the IDE must not exceed in its
     results. `errors` are the codes that the IDE is expected to answer with, beside INVALID_ARGUMENTS and TIMEOUT;
-    `platforms` says what differs between platforms. `declared` marks a client's own tool.
+    `platforms` says what differs between platforms. `declaration` is what a client has declared its own tool with.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Tool:
     errors: tuple[ErrorCode, ...] = ()
     platforms: str = ""
     examples: tuple[Example, ...] = ()
-    declared: bool = False
+    declaration: dict[str, Any] | None = None
 
     @cached_property
     def _validator(self) -> jsonschema_rs.Validator:

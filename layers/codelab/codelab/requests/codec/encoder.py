@@ -110,9 +110,7 @@ class Encoder:
 
     def place(self, raws: Raws, depth: int, *, root: bool = False, hint: str = "") -> Made:
         """Encode what applies at one place. Raises Unsatisfiable when nothing fits there."""
-        self._nodes += 1
-        if self._nodes > self.settings.nodes:
-            raise TooLarge
+        self._count()
         if len(raws) == 1 and isinstance(raws[0], dict) and _COMBINING.isdisjoint(raws[0]):
             raw = raws[0]
             kind = raw.get("type")
@@ -199,6 +197,12 @@ class Encoder:
                 made.title = raw["title"]
         return made
 
+    def _count(self) -> None:
+        """One more thing to do: a small schema may ask for any number of them."""
+        self._nodes += 1
+        if self._nodes > self.settings.nodes:
+            raise TooLarge
+
     # Unions.
 
     def _union(self, gathered: Gathered, depth: int) -> tuple[list[Branch], bool, bool]:
@@ -253,6 +257,7 @@ class Encoder:
         branches: list[Branch] = []
         null = cut = False
         for choice in product(*(group for _, group in kept)):
+            self._count()
             combined = Gathered()
             combined.plain = [*gathered.plain]
             combined.unresolved = gathered.unresolved

@@ -1,0 +1,62 @@
+"""A client declares tools of its own, and the agent uses them as any other."""
+
+import pytest
+
+from tests.scripted_model import Says, call
+
+DEPLOY = {
+    "name": "ide.deploy",
+    "description": "Deploy the project to a stage.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "stage": {"$ref": "#/$defs/Stage"},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+        "required": ["stage"],
+        "$defs": {"Stage": {"enum": ["dev", "prod"]}},
+    },
+}
+STAGES = {"name": "ide.stages", "description": "List the stages.", "read_only": True}
+
+
+@pytest.fixture
+def session(ide):
+    opened = ide()
+    opened.send("hello", client={"name": "test"}, capabilities={"tools": [DEPLOY, STAGES]})
+    opened.expect("session_info")
+    return opened
+
+
+def test_a_tool_of_the_clients_own_is_approved_executed_and_its_result_told(session, model):
+    deploy = call("ide.deploy", stage="dev", labels=[{"key": "team", "value": "a"}])
+    session.say(model.script("deploy", Says("", [deploy]), Says("Deployed")))
+    asked = session.expect("tool_call")
+    assert (asked["tool_name"], asked["requires_approval"], asked["risk"]) == ("ide.deploy", True, "execute")
+    assert asked["arguments"] == {"stage": "dev", "labels": {"team": "a"}}
+    session.decide(asked, "approve")
+    session.result(session.expect("tool_call", requires_approval=False), {"url": "https://dev.example.com"})
+    session.idle()
+    assert session.text() == "Deployed"
+    assert "https://dev.example.com" in str(model.requests["deploy"][-1]["messages"])
+
+
+def test_one_that_only_reads_is_executed_at_once(session, model):
+    session.say(model.script("stages", Says("", [call("ide.stages")]), Says("Two")))
+    asked = session.expect("tool_call")
+    assert (asked["tool_name"], asked["arguments"], asked["requires_approval"]) == ("ide.stages", {}, False)
+    session.result(asked, ["dev", "prod"])
+    session.idle()
+    assert session.text() == "Two"
+
+
+def test_a_hello_with_a_tool_that_cannot_be_is_refused_whole_and_the_next_one_counts(ide, model):
+    session = ide()
+    taken = {**DEPLOY, "name": "write_to_file"}
+    session.send("hello", capabilities={"tools": [STAGES, taken]})
+    error = session.receive()
+    assert (error["error_code"], error["details"]["field"]) == ("INVALID_ARGUMENTS", "capabilities.tools.1.name")
+    session.send("hello", capabilities={"tools": [STAGES]})
+    session.expect("session_info")
+    session.say(model.script("after", Says("", [call("ide.stages")])))
+    assert session.expect("tool_call")["tool_name"] == "ide.stages"
