@@ -107,7 +107,7 @@ export interface HelloFrame {
   /** The program: `name` and `version`. */
   client?: Record<string, unknown> | null;
   /** What the client can do beyond the basics. */
-  capabilities?: Record<string, unknown> | null;
+  capabilities?: Capabilities | null;
 }
 
 /** Send every frame after `last_seq` again, then go on live. */
@@ -431,6 +431,12 @@ export interface GatewayErrorFrame {
   requestId: string;
 }
 
+/** What a client can do beyond the basics. */
+export interface Capabilities {
+  /** The client's own tools, in place of those that the session had; absent: they stay as they are. */
+  tools?: ToolDeclaration[] | null;
+}
+
 /** The file that a `context_update` is about. */
 export interface ContextFile {
   /** The file, relative to the workspace. `clear` needs none. */
@@ -464,6 +470,18 @@ export interface PlanStep {
 
 /** What the agent does (Agent Protocol, "Agent Status"). */
 export type Status = "idle" | "thinking" | "executing_tool" | "waiting_approval" | "error";
+
+/** A tool of the client's own. It runs in the IDE as the catalogue's do, and asks unless it only reads. */
+export interface ToolDeclaration {
+  /** A name that no tool of the catalogue has, as a name or an alias. */
+  name: string;
+  /** What it does and when to use it: the model chooses by it. */
+  description: string;
+  /** The JSON Schema (2020-12) of its arguments: an object, not recursive, without outside references. */
+  parameters?: Record<string, unknown>;
+  /** It changes nothing, and so needs no approval by default. */
+  read_only?: boolean;
+}
 
 /** The server's frame of that type. */
 export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFrame, { type: Type }>;

@@ -15,6 +15,13 @@ _SWITCH = {
     "timestamp": "2026-01-01T00:00:00.000+00:00",
 }
 
+_DEPLOY = {
+    "name": "deploy",
+    "description": "Deploy the project to a stage.",
+    "parameters": {"type": "object", "properties": {"stage": {"enum": ["dev", "prod"]}}, "required": ["stage"]},
+    "read_only": False,
+}
+
 _CLIENT: dict[str, list[dict[str, Any]]] = {
     "user_message": [
         {"content": "Read main.dart and tell me what it does", "role": "user"},
@@ -38,7 +45,10 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
         {"action": "clear"},
     ],
     "switch_agent": [{"agent_type": "architect", "content": "Draw up a plan first"}],
-    "hello": [{"client": {"name": "my-ide", "version": "1.2.0"}, "capabilities": {}}],
+    "hello": [
+        {"client": {"name": "my-ide", "version": "1.2.0"}, "capabilities": {}},
+        {"client": {"name": "my-ide", "version": "1.2.0"}, "capabilities": {"tools": [_DEPLOY]}},
+    ],
     "resume": [{"last_seq": 41}],
     "cancel": [{}, {"turn_id": _TURN}],
     "ping": [{"sent_at": 1767225600000}],
