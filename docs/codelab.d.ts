@@ -19,6 +19,7 @@ export type ClientFrame =
 export type ServerFrame =
   | AssistantMessageFrame
   | ToolCallFrame
+  | ToolProgressFrame
   | AgentStatusFrame
   | ErrorFrame
   | TurnEndFrame
@@ -26,7 +27,6 @@ export type ServerFrame =
   | ContextUpdatedFrame
   | PlanFrame
   | CallUpdateFrame
-  | ToolProgressFrame
   | SessionInfoFrame
   | ResumedFrame
   | ResyncRequiredFrame
@@ -172,12 +172,16 @@ export interface AssistantMessageFrame {
 /** A call for the IDE: to show for approval, or (`requires_approval: false`) to execute. */
 export interface ToolCallFrame {
   type: "tool_call";
+  /** Where the field that is missing can be fetched, as JSON. For an hour; never logged. */
+  payload_url?: string;
+  /** How many bytes are there. */
+  payload_bytes?: number;
   /** Names the call in every frame about it. Execute a `call_id` once. */
   call_id: string;
   /** A tool of the catalogue, or one that the client has declared. */
   tool_name: string;
-  /** What the tool's schema asks for. */
-  arguments: Record<string, unknown>;
+  /** What the tool's schema asks for. Missing where there is a `payload_url`. */
+  arguments?: Record<string, unknown>;
   /** True: ask the user and send `hitl_decision`. False: execute it. */
   requires_approval: boolean;
   /** The turn that the call belongs to. */
@@ -192,6 +196,26 @@ export interface ToolCallFrame {
   execute?: boolean;
   /** The same as `arguments`, for a connection with `profile=args`. */
   args?: Record<string, unknown>;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
+ * A piece of a running command's output, as its executor sent it. An extension: sent only to a connection that asked
+ * for extensions.
+ */
+export interface ToolProgressFrame {
+  type: "tool_progress";
+  /** Where the field that is missing can be fetched, as JSON. For an hour; never logged. */
+  payload_url?: string;
+  /** How many bytes are there. */
+  payload_bytes?: number;
+  /** The call whose command runs. */
+  call_id: string;
+  /** Where the piece begins, as its executor said. */
+  offset?: number;
+  /** The piece, as its executor sent it. */
+  result?: unknown;
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
 }
@@ -302,22 +326,6 @@ export interface CallUpdateFrame {
   call_id: string;
   /** Its state from now on. */
   state: string;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
-  seq?: number;
-}
-
-/**
- * A piece of a running command's output, as its executor sent it. An extension: sent only to a connection that asked
- * for extensions.
- */
-export interface ToolProgressFrame {
-  type: "tool_progress";
-  /** The call whose command runs. */
-  call_id: string;
-  /** Where the piece begins, as its executor said. */
-  offset?: number;
-  /** The piece, as its executor sent it. */
-  result?: unknown;
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
 }

@@ -34,7 +34,8 @@ class _WithoutTitles(GenerateJsonSchema):
 
 def server_models() -> dict[str, type[ServerFrame]]:
     """The models of the server's frames by type, in the order of their module."""
-    return {model.model_fields["type"].default: model for model in _subclasses(ServerFrame)}
+    frames = [model for model in _subclasses(ServerFrame) if "type" in model.model_fields]
+    return {model.model_fields["type"].default: model for model in frames}
 
 
 def client_models() -> Mapping[str, type[ClientFrame]]:

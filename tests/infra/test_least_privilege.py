@@ -107,6 +107,23 @@ def test_the_table_is_the_only_one() -> None:
     assert tables <= {"${Table.Arn}", "${Table.Arn}/index/due", "${Table.Arn}/index/sessions"}
 
 
+def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() -> None:
+    """Who posts frames signs URLs of contents, which is reading them; who takes frames reads what was uploaded."""
+    granted = {
+        (action.removeprefix("s3:"), where.removeprefix("${PayloadBucket.Arn}/"), folder)
+        for folder, grants in _grants().items()
+        for action, where in grants
+        if action.startswith("s3:")
+    }
+    takes_frames = {"user_message", "tool_result", "hitl_decision", "context_update", "switch_agent", "control"}
+    assert granted == {
+        *(("GetObject", "items/*", folder) for folder in takes_frames | {"llm_request", "sweep", "disconnect"}),
+        *(("GetObject", "tickets/*", folder) for folder in takes_frames),
+        *(("PutObject", "items/*", folder) for folder in ("tool_result", "hitl_decision", "llm_request")),
+        ("PutObject", "tickets/*", "control"),
+    }
+
+
 def test_functions_invoke_none_but_those_that_run_beside_them() -> None:
     invoked = {
         (folder, where.rsplit(":function:", 1)[-1])

@@ -256,17 +256,8 @@ def test_calls_beyond_sixteen_are_not_made_and_the_model_is_told():
 def test_arguments_that_no_frame_can_carry_are_refused():
     world = World()
     world.say()
-    world.answer("", ("write_file", {"path": "a", "content": "x" * 450_000}))
+    world.answer("", ("write_file", {"path": "a", "content": "x" * 10_500_000}))
     assert json.loads(world.history()[-1][1])["error"]["code"] == "PAYLOAD_TOO_LARGE"
-
-
-def test_large_arguments_of_several_calls_fit_the_history():
-    world = World()
-    world.say()
-    world.answer("", *[("write_file", {"path": f"{n}", "content": "x" * 90_000}) for n in range(6)])
-    assert len(world.of_type("tool_call")) == 3
-    message = next(item for item in world.items.values() if item.get("calls"))
-    assert len(json.dumps(message).encode()) < 400_000
 
 
 def test_a_result_without_exit_code_is_output_of_commands_only():
@@ -301,4 +292,4 @@ def test_a_very_long_answer_is_kept_by_its_beginning_and_end():
     kept = world.history()[-1][1]
     assert kept.startswith("begin")
     assert kept.endswith("end")
-    assert len(kept.encode()) < 310_000
+    assert len(kept.encode()) <= 200_000

@@ -9,12 +9,12 @@ from codelab.config import Settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import ContextUpdate, HitlDecision, SessionConfig, SwitchAgent, ToolResult
 from codelab.protocol.tools import CATALOGUE
-from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem
+from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem, dumps
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import calls, cancel, connections, control, files, messages, steps, sweep
 from codelab.turns.connections import Caller
-from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog
+from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog, NeedsObject
 from codelab.turns.steps import Answer, Lease
 
 from tests.frames import check_received
@@ -33,6 +33,9 @@ class World:
         self.settings = Settings(**settings)
         self._ids = (f"id{n}" for n in itertools.count(1))
         self.items: dict[str, dict[str, Any]] = {}
+        #: What is in S3, and which of it the decision has read.
+        self.objects: dict[str, str] = {}
+        self._objects: dict[str, str] = {}
         self._read: dict[str, dict[str, Any] | None] = {}
         self._log: list[EventItem] | None = None
         self.events: list[EventItem] = []
@@ -45,11 +48,12 @@ class World:
         self.apply(connections.create(IDE, self._given()))
 
     def _given(self) -> Circumstances:
-        return Circumstances(self.now, self.settings, lambda: next(self._ids), dict(self._read), self._log)
+        read = dict(self._read)
+        return Circumstances(self.now, self.settings, lambda: next(self._ids), read, self._log, dict(self._objects))
 
     def decide(self, decide: Callable[[Draft], Transition | None]) -> Transition | None:
         """Apply a decision, reading the items that it asks for as the shell does."""
-        self._read, self._log = {}, None
+        self._read, self._log, self._objects = {}, None, {}
         # The log may be ahead of the register; a writer starts at the log's end.
         self.register.last_seq = len(self.events)
         while True:
@@ -57,6 +61,9 @@ class World:
                 transition = decide(Draft.of(self.register, self._given()))
             except NeedsItems as needs:
                 self._read |= {key: self.items.get(key) for key in needs.keys}
+                continue
+            except NeedsObject as needs:
+                self._objects[needs.digest] = self.objects[needs.digest]
                 continue
             except NeedsLog:
                 self._log = self.events[self.register.message_seq :]
@@ -72,6 +79,8 @@ class World:
     def apply(self, transition: Transition) -> None:
         written = [item.key() for item in transition.puts]
         assert len(written) == len(set(written)), "a transaction must not write one item twice"
+        _check_sizes(transition)
+        self.objects |= transition.objects
         for item in transition.puts:
             if not item.replaces:
                 assert item.key() not in self.items, f"{item.key()} is put twice"
@@ -183,6 +192,21 @@ class World:
 
     def call_item(self, call_id: str) -> dict[str, Any]:
         return self.items[f"CALL#{call_id}"]
+
+
+def _check_sizes(transition: Transition) -> None:
+    """DynamoDB takes 400 KB an item, 4 MB and 100 items a transaction."""
+    items = [*transition.puts, *transition.events, transition.after]
+    sizes = [
+        sum(
+            len(name) + len((it if isinstance(it, str) else dumps(it)).encode())
+            for name, it in item.attributes().items()
+        )
+        for item in items
+    ]
+    assert max(sizes) < 400_000, "an item is too large"
+    assert sum(sizes) < 4_000_000, "a transaction is too large"
+    assert len(items) + len(transition.deletes) <= 100, "a transaction has too many items"
 
 
 def refusal(run: Callable[[], Any]) -> ProtocolError:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi import ApiGatewayManagementApiClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_s3 import S3Client
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 # The SDK's default read time-out of 60 s outlives the integration.
@@ -30,17 +31,30 @@ _CONFIG = Config(
 # One attempt: the SDK repeats a post on 429 and on read time-outs, and a repeated post doubles tokens.
 _POST_CONFIG = _CONFIG.merge(Config(retries={"total_max_attempts": 1}))
 
+# Objects have up to 10 MB. URLs are for the regional endpoint, and ask for no checksum that clients would have to send.
+_S3_CONFIG = _CONFIG.merge(
+    Config(
+        read_timeout=6,
+        signature_version="s3v4",
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"},
+    )
+)
+
 
 @overload
 def client(service: Literal["dynamodb"]) -> "DynamoDBClient": ...
 @overload
 def client(service: Literal["lambda"]) -> "LambdaClient": ...
 @overload
+def client(service: Literal["s3"]) -> "S3Client": ...
+@overload
 def client(service: Literal["secretsmanager"]) -> "SecretsManagerClient": ...
 @cache
 def client(service: Any) -> Any:
     """The client of `service` that this process uses."""
-    return boto3.client(service, config=_CONFIG)
+    return boto3.client(service, config=_S3_CONFIG if service == "s3" else _CONFIG)
 
 
 @cache

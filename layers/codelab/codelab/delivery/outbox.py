@@ -106,7 +106,11 @@ class Outbox:
             delivery = Delivery(events[0].seq)
         batches: list[tuple[_Lane, _Batch]] = []
         for target in targets:
-            frames = deque(frame for event in events if (frame := render(event, target, register)) is not None)
+            frames = deque(
+                frame
+                for event in events
+                if (frame := render(event, target, register, self._poster.payloads)) is not None
+            )
             lane = self._lane(target, register)
             if frames and not lane.is_gone:
                 batches.append((lane, _Batch(frames, delivery)))

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
+from codelab.delivery.payloads import Payloads
 from codelab.observability import logger
+from codelab.protocol import limits
+from codelab.protocol.outgoing import ToolCall, ToolProgress
 from codelab.sessions.items import Audience, EventItem, dumps
 from codelab.sessions.register import Register
 
@@ -21,7 +24,7 @@ PATIENCE_S = 4.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
-def render(event: EventItem, connection_id: str, register: Register) -> dict[str, Any] | None:
+def render(event: EventItem, connection_id: str, register: Register, payloads: Payloads) -> dict[str, Any] | None:
     """The logged frame as this connection of the session gets it, or None if it is not for it."""
     connection = register.connections[connection_id]
     frame = event.frame
@@ -31,7 +34,20 @@ def render(event: EventItem, connection_id: str, register: Register) -> dict[str
         if not connection.extensions:
             return None
         frame = {**frame, "execute": False}
-    return for_profile(frame, connection.args_profile)
+    frame = for_profile(frame, connection.args_profile)
+    if event.payload is not None and not _fits(frame):
+        kept = {name: value for name, value in frame.items() if name not in _LARGE}
+        url = payloads.url(register.user, register.session_id, event.payload.digest)
+        return {**kept, "payload_url": url, "payload_bytes": event.payload.bytes}
+    return frame
+
+
+#: What a payload stands for: the large field of each frame that can have one, and its mirror.
+_LARGE = frozenset({ToolCall.payload_field, ToolProgress.payload_field, "args"})
+
+
+def _fits(frame: dict[str, Any]) -> bool:
+    return not _LARGE.isdisjoint(frame) and len(dumps(frame).encode()) <= limits.INLINE_FRAME_BYTES
 
 
 def for_profile(frame: dict[str, Any], args_profile: bool) -> dict[str, Any]:
@@ -69,8 +85,9 @@ def pauses(patience_s: float) -> Iterator[float]:
 class Poster:
     """Posts frames, each as a text message of its own. One for a process; used by several threads."""
 
-    def __init__(self, client: "ApiGatewayManagementApiClient") -> None:
+    def __init__(self, client: "ApiGatewayManagementApiClient", payloads: Payloads) -> None:
         self._client = client
+        self.payloads = payloads
 
     def post(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
         """Post a frame that does no harm twice, a reply or one that is replayed; refused, it is tried again."""

@@ -6,6 +6,7 @@ from functools import cache
 
 from codelab import aws
 from codelab.config import settings
+from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
 from codelab.sessions.store import SessionStore
 from codelab.sessions.transition import Step
@@ -21,7 +22,10 @@ def engine() -> Engine:
     connections = aws.connections_client(configured.connections_url)
     aws.warm(dynamodb, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
     aws.warm(connections, "post_to_connection", ConnectionId="warm", Data=b"{}")
-    return Engine(SessionStore(dynamodb, configured.table_name), Poster(connections), configured, invoke_step)
+    # Its client is made at the first use: most processes never see a large payload.
+    payloads = Payloads(lambda: aws.client("s3"), configured.payload_bucket)
+    store = SessionStore(dynamodb, configured.table_name)
+    return Engine(store, Poster(connections, payloads), payloads, configured, invoke_step)
 
 
 def invoke_resume(caller: Caller, last_seq: int) -> None:

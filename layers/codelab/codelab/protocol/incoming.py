@@ -144,7 +144,9 @@ class HitlDecision(ClientFrame):
     modified_arguments: dict[str, Any] | None = Field(
         default=None, description="With `edit`: all arguments as they shall be. They must fit the tool."
     )
-    feedback: str | None = Field(default=None, description="With `reject`: the user's words, which the model is told.")
+    feedback: Annotated[str, StringConstraints(max_length=limits.USER_MESSAGE_CHARS)] | None = Field(
+        default=None, description="With `reject`: the user's words, which the model is told."
+    )
 
     @model_validator(mode="after")
     def edit_has_arguments(self) -> Self:

@@ -12,10 +12,15 @@ DIFF_BYTES = 5_000_000
 INLINE_FRAME_BYTES = 120_000
 #: Characters of one streamed frame: twice in it (`token`, `content`) and at worst six bytes each.
 BATCH_CHARS = 10_000
-#: Bytes of a call's arguments, so that its frame fits.
-CALL_BYTES = 100_000
-#: Bytes of one message in the history; DynamoDB keeps 400 KB an item.
-MESSAGE_BYTES = 300_000
+#: Bytes of a frame that is sent by reference, and of the arguments of a call (Tools Specification, "frame").
+PAYLOAD_BYTES = 10_000_000
+#: Bytes of one content (arguments, a result) that an item keeps itself; what is larger is an object in S3. So small,
+#: because DynamoDB takes 400 KB an item and 4 MB a transaction, and one transaction may settle all calls of an answer,
+#: each with its arguments, their edit, a result, its tool and what the model sees of it.
+CONTENT_BYTES = 32_000
+#: Bytes of the text of one message in the history, and of all arguments of its calls; DynamoDB keeps 400 KB an item.
+MESSAGE_BYTES = 200_000
+MESSAGE_CALLS_BYTES = 150_000
 #: Files of a session's context, bytes of one of them, and of all together.
 CONTEXT_FILES = 20
 CONTEXT_FILE_BYTES = 300_000

@@ -51,13 +51,30 @@ class AssistantMessage(ServerFrame):
     aborted: bool | None = Field(default=None, description="True: the message was cut off, and what it said is void.")
 
 
-class ToolCall(ServerFrame):
+class PayloadFrame(ServerFrame):
+    """A frame whose `payload_field` may be too large to be posted: then `payload_url` is where it can be fetched
+    (JSON of `payload_bytes` bytes). Both are made when the frame is posted, and never logged.
+    """
+
+    payload_field: ClassVar[str]
+
+    payload_url: str | None = Field(
+        default=None, description="Where the field that is missing can be fetched, as JSON. For an hour; never logged."
+    )
+    payload_bytes: int | None = Field(default=None, description="How many bytes are there.")
+
+
+class ToolCall(PayloadFrame):
     """A call for the IDE: to show for approval, or (`requires_approval: false`) to execute."""
+
+    payload_field: ClassVar[str] = "arguments"
 
     type: Literal["tool_call"] = "tool_call"
     call_id: str = Field(description="Names the call in every frame about it. Execute a `call_id` once.")
     tool_name: str = Field(description="A tool of the catalogue, or one that the client has declared.")
-    arguments: dict[str, Any] = Field(description="What the tool's schema asks for.")
+    arguments: dict[str, Any] | None = Field(
+        default=None, description="What the tool's schema asks for. Missing where there is a `payload_url`."
+    )
     requires_approval: bool = Field(description="True: ask the user and send `hitl_decision`. False: execute it.")
     turn_id: str | None = Field(default=None, description="The turn that the call belongs to.")
     deadline: int | None = Field(
@@ -74,7 +91,8 @@ class ToolCall(ServerFrame):
 
     def wire(self) -> dict[str, Any]:
         frame = super().wire()
-        frame["arguments"] = self.arguments  # a null inside the arguments is the tool's business
+        if self.arguments is not None:
+            frame["arguments"] = self.arguments  # a null inside the arguments is the tool's business
         return frame
 
 
@@ -174,10 +192,11 @@ class CallUpdate(ServerFrame):
     state: str = Field(description="Its state from now on.")
 
 
-class ToolProgress(ServerFrame):
+class ToolProgress(PayloadFrame):
     """A piece of a running command's output, as its executor sent it."""
 
     extension: ClassVar[bool] = True
+    payload_field: ClassVar[str] = "result"
 
     type: Literal["tool_progress"] = "tool_progress"
     call_id: str = Field(description="The call whose command runs.")

@@ -1,17 +1,19 @@
 """Items of the table beside the register, and their DynamoDB form.
 
 Arbitrary JSON (arguments, results, frames) is kept as a JSON string: DynamoDB's own types would change its numbers
-and refuse its empty keys.
+and refuse its empty keys. Content over `CONTENT_BYTES` is an object in S3, and the item has a reference to it.
 """
 
+import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
+from codelab.protocol import limits
 from codelab.sessions import keys
 
 _serialize = TypeSerializer().serialize
@@ -64,6 +66,55 @@ class AboutItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """Content that is an object of the session: JSON text, named by its digest so that writing it twice is harmless."""
+
+    digest: str
+    bytes: int
+
+
+#: A JSON object, or where it is.
+Content = dict[str, Any] | Reference
+
+
+def digest_of(content: Content) -> str:
+    """What makes two contents the same, wherever they are kept."""
+    return content.digest if isinstance(content, Reference) else _digest(dumps(content))
+
+
+def is_same(kept: Content | None, content: dict[str, Any]) -> bool:
+    """Is `content` what was kept?"""
+    return kept.digest == digest_of(content) if isinstance(kept, Reference) else kept == content
+
+
+def refer(content: Any, objects: dict[str, str]) -> Reference | None:
+    """Add content that is too large for an item to `objects` (JSON text by digest). None for what is not too large."""
+    text = dumps(content)
+    size = len(text.encode())
+    if size <= limits.CONTENT_BYTES:
+        return None
+    digest = _digest(text)
+    objects[digest] = text
+    return Reference(digest, size)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _stored(content: Content | None) -> Any:
+    return _map(content) if isinstance(content, Reference) else dumps(content)
+
+
+def _map(reference: Reference) -> dict[str, Any]:
+    return {"digest": reference.digest, "bytes": reference.bytes}
+
+
+def _content(stored: Any) -> Any:
+    return json.loads(stored) if isinstance(stored, str) else Reference(**stored)
+
+
+@dataclass(frozen=True, slots=True)
 class InputItem:
     """An accepted user message. Its id is the client's, so that a repeated send is recognised."""
 
@@ -96,7 +147,11 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class MessageItem:
-    """One message of the history. Role `tool` answers `call_id`; role `assistant` may have made `calls`."""
+    """One message of the history. Role `tool` answers `call_id`; role `assistant` may have made `calls`.
+
+    Where a result is long, `content` is its beginning and end, and `whole` the characters it has; the CALL item has it
+    all. The arguments of `calls` are cut likewise.
+    """
 
     replaces: ClassVar[bool] = False
 
@@ -108,6 +163,7 @@ class MessageItem:
     calls: tuple[CallRequest, ...] = ()
     call_id: str = ""
     message_id: str = ""
+    whole: int = 0
 
     def key(self) -> str:
         return keys.message_key(self.n)
@@ -125,6 +181,8 @@ class MessageItem:
             found["call_id"] = self.call_id
         if self.message_id:
             found["message_id"] = self.message_id
+        if self.whole:
+            found["whole"] = self.whole
         return found
 
     @classmethod
@@ -138,12 +196,16 @@ class MessageItem:
             calls=tuple(CallRequest(*call) for call in json.loads(item.get("calls", "[]"))),
             call_id=item.get("call_id", ""),
             message_id=item.get("message_id", ""),
+            whole=item.get("whole", 0),
         )
 
 
 @dataclass(slots=True)
 class CallItem:
-    """Everything about one call: what was asked, what a human decided, what came of it."""
+    """Everything about one call: what was asked, what a human decided, what came of it.
+
+    Large contents are references in a call that was read; in a transition they may be either.
+    """
 
     #: It is put over what is there: the register's version guards it.
     replaces: ClassVar[bool] = True
@@ -151,15 +213,15 @@ class CallItem:
     call_id: str
     turn_id: str
     tool: str
-    arguments: dict[str, Any]
+    arguments: Content
     requires_approval: bool
     state: str
     at: int
     settled_at: int = 0
     decision: dict[str, Any] = field(default_factory=dict)
-    edited_arguments: dict[str, Any] | None = None
+    edited_arguments: Content | None = None
     #: {"result": …} in the tool's form, or {"error": {code, message}}; what a repeat is compared with.
-    outcome: dict[str, Any] | None = None
+    outcome: Content | None = None
     #: What the client has declared the tool with, if it is its own: the call is of that tool, whatever comes after it.
     declaration: dict[str, Any] | None = None
     #: The last of the output that a running command has sent so far, and how much of it there was.
@@ -170,21 +232,30 @@ class CallItem:
         return keys.call_key(self.call_id)
 
     @property
-    def effective_arguments(self) -> dict[str, Any]:
+    def effective_arguments(self) -> Content:
         return self.arguments if self.edited_arguments is None else self.edited_arguments
+
+    def referring(self, objects: dict[str, str]) -> "CallItem":
+        """The call with references to its large contents, which are added to `objects`."""
+        large: dict[str, Any] = {
+            name: reference
+            for name in ("arguments", "edited_arguments", "outcome")
+            if isinstance(content := getattr(self, name), dict) and (reference := refer(content, objects)) is not None
+        }
+        return replace(self, **large) if large else self
 
     def attributes(self) -> dict[str, Any]:
         return {
             "turn_id": self.turn_id,
             "tool": self.tool,
-            "arguments": dumps(self.arguments),
+            "arguments": _stored(self.arguments),
             "requires_approval": self.requires_approval,
             "state": self.state,
             "at": self.at,
             "settled_at": self.settled_at,
             "decision": dumps(self.decision),
-            "edited_arguments": dumps(self.edited_arguments),
-            "outcome": dumps(self.outcome),
+            "edited_arguments": _stored(self.edited_arguments),
+            "outcome": _stored(self.outcome),
             "declaration": dumps(self.declaration),
             "progress": self.progress,
             "progress_end": self.progress_end,
@@ -196,14 +267,14 @@ class CallItem:
             call_id=item["sk"].removeprefix("CALL#"),
             turn_id=item["turn_id"],
             tool=item["tool"],
-            arguments=json.loads(item["arguments"]),
+            arguments=_content(item["arguments"]),
             requires_approval=item["requires_approval"],
             state=item["state"],
             at=item["at"],
             settled_at=item["settled_at"],
             decision=json.loads(item["decision"]),
-            edited_arguments=json.loads(item["edited_arguments"]),
-            outcome=json.loads(item["outcome"]),
+            edited_arguments=_content(item["edited_arguments"]),
+            outcome=_content(item["outcome"]),
             declaration=json.loads(item["declaration"]),
             progress=item["progress"],
             progress_end=item["progress_end"],
@@ -287,21 +358,27 @@ class Audience(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventItem:
-    """A logged frame. `write_id` tells an append's own retry from another writer's frame at the same seq."""
+    """A logged frame. `write_id` tells an append's own retry from another writer's frame at the same seq.
+
+    `payload` is where the frame's large field is; a frame over the inline limit is logged without that field.
+    """
 
     seq: int
     frame: dict[str, Any]
     audience: Audience
     ttl: int
     write_id: str = ""
+    payload: Reference | None = None
 
     def key(self) -> str:
         return keys.event_key(self.seq)
 
     def attributes(self) -> dict[str, Any]:
-        found = {"frame": dumps(self.frame), "audience": self.audience.value, "ttl": self.ttl}
+        found: dict[str, Any] = {"frame": dumps(self.frame), "audience": self.audience.value, "ttl": self.ttl}
         if self.write_id:
             found["write_id"] = self.write_id
+        if self.payload is not None:
+            found["payload"] = _map(self.payload)
         return found
 
     @classmethod
@@ -312,4 +389,5 @@ class EventItem:
             audience=Audience(item["audience"]),
             ttl=item["ttl"],
             write_id=item.get("write_id", ""),
+            payload=Reference(**item["payload"]) if "payload" in item else None,
         )

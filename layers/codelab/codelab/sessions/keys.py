@@ -23,6 +23,22 @@ def owner_and_session(pk: str) -> tuple[str, str]:
     return user, session_id
 
 
+def content_object(user: str, session_id: str, digest: str) -> str:
+    """The S3 key of a content of the session; it lives as long as the session."""
+    return f"items/{_part(user)}/{_part(session_id)}/{digest}"
+
+
+def ticket_object(user: str, session_id: str, payload_ref: str) -> str:
+    """The S3 key of a frame that a client uploads; it expires."""
+    return f"tickets/{_part(user)}/{_part(session_id)}/{payload_ref}"
+
+
+def _part(name: str) -> str:
+    """`name` as one segment of a path, which no HTTP client takes for something else. A slash would be two owners."""
+    escaped = name.replace("%", "%25").replace("/", "%2F")
+    return escaped if escaped.strip(".") else escaped.replace(".", "%2E")
+
+
 def input_key(input_id: str) -> str:
     return f"INPUT#{input_id}"
 

@@ -1,6 +1,7 @@
 """What one event does to a session: everything that one transaction writes, and the effects to run after it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from codelab.sessions.items import (
@@ -44,6 +45,9 @@ class Transition:
     succeeded: `invoke` first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody
     reported as posted), then connections are told why and closed, then `replies` go to one connection each: frames
     that are not logged.
+
+    `objects` (JSON text by digest) are the large contents that items refer to. They are written before the transaction;
+    if it fails they are of no account.
     """
 
     before: Register | None
@@ -56,6 +60,7 @@ class Transition:
     repost: tuple[tuple[int, int], ...] = ()
     close: tuple[str, ...] = ()
     replies: tuple[tuple[str, dict[str, Any]], ...] = ()
+    objects: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def writes(self) -> bool:

@@ -3,24 +3,28 @@
 import hashlib
 from typing import Any
 
+from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import HitlDecision, ToolResult
 from codelab.protocol.outgoing import CallUpdate, Status, ToolCall, ToolProgress
 from codelab.protocol.tools import Tool, find_tool
 from codelab.protocol.tools.declared import declared_tool
-from codelab.sessions.items import Audience, CallItem, dumps
+from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
 from codelab.sessions.register import CallEntry, CallState, Phase
 from codelab.sessions.transition import Transition
 from codelab.turns import files, policy, turn
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
+from codelab.turns.text import excerpt, shortened, within_bytes
 
 #: Different failing calls that the register remembers.
 _FAILURES_KEPT = 32
 #: A call that keeps sending output may take so many times its tool's time.
 PROGRESS_CAP = 30
-#: Characters of output that are kept of a call that may never end.
-PROGRESS_CHARS = 16_000
+#: Bytes of output that are kept of a call that may never end.
+PROGRESS_BYTES = 16_000
+#: Bytes of a large edit that the model is told of.
+_EDIT_BYTES = 4_000
 
 
 def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition | None:
@@ -36,7 +40,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     outcome = _outcome(frame, tool)
     is_partial = frame.partial or (tool.streams and frame.has_no_exit_code)
     if entry is None or not entry.state.is_open:
-        if call.state == CallState.REJECTED or is_partial or call.outcome == outcome:
+        if call.state == CallState.REJECTED or is_partial or is_same(call.outcome, outcome):
             return _again(draft)
         raise _unknown(frame.call_id, f"the call is {call.state} already")
     if caller.viewer:
@@ -85,8 +89,11 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
         continue_turn(draft)
         return draft.finish()
     if frame.decision == "edit" and frame.modified_arguments is not None:
-        call.edited_arguments = _checked_edit(draft, call, frame.modified_arguments)
-        call.decision["modified_arguments"] = frame.modified_arguments
+        edited = _checked_edit(draft, call, frame.modified_arguments)
+        call.edited_arguments = edited
+        call.decision["modified"] = digest_of(frame.modified_arguments)
+        if len(dumps(edited).encode()) > limits.CONTENT_BYTES:
+            call.decision["shown"] = shortened(edited, _EDIT_BYTES)
     entry.state = CallState.EXECUTING
     call.state = entry.state.value
     entry.due = draft.now + policy.deadline_ms(tool, awaiting_approval=False, settings=draft.settings)
@@ -125,16 +132,19 @@ def open_call(draft: Draft, call: CallItem) -> None:
 def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
     """Log the `tool_call` frame of a call as it stands. Returns its seq."""
     awaiting = entry.state is CallState.AWAITING_APPROVAL
+    content = call.effective_arguments
+    arguments = draft.value(content)
     frame = ToolCall(
         call_id=call.call_id,
         tool_name=call.tool,
-        arguments=call.effective_arguments,
+        arguments=arguments,
         requires_approval=awaiting,
         turn_id=call.turn_id,
         deadline=entry.due,
-        risk=tool_of(call).risk_of(call.effective_arguments),
+        risk=tool_of(call).risk_of(arguments),
     )
-    return draft.emit(frame, Audience.ALL if awaiting else Audience.EXECUTOR)
+    payload = content if isinstance(content, Reference) else None
+    return draft.emit(frame, Audience.ALL if awaiting else Audience.EXECUTOR, payload)
 
 
 def settle(
@@ -153,7 +163,9 @@ def settle(
     call.settled_at = draft.now
     call.outcome = outcome
     draft.put(call)
-    draft.append_message("tool", dumps(_as_the_model_sees_it(call, outcome)), call_id=call.call_id)
+    whole = shown_result(call, outcome)
+    shown = within_bytes(whole, limits.CONTENT_BYTES, lambda text, most: excerpt(text, most, call.call_id))
+    draft.append_message("tool", shown, call_id=call.call_id, whole=len(whole) if shown != whole else 0)
     digest = call_digest(call.tool, call.arguments)
     if state is CallState.FAILED:
         register.failures[digest] = register.failures.pop(digest, 0) + 1
@@ -172,7 +184,7 @@ def unfinished(call: CallItem, code: ErrorCode, message: str) -> dict[str, Any]:
     error: dict[str, Any] = {"code": code.value, "message": message}
     if call.progress:
         error["output_so_far"] = call.progress
-    return {"error": error}
+    return {"error": shortened(error, limits.CONTENT_BYTES // 2)}  # no object has to be written for it
 
 
 def tool_of(call: CallItem) -> Tool:
@@ -180,9 +192,9 @@ def tool_of(call: CallItem) -> Tool:
     return find_tool(call.tool) if call.declaration is None else declared_tool(call.declaration)
 
 
-def call_digest(tool: str, arguments: dict[str, Any]) -> str:
+def call_digest(tool: str, arguments: Content) -> str:
     """What makes two calls the same."""
-    return hashlib.sha256(dumps([tool, arguments]).encode()).hexdigest()[:16]
+    return hashlib.sha256(dumps([tool, digest_of(arguments)]).encode()).hexdigest()[:16]
 
 
 def continue_turn(draft: Draft) -> None:
@@ -198,11 +210,15 @@ def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, fr
     entry.due = min(draft.now + tool_ms, call.at + PROGRESS_CAP * tool_ms)
     text = _output(frame.result)
     if frame.offset is None or frame.offset >= call.progress_end:
-        call.progress = (call.progress + text)[-PROGRESS_CHARS:]
+        call.progress = _end_of(call.progress + text, PROGRESS_BYTES)
         call.progress_end = (call.progress_end if frame.offset is None else frame.offset) + len(text)
     draft.puts.append(call)
     if _others(draft, caller):
         draft.emit(ToolProgress(call_id=call.call_id, offset=frame.offset, result=frame.result))
+
+
+def _end_of(text: str, most: int) -> str:
+    return text[-most:].encode()[-most:].decode(errors="ignore")
 
 
 def _output(result: Any) -> str:
@@ -227,11 +243,15 @@ def _outcome(frame: ToolResult, tool: Tool) -> dict[str, Any]:
     return {"result": tool.result.normal(frame.result)}
 
 
-def _as_the_model_sees_it(call: CallItem, outcome: dict[str, Any]) -> Any:
-    """The result itself or {error}; a human's edit is told, or the model would take its own arguments for executed."""
+def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
+    """What the model is to see of a call, whole: the result itself or {error}.
+
+    A human's edit is told, or the model would take its own arguments for executed; a large one by its beginnings.
+    """
     if call.edited_arguments is not None:
-        return {"edited_arguments": call.edited_arguments, **outcome}
-    return outcome.get("result", outcome)
+        edited = call.decision.get("shown", call.edited_arguments)
+        return dumps({"edited_arguments": edited, **outcome})
+    return dumps(outcome.get("result", outcome))
 
 
 def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -250,7 +270,9 @@ def _already(call: CallItem, frame: HitlDecision) -> bool:
     if call.decision.get("decision") != frame.decision:
         return False
     if frame.decision == "edit":
-        return bool(call.decision.get("modified_arguments") == frame.modified_arguments)
+        return frame.modified_arguments is not None and call.decision.get("modified") == digest_of(
+            frame.modified_arguments
+        )
     return frame.decision == "approve" or call.decision.get("feedback", "") == (frame.feedback or "")
 
 

@@ -5,15 +5,18 @@ that made the calls, and the messages in between alternate.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.requests import estimate_tokens
 from codelab.sessions.items import MessageItem, dumps
-from codelab.turns.text import head_and_tail
+from codelab.turns.text import excerpt, shortened
 
-#: The part of the budget that one tool result may take before its middle is cut out.
-_RESULT_SHARE = 0.5
+#: The parts of the budget that the results of an answer's calls, and their arguments, may take before they are cut. If
+#: even the newest answer does not fit, which may be in few characters of many tokens, they are cut further.
+_RESULT_SHARE, _ARGUMENTS_SHARE = 0.5, 0.2
+_HARDER = (1.0, 0.3, 0.1)
 #: Characters that a token has at least, roughly; only for cutting.
 _CHARS_PER_TOKEN = 3
 
@@ -29,8 +32,12 @@ def assemble(history: Sequence[MessageItem], system: str, *, budget: int) -> lis
     left = budget - estimate_tokens(system)
     kept: list[list[dict[str, Any]]] = []
     for group in reversed(_groups(history)):
-        messages = _bounded(group, budget)
-        left -= sum(estimate_tokens((message.get("content") or "") + _call_text(message)) for message in messages)
+        for harder in _HARDER if not kept else _HARDER[:1]:
+            messages = group.messages(int(harder * budget * _CHARS_PER_TOKEN))
+            cost = sum(estimate_tokens((message["content"] or "") + _call_text(message)) for message in messages)
+            if cost <= left:
+                break
+        left -= cost
         if left < 0:
             if not kept:
                 raise ProtocolError(
@@ -46,37 +53,48 @@ def assemble(history: Sequence[MessageItem], system: str, *, budget: int) -> lis
     return [{"role": "system", "content": system}, *_alternating(found)]
 
 
-def _groups(history: Sequence[MessageItem]) -> list[list[dict[str, Any]]]:
-    """One group a message; the results of calls belong to the answer that made them, in its order."""
-    results = {message.call_id: message.content for message in history if message.role == "tool"}
-    groups: list[list[dict[str, Any]]] = []
-    for message in history:
-        if message.role == "tool":
-            continue
-        plain: dict[str, Any] = {"role": message.role, "content": message.content}
-        group = [plain]
-        if message.calls:
-            plain["tool_calls"] = [
-                {
-                    "id": call.call_id,
-                    "type": "function",
-                    "function": {"name": call.tool, "arguments": dumps(call.arguments)},
-                }
-                for call in message.calls
-            ]
-            group += [
-                {"role": "tool", "tool_call_id": call.call_id, "content": results.get(call.call_id, _NO_RESULT)}
-                for call in message.calls
-            ]
-        groups.append(group)
-    return groups
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A message; one that made calls together with their results, in its order."""
+
+    message: MessageItem
+    results: tuple[MessageItem | None, ...]
+
+    def messages(self, budget: int) -> list[dict[str, Any]]:
+        """As the model is sent them. `budget` is in characters; only calls and results are cut for it."""
+        plain: dict[str, Any] = {"role": self.message.role, "content": self.message.content}
+        calls = self.message.calls
+        if not calls:
+            return [plain]
+        arguments_share = int(_ARGUMENTS_SHARE * budget / len(calls))
+        result_share = int(_RESULT_SHARE * budget / len(calls))
+        plain["tool_calls"] = [
+            {
+                "id": call.call_id,
+                "type": "function",
+                "function": {"name": call.tool, "arguments": dumps(shortened(call.arguments, arguments_share))},
+            }
+            for call in calls
+        ]
+        return [
+            plain,
+            *(
+                {"role": "tool", "tool_call_id": call.call_id, "content": _result(found, result_share)}
+                for call, found in zip(calls, self.results, strict=True)
+            ),
+        ]
 
 
-def _bounded(group: list[dict[str, Any]], budget: int) -> list[dict[str, Any]]:
-    most = int(budget * _RESULT_SHARE * _CHARS_PER_TOKEN / max(1, len(group) - 1))
+def _result(found: MessageItem | None, most: int) -> str:
+    return _NO_RESULT if found is None else excerpt(found.content, most, found.call_id, found.whole)
+
+
+def _groups(history: Sequence[MessageItem]) -> list[_Group]:
+    results = {message.call_id: message for message in history if message.role == "tool"}
     return [
-        {**message, "content": head_and_tail(message["content"], most)} if message["role"] == "tool" else message
-        for message in group
+        _Group(message, tuple(results.get(call.call_id) for call in message.calls))
+        for message in history
+        if message.role != "tool"
     ]
 
 

@@ -1,14 +1,25 @@
 """A transition in the making: the next register and everything that its one transaction writes beside it."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from codelab.config import Settings
 from codelab.protocol import limits
-from codelab.protocol.outgoing import AgentStatus, ServerFrame, Status
+from codelab.protocol.outgoing import AgentStatus, PayloadFrame, ServerFrame, Status
 from codelab.sessions import keys
-from codelab.sessions.items import Audience, CallItem, CallRequest, EventItem, MessageItem
+from codelab.sessions.items import (
+    Audience,
+    CallItem,
+    CallRequest,
+    Content,
+    EventItem,
+    MessageItem,
+    Reference,
+    dumps,
+    refer,
+)
 from codelab.sessions.register import Phase, Posting, Register
 from codelab.sessions.transition import Item, Resend, Step, Transition
 from codelab.turns.text import within_bytes
@@ -23,6 +34,14 @@ class NeedsItems(Exception):
     def __init__(self, wanted: list[str]) -> None:
         super().__init__(wanted)
         self.keys = wanted
+
+
+class NeedsObject(Exception):
+    """The decision depends on a content that was not read yet; the shell reads it and asks again."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(digest)
+        self.digest = digest
 
 
 class NeedsLog(Exception):
@@ -40,6 +59,8 @@ class Circumstances:
     items: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
     #: The frames behind the register's `message_seq`, if they were read.
     log: Sequence[EventItem] | None = None
+    #: Contents of the session that were read: JSON text by digest.
+    objects: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -57,6 +78,7 @@ class Draft:
     repost: list[tuple[int, int]] = field(default_factory=list)
     close: list[str] = field(default_factory=list)
     replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
+    objects: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, register: Register, given: Circumstances) -> "Draft":
@@ -103,15 +125,33 @@ class Draft:
         self.puts[:] = [found for found in self.puts if found.key() != item.key()]
         self.puts.append(item)
 
-    def emit(self, frame: ServerFrame, audience: Audience | None = None) -> int:
-        """Log `frame` with the next seq and have it posted. Returns the seq."""
+    def value(self, content: Content) -> dict[str, Any]:
+        """The content itself. Raises NeedsObject if it is an object that was not read."""
+        if not isinstance(content, Reference):
+            return content
+        if content.digest not in self.given.objects:
+            raise NeedsObject(content.digest)
+        found: dict[str, Any] = json.loads(self.given.objects[content.digest])
+        return found
+
+    def emit(self, frame: ServerFrame, audience: Audience | None = None, payload: Reference | None = None) -> int:
+        """Log `frame` with the next seq and have it posted. Returns the seq.
+
+        `payload` is where the frame's large field is known to be. A field that makes the frame too large to be posted
+        is not logged with it: whoever posts it makes a URL for it.
+        """
         register = self.register
         register.last_seq += 1
         frame.seq = register.last_seq
         if audience is None:
             audience = Audience.EXTENSIONS if frame.extension else Audience.ALL
         ttl = self.now // 1000 + self.settings.event_retention_s
-        self.events.append(EventItem(register.last_seq, frame.wire(), audience, ttl))
+        wire = frame.wire()
+        if isinstance(frame, PayloadFrame):
+            payload = payload or refer(wire.get(frame.payload_field), self.objects)
+            if payload is not None and len(dumps(wire).encode()) > limits.INLINE_FRAME_BYTES:
+                wire.pop(frame.payload_field)
+        self.events.append(EventItem(register.last_seq, wire, audience, ttl, payload=payload))
         return register.last_seq
 
     def set_status(self, status: Status, message: str) -> None:
@@ -128,6 +168,7 @@ class Draft:
         call_id: str = "",
         message_id: str = "",
         calls: tuple[CallRequest, ...] = (),
+        whole: int = 0,
     ) -> None:
         """Add to the history."""
         register = self.register
@@ -142,6 +183,7 @@ class Draft:
                 calls=calls,
                 call_id=call_id,
                 message_id=message_id,
+                whole=whole,
             )
         )
 
@@ -176,7 +218,7 @@ class Draft:
         return Transition(
             before=self.before,
             after=register,
-            puts=tuple(self.puts),
+            puts=tuple(put.referring(self.objects) if isinstance(put, CallItem) else put for put in self.puts),
             events=tuple(self.events),
             deletes=tuple(self.deletes),
             invoke=self.invoke,
@@ -184,4 +226,5 @@ class Draft:
             repost=tuple(self.repost),
             close=tuple(self.close),
             replies=tuple((connection_id, frame.wire()) for connection_id, frame in self.replies),
+            objects=self.objects,
         )

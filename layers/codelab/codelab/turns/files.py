@@ -23,6 +23,9 @@ from codelab.turns.draft import Draft
 #: Files that a unified diff changes, adds, deletes or moves.
 _PATCHED = re.compile(r"^(?:---|\+\+\+) (?:[ab]/)?([^\t\n]+)|^rename (?:from|to) (.+)$", re.MULTILINE)
 
+#: Tools that show or change the content of files.
+_TOUCHING = frozenset({"read_file", "write_file", "apply_patch", "delete_file", "move_file"})
+
 
 def context_update(draft: Draft, caller: Caller | None, frame: ContextUpdate) -> Transition:
     """Add a file (again: replace it), remove one, or all. `caller` None: no connection has asked for it.
@@ -71,7 +74,9 @@ def follow(draft: Draft, call: CallItem, result: Any) -> None:
     """
     if not draft.register.files or (isinstance(result, dict) and result.get("success") is False):
         return
-    arguments = call.effective_arguments
+    if call.tool not in _TOUCHING:
+        return
+    arguments = draft.value(call.effective_arguments)
     if call.tool == "read_file":
         content = result.get("content") if isinstance(result, dict) else None
         if set(arguments) == {"path"} and isinstance(content, str):  # more arguments ask for a part of it
@@ -81,7 +86,7 @@ def follow(draft: Draft, call: CallItem, result: Any) -> None:
     elif call.tool == "apply_patch":
         for changed, moved in _PATCHED.findall(arguments["diff"]):
             _replace(draft, changed or moved, None)
-    elif call.tool in ("delete_file", "move_file"):
+    else:
         for path in arguments.values():
             if isinstance(path, str):
                 _replace(draft, path, None)

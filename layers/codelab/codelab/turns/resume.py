@@ -88,7 +88,7 @@ class _Replay:
                 return False
             for event in events:
                 if self._connection_id in register.connections:
-                    frame = render(event, self._connection_id, register)
+                    frame = render(event, self._connection_id, register, self._engine.payloads)
                     if frame is not None:
                         self.post(frame)
                 self.seq = event.seq

@@ -3,13 +3,14 @@
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from codelab.config import Settings
 from codelab.delivery.outbox import Delivery, Outbox
+from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -20,7 +21,7 @@ from codelab.sessions.register import REPAIR_AFTER_MS, Register
 from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SessionStore
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import connections
-from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog
+from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog, NeedsObject
 
 Decide = Callable[[Draft], Transition | None]
 
@@ -46,6 +47,7 @@ class Engine:
         self,
         store: SessionStore,
         poster: Poster,
+        payloads: Payloads,
         settings: Settings,
         invoke: Callable[[str, str, Step], None],
         clock: Callable[[], int] = now_ms,
@@ -54,6 +56,7 @@ class Engine:
     ) -> None:
         self.store = store
         self.poster = poster
+        self.payloads = payloads
         self.settings = settings
         self.clock = clock
         self.ids = ids
@@ -113,8 +116,11 @@ class Engine:
         items: dict[str, dict[str, Any] | None] = {}
         accepted: dict[str, dict[str, Any] | None] = {}
         log: list[EventItem] | None = None
+        objects: dict[str, str] = {}
+        written: set[str] = set()
         log_end = 0
-        for attempt in range(_TRIES):
+        attempt = 0
+        while attempt < _TRIES:
             if register is None:
                 if wanted:
                     register, items = self.store.read_with(pk, wanted)
@@ -124,13 +130,20 @@ class Engine:
                 raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
             register.last_seq = max(register.last_seq, log_end)
             try:
-                transition = decide(Draft.of(register, self._given({**accepted, **items}, log)))
+                transition = decide(Draft.of(register, self._given({**accepted, **items}, log, objects)))
                 if transition is not None and transition.writes:
+                    new = {digest: text for digest, text in transition.objects.items() if digest not in written}
+                    if new:
+                        self.payloads.write(user, session_id, new)
+                        written |= new.keys()
                     self.store.commit(transition)
                 return transition
             except NeedsItems as needs:
                 found = self.store.items(pk, needs.keys)
                 items |= {key: found.get(key) for key in needs.keys}
+                continue
+            except NeedsObject as needs:
+                objects[needs.digest] = self.payloads.read(user, session_id, needs.digest)
                 continue
             except NeedsLog:
                 log = self._streamed(pk, register)
@@ -141,6 +154,7 @@ class Engine:
                 log_end = self.store.log_end(pk, register.last_seq)
             except Conflict:
                 self._back_off(attempt)
+            attempt += 1
             register, items, log = None, {}, None
         raise _contended()
 
@@ -215,8 +229,13 @@ class Engine:
             for event in self.store.events(pk, start, min(end, start + 99), self.clock())
         ]
 
-    def _given(self, items: dict[str, dict[str, Any] | None], log: list[EventItem] | None = None) -> Circumstances:
-        return Circumstances(now=self.clock(), settings=self.settings, new_id=self.ids, items=items, log=log)
+    def _given(
+        self,
+        items: dict[str, dict[str, Any] | None],
+        log: list[EventItem] | None = None,
+        objects: Mapping[str, str] | None = None,
+    ) -> Circumstances:
+        return Circumstances(self.clock(), self.settings, self.ids, items, log, objects or {})
 
     def _send_live(self, outbox: Outbox, events: Sequence[EventItem], register: Register, delivery: Delivery) -> None:
         """To all but those that a replayer brings up to date.

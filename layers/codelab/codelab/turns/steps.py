@@ -11,15 +11,15 @@ from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import calls, policy, server_tools, turn
 from codelab.turns.draft import Draft
-from codelab.turns.text import head_and_tail
+from codelab.turns.text import shortened
 
 #: Acquires of one step before its turn ends with an error.
 MAX_ATTEMPTS = 3
 #: Failures of one and the same call before it is not sent again, and before the turn ends because of it.
 MAX_FAILURES = 3
 _HOPELESS = 5
-#: Characters that are kept of arguments that are too large.
-_CUT_CHARS = 2_000
+#: Bytes that are kept of arguments that are too large.
+_REFUSED_BYTES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
         turn.cancelled(draft, answer.text)
         return draft.finish()
     wanted = _within_limits(answer)
-    calls_made = tuple(request for request, _ in wanted)
-    draft.append_message("assistant", answer.text, calls=calls_made, message_id=lease.message_id)
+    made = _for_the_history([request for request, _ in wanted])
+    draft.append_message("assistant", answer.text, calls=made, message_id=lease.message_id)
     if answer.text:
         draft.emit(turn.delta(draft, "", lease.message_id, is_final=True))
     register.calls = {}
@@ -145,31 +145,31 @@ def fail(
 def _within_limits(answer: Answer) -> list[tuple[CallRequest, ProtocolError | None]]:
     """The calls that are kept, each with what is wrong with it.
 
-    One call over the number is kept, to fail and so to tell the model that it and the rest were not made. The arguments
-    of one that is too large are kept by their beginning and end alone, for the history is bounded too.
+    One call over the number is kept, to fail and so to tell the model that it and the rest were not made.
     """
-    room = limits.MESSAGE_BYTES
     found: list[tuple[CallRequest, ProtocolError | None]] = []
     for request in answer.calls[: limits.CALLS_PER_STEP]:
         size = len(dumps(request.arguments).encode())
-        if size <= min(room, limits.CALL_BYTES):
-            room -= size
+        if size <= limits.PAYLOAD_BYTES:
             found.append((request, None))
             continue
-        message = f"The arguments have {size} bytes, too many for one answer; do it in parts"
-        problem = ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message)
-        found.append((_cut(request), problem))
+        message = f"The arguments have {size} bytes, {limits.PAYLOAD_BYTES} are allowed; do it in parts"
+        found.append((_cut(request, _REFUSED_BYTES), ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message)))
     if len(answer.calls) > limits.CALLS_PER_STEP:
         message = f"At most {limits.CALLS_PER_STEP} calls may be made at once; this one and those after it were not"
         problem = ProtocolError(ErrorCode.INVALID_ARGUMENTS, message)
-        found.append((_cut(answer.calls[limits.CALLS_PER_STEP]), problem))
+        found.append((_cut(answer.calls[limits.CALLS_PER_STEP], _REFUSED_BYTES), problem))
     return found
 
 
-def _cut(request: CallRequest) -> CallRequest:
-    text = dumps(request.arguments)
-    arguments = request.arguments if len(text) <= _CUT_CHARS else {"cut": head_and_tail(text, _CUT_CHARS)}
-    return CallRequest(request.call_id, request.tool, arguments)
+def _for_the_history(requests: list[CallRequest]) -> tuple[CallRequest, ...]:
+    """The calls as their message keeps them: the CALL items have the arguments whole."""
+    share = min(limits.CONTENT_BYTES, limits.MESSAGE_CALLS_BYTES // max(1, len(requests)))
+    return tuple(_cut(request, share) for request in requests)
+
+
+def _cut(request: CallRequest, most: int) -> CallRequest:
+    return CallRequest(request.call_id, request.tool, shortened(request.arguments, most))
 
 
 def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], problem: ProtocolError | None) -> None:

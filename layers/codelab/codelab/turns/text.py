@@ -1,15 +1,64 @@
 """Cutting what is too long."""
 
+from collections.abc import Callable
+from typing import Any
+
+from codelab.sessions.items import dumps
+
+#: Characters that the note in an excerpt has at most, beside the call's id.
+_NOTE_CHARS = 200
+#: Texts inside of arguments are not cut shorter than this.
+_SHORTEST = 50
+
 
 def head_and_tail(text: str, most: int) -> str:
     """`text`, or about `most` characters: its beginning and end with a note of what was cut out."""
     if len(text) <= most:
         return text
     half = most // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters cut out …]\n{text[-half:]}"
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters cut out …]\n{text[-half:] if half else ''}"
 
 
-def within_bytes(text: str, most: int) -> str:
-    """The same for about `most` bytes of UTF-8."""
-    size = len(text.encode())
-    return text if size <= most else head_and_tail(text, len(text) * most // size)
+def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
+    """The same for the result of a call, with a note of how the agent reads the rest.
+
+    `text` may itself be an excerpt, of a result of `whole` characters: it is then cut further.
+    """
+    if len(text) <= most:
+        return text
+    half = most // 2
+    if whole:  # what is in the middle is the note of the first cut
+        half = max(0, min(half, (len(text) - _NOTE_CHARS - len(call_id)) // 2))
+    whole = whole or len(text)
+    note = f"characters {half} to {whole - half} of {whole} cut out; to read on: read_result, call_id {call_id}"
+    return f"{text[:half]}\n[… {note}, offset {half} …]\n{text[-half:] if half else ''}"
+
+
+def within_bytes(text: str, most: int, cut: Callable[[str, int], str] = head_and_tail) -> str:
+    """`text`, or what `cut` leaves of it so that it has at most `most` bytes of UTF-8, or is no more than a note."""
+    kept, characters = text, len(text)
+    while characters > 0 and (size := len(kept.encode())) > most:
+        characters = min(characters - 1, characters * most // size)
+        kept = cut(text, characters)
+    return kept
+
+
+def shortened(arguments: dict[str, Any], most: int) -> dict[str, Any]:
+    """`arguments` with long texts in them cut, so that they have at most `most` bytes as JSON, or little more."""
+    kept, longest = arguments, most
+    while len(dumps(kept).encode()) > most:
+        longest //= 2
+        if longest < _SHORTEST:
+            return {"cut": within_bytes(dumps(arguments), most // 3)}
+        kept = _with_texts_cut(arguments, longest)
+    return kept
+
+
+def _with_texts_cut(value: Any, longest: int) -> Any:
+    if isinstance(value, str):
+        return head_and_tail(value, longest)
+    if isinstance(value, list):
+        return [_with_texts_cut(inner, longest) for inner in value]
+    if isinstance(value, dict):
+        return {name: _with_texts_cut(inner, longest) for name, inner in value.items()}
+    return value

@@ -1,0 +1,178 @@
+"""Arguments and results that are too large for an item or a frame, on the pure core. World checks every transaction's
+size.
+"""
+
+import json
+
+from codelab.protocol.errors import ErrorCode
+from codelab.sessions.items import MessageItem, Reference, digest_of
+from codelab.turns.connections import Caller
+from codelab.turns.context import assemble
+from codelab.turns.text import excerpt, shortened, within_bytes
+
+from tests.turns.world import World, refusal, unchanged
+
+READ = ("read_file", {"path": "a.py"})
+OTHER = Caller("ann", "s1", "conn-2", extensions=True)
+
+
+def write(size, letter="x"):
+    return ("write_file", {"path": "a.py", "content": letter * size})
+
+
+def asked(*calls, **settings):
+    world = World(**settings)
+    world.say()
+    return world, world.answer("", *calls)
+
+
+def test_a_large_call_is_logged_without_its_arguments_which_are_an_object():
+    world, (call_id,) = asked(write(900_000))
+    (frame,) = world.of_type("tool_call")
+    assert "arguments" not in frame
+    payload = world.events[frame["seq"] - 1].payload
+    assert json.loads(world.objects[payload.digest]) == write(900_000)[1]
+    assert payload.bytes == len(world.objects[payload.digest])
+    assert world.call_item(call_id)["arguments"] == {"digest": payload.digest, "bytes": payload.bytes}
+
+
+def test_a_call_that_fits_a_frame_is_logged_with_its_arguments():
+    world, (call_id,) = asked(write(90_000))
+    (frame,) = world.of_type("tool_call")
+    assert frame["arguments"] == write(90_000)[1]
+    assert isinstance(world.call_item(call_id)["arguments"], dict), "the item refers to them all the same"
+
+
+def test_sixteen_large_calls_of_one_answer_are_all_made():
+    world, call_ids = asked(*[write(90_000, letter) for letter in "abcdefghijklmnop"])
+    assert len(world.of_type("tool_call")) == len(call_ids) == 16
+    message = MessageItem.of(world.items["MESSAGE#000000002"])
+    assert {len(call.arguments["content"]) < 10_000 for call in message.calls} == {True}
+    assert message.calls[3].arguments["content"].startswith("dddd")
+
+
+def test_all_that_sixteen_calls_can_hold_is_settled_in_one_transaction():
+    """The most there can be: each with arguments, an edit, words and output just below what an item keeps itself."""
+    command = {"command": "é" * 15_900}
+    world, call_ids = asked(*[("run_command", command)] * 16)
+    for call_id in call_ids:
+        edited = {"command": "ü" * 15_900}
+        world.decision(call_id, "edit", modified_arguments=edited, feedback="ä" * 10_000)
+        world.result(call_id, result={"stdout": "\u001b" * 20_000, "exit_code": None})
+    world.cancel()
+    assert world.history()[-1][0] == "tool"
+
+
+def test_an_approved_large_call_is_sent_again_by_its_reference_and_a_smaller_one_in_full():
+    for size, inline in ((90_000, True), (900_000, False)):
+        world, (call_id,) = asked(write(size))
+        world.decision(call_id, "approve")
+        asking, granted = world.of_type("tool_call")
+        assert granted["requires_approval"] is False
+        assert granted.get("arguments") == asking.get("arguments")
+        assert ("arguments" in granted) is inline
+        assert world.events[granted["seq"] - 1].payload == world.events[asking["seq"] - 1].payload
+
+
+def test_a_large_edit_is_what_is_executed_and_the_model_is_told_its_beginnings():
+    world, (call_id,) = asked(write(10))
+    edit = {"path": "b.py", "content": "y" * 500_000}
+    world.decision(call_id, "edit", modified_arguments=edit)
+    sent = world.events[world.of_type("tool_call")[-1]["seq"] - 1].payload
+    assert json.loads(world.objects[sent.digest]) == edit
+    assert unchanged(world.decision(call_id, "edit", modified_arguments=edit))
+    other = {"path": "b.py", "content": "z"}
+    assert refusal(lambda: world.decision(call_id, "edit", modified_arguments=other)).code is ErrorCode.INVALID_CALL_ID
+    world.result(call_id, result={"success": True})
+    told = json.loads(world.history()[-1][1])
+    assert told["edited_arguments"]["path"] == "b.py"
+    assert len(told["edited_arguments"]["content"]) < 5_000
+
+
+def test_a_large_result_is_an_object_and_the_history_has_its_beginning_and_end():
+    world, (call_id,) = asked(READ)
+    result = {"content": "begin" + "я" * 600_000 + "end"}
+    world.result(call_id, result=result)
+    stored = world.call_item(call_id)["outcome"]
+    assert json.loads(world.objects[stored["digest"]]) == {"result": result}
+    message = MessageItem.of(world.items["MESSAGE#000000003"])
+    assert message.whole == len(json.dumps(result, ensure_ascii=False, separators=(",", ":")))
+    assert message.content.startswith('{"content":"begin')
+    assert message.content.endswith('end"}')
+    assert call_id in message.content
+
+
+def test_a_repeat_of_a_large_result_changes_nothing_and_another_one_is_refused():
+    world, (call_id, _) = asked(READ, ("read_file", {"path": "b.py"}))
+    world.result(call_id, result={"content": "x" * 600_000})
+    assert unchanged(world.result(call_id, result={"content": "x" * 600_000}))
+    other = refusal(lambda: world.result(call_id, result={"content": "y" * 600_000}))
+    assert other.code is ErrorCode.INVALID_CALL_ID
+
+
+def test_output_in_large_pieces_reaches_other_windows_by_its_reference():
+    world, (call_id,) = asked(("run_command", {"command": "make"}))
+    world.join(OTHER)
+    world.decision(call_id, "approve")
+    piece = {"stdout": "x" * 300_000, "exit_code": None}
+    world.result(call_id, result=piece)
+    (progress,) = world.of_type("tool_progress")
+    assert "result" not in progress
+    assert json.loads(world.objects[world.events[progress["seq"] - 1].payload.digest]) == piece
+
+
+def test_the_same_large_call_that_fails_again_and_again_is_recognised():
+    world = World()
+    world.say()
+    for _ in range(3):
+        (call_id,) = world.answer("", write(200_000))
+        world.decision(call_id, "approve")
+        world.result(call_id, error={"code": ErrorCode.PERMISSION_DENIED, "message": "no"})
+    sent = len(world.of_type("tool_call"))
+    world.answer("", write(200_000))
+    assert len(world.of_type("tool_call")) == sent
+
+
+# -- what the model is sent ----------------------------------------------------------------------------------------
+
+
+def test_a_result_that_is_cut_twice_still_says_where_to_read_on():
+    text = "".join(f"{n:06}," for n in range(100_000))
+    kept = within_bytes(text, 32_000, lambda whole, most: excerpt(whole, most, "call_1"))
+    again = excerpt(kept, 10_000, "call_1", len(text))
+    head, note, tail = again.split("\n")
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert f"offset {len(head)}" in note
+    assert f"characters {len(head)} to {len(text) - len(tail)} of {len(text)} cut out" in note
+    assert "call_1" in note
+    assert len(again) < 10_500
+
+
+def test_a_turn_goes_on_after_a_large_call_and_a_large_result():
+    world, (call_id,) = asked(write(900_000))
+    world.decision(call_id, "approve")
+    world.result(call_id, result={"log": "漢字" * 300_000})
+    history = [MessageItem.of(item) for sk, item in sorted(world.items.items()) if sk.startswith("MESSAGE#")]
+    _, user, answer, result = assemble(history, "Be brief.", budget=8_000)
+    assert user["content"] == "hello"
+    arguments = json.loads(answer["tool_calls"][0]["function"]["arguments"])
+    assert arguments["path"] == "a.py"
+    assert "cut out" in arguments["content"]
+    assert "read_result" in result["content"]
+
+
+def test_arguments_are_shortened_where_they_are_long():
+    kept = shortened({"path": "a.py", "edits": [{"text": "x" * 9_000}, {"text": "short"}]}, 1_000)
+    assert kept["path"] == "a.py"
+    assert kept["edits"][1] == {"text": "short"}
+    assert len(json.dumps(kept)) < 1_000
+    assert shortened({"path": "a.py"}, 1_000) == {"path": "a.py"}
+    assert len(json.dumps(shortened({"numbers": list(range(9_000))}, 1_000))) < 1_000
+
+
+def test_a_content_is_the_same_wherever_it_is_kept():
+    content = {"a": [1, 2.5, None], "б": "\U0001f600"}
+    digest = digest_of(content)
+    assert digest_of(json.loads(json.dumps(content))) == digest
+    assert digest_of(Reference(digest, 5)) == digest
