@@ -39,7 +39,7 @@ $(VENV)/.synced: pyproject.toml uv.lock | $(UV)
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
-.PHONY: help setup run test test-deep bench clean
+.PHONY: help setup run test test-deep conformance bench clean
 
 PYTHON := $(VENV)/bin/python
 
@@ -51,7 +51,10 @@ test: $(VENV)/.synced  ## run all tests but the slow sweeps
 
 test-deep: $(VENV)/.synced  ## run the slow sweeps as well
 	@$(UV) sync --quiet --frozen --inexact --group deep --python $(PYTHON)
-	$(PYTHON) -m pytest -m "deep or not deep"
+	$(PYTHON) -m pytest -m "deep or not deep" -p infra.docs.outcomes
+
+conformance: $(VENV)/.synced  ## run the tests that docs/conformance.md names, each of which must pass
+	@$(PYTHON) -m infra.docs.conformance --run
 
 bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
 	@$(UV) sync --quiet --frozen --inexact --group bench --python $(PYTHON)

@@ -48,6 +48,7 @@ lint-requirements: $(VENV)/.synced
 
 lint-docs: $(VENV)/.synced
 	@echo "lint: the documents made from the code"; $(VENV)/bin/python -m infra.docs --check
+	@echo "lint: docs/conformance.md"; $(VENV)/bin/python -m infra.docs.conformance
 
 docs: $(VENV)/.synced  ## write the documents that are made from the code
 	@$(VENV)/bin/python -m infra.docs

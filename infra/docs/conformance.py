@@ -1,0 +1,138 @@
+"""Checks docs/conformance.md: what the seed documents say, where it is implemented, and which tests show it.
+
+`python -m infra.docs.conformance` checks that every place and test that the page names exists, which `make lint` does
+too; with `--run` it runs the tests, each of which must pass (a skipped one has shown nothing).
+"""
+
+import ast
+import importlib
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from codelab.protocol.errors import ALIASES, ErrorCode
+from codelab.protocol.tools import CATALOGUE
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/conformance.md"
+
+#: How a table of the page begins. Places are names below `codelab` or paths in the checkout, tests are below `tests/`.
+HEAD = ["what the document says", "where", "test"]
+#: How the place of what is not implemented begins; what follows says why.
+NOT = "not implemented: "
+
+_CODE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the page: what is said, the places and the tests that it names, and the words beside the places."""
+
+    line: int
+    said: str
+    places: tuple[str, ...]
+    tests: tuple[str, ...]
+    reason: str = ""
+
+
+def rows(text: str) -> Iterator[Row]:
+    """The rows of all tables that begin with HEAD."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("|"):
+            inside = False
+            continue
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells == HEAD:
+            inside = True
+        elif inside and not set(line) <= set("|-"):
+            said, where, test = cells
+            reason = where.removeprefix(NOT) if where.startswith(NOT) else ""
+            places = () if reason else tuple(_CODE.findall(where))
+            yield Row(number, said, places, tuple(f"tests/{name}" for name in _CODE.findall(test)), reason)
+
+
+def problems(text: str) -> list[str]:
+    """What is wrong with the page, a line each."""
+    found = list(rows(text))
+    wrong = [] if found else ["there is no table"]
+    for row in found:
+        if not row.reason:
+            wrong += [f"line {row.line}: no such place: {place}" for place in row.places if not _is_place(place)]
+            wrong += [f"line {row.line}: it names no {kind}" for kind in ("places", "tests") if not getattr(row, kind)]
+        wrong += [f"line {row.line}: no such test: {test}" for test in row.tests if not _is_test(test)]
+    said = {word for row in found for word in _CODE.findall(row.said)}
+    must = {*(code.value for code in ErrorCode if code.value not in OWN_CODES), *ALIASES, *_OF_THE_DOCUMENTS}
+    must |= {name for name, tool in CATALOGUE.items() if name not in OWN_TOOLS}
+    return [*wrong, *(f"no row is about {name}" for name in sorted(must - said))]
+
+
+#: What we have added; the documents do not know them.
+OWN_CODES = frozenset({"PAYLOAD_TOO_LARGE", "RATE_LIMITED", "BUSY", "CANCELLED"})
+OWN_TOOLS = frozenset({"switch_agent", "update_plan", "read_result"})
+_OF_THE_DOCUMENTS = frozenset(
+    {
+        *("user_message", "assistant_message", "tool_call", "tool_result", "error", "hitl_decision"),
+        *("agent_switched", "switch_agent", "context_update", "agent_status"),
+    }
+)
+
+
+def tests() -> list[str]:
+    """The pytest ids of all tests that the page names."""
+    return sorted({test for row in rows(PAGE.read_text(encoding="utf-8")) for test in row.tests})
+
+
+def _is_place(name: str) -> bool:
+    path = name.partition("::")[0]
+    if "/" in path or (ROOT / path).exists():
+        return (ROOT / path).exists() and ("::" not in name or name.partition("::")[2] in _definitions(ROOT / path))
+    parts = f"codelab.{name}".split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        return all((found := _member(found, part)) is not None for part in parts[length:])
+    return False
+
+
+def _member(owner: Any, name: str) -> Any:
+    return getattr(owner, name, None) or getattr(owner, "model_fields", {}).get(name)
+
+
+def _is_test(test: str) -> bool:
+    path, _, name = test.partition("::")
+    return (ROOT / path).is_file() and name.partition("[")[0] in _definitions(ROOT / path)
+
+
+@cache
+def _definitions(path: Path) -> frozenset[str]:
+    """The functions of a file, methods as `Class::method`; none of one that is not Python."""
+    if path.suffix != ".py":
+        return frozenset()
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}::{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    return frozenset(found)
+
+
+def main(arguments: Sequence[str]) -> int:
+    wrong = problems(PAGE.read_text(encoding="utf-8"))
+    sys.stderr.writelines(f"docs/conformance.md: {problem}\n" for problem in wrong)
+    if wrong or "--run" not in arguments:
+        return int(bool(wrong))
+    import pytest
+
+    return int(pytest.main(["-q", "-p", "infra.docs.outcomes", "-m", "deep or not deep", *tests()]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""docs/conformance.md is held to: what it names exists, nothing is forgotten, and only what passes shows anything."""
+
+from infra.docs.conformance import HEAD, PAGE, problems, rows
+from infra.docs.outcomes import missing
+
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def page(*lines: str) -> str:
+    return "\n".join([f"| {' | '.join(HEAD)} |", "|---|---|---|", *lines])
+
+
+def complaints(line: str) -> list[str]:
+    """What is wrong with a row that is added to the page."""
+    return problems(f"{TEXT}\n{page(line)}\n")
+
+
+def test_the_page_names_what_there_is_and_forgets_nothing() -> None:
+    assert problems(TEXT) == []
+
+
+def test_places_and_tests_are_read_from_the_tables_only() -> None:
+    (row,) = rows(page("| `a` and \\| `b` | `config.Settings` `template.yaml` | `x.py::test_y` `z.py::test_z[1]` |"))
+    assert (row.line, row.places) == (3, ("config.Settings", "template.yaml"))
+    assert row.tests == ("tests/x.py::test_y", "tests/z.py::test_z[1]")
+    assert list(rows("| a | b | c |\n|---|---|---|\n| `a` | `b` | `c` |")) == []
+
+
+def test_a_place_is_a_module_a_member_of_one_a_field_of_a_model_or_a_file() -> None:
+    test = "`docs/test_conformance.py::test_places_and_tests_are_read_from_the_tables_only`"
+    for place in ("config", "config.Settings.table_name", "protocol.incoming.UserMessage.content", "template.yaml"):
+        assert complaints(f"| x | `{place}` | {test} |") == []
+    for place in (
+        "nowhere",
+        "config.nothing",
+        "protocol.incoming.UserMessage.mood",
+        "nothing.yaml",
+        "template.yaml::x",
+    ):
+        assert complaints(f"| x | `{place}` | {test} |") == [f"line {_last_line()}: no such place: {place}"]
+
+
+def test_a_test_that_is_not_there_is_named() -> None:
+    for test in ("docs/test_conformance.py::test_nothing", "docs/test_none.py::test_x"):
+        assert complaints(f"| x | `config` | `{test}` |") == [f"line {_last_line()}: no such test: tests/{test}"]
+
+
+def test_a_row_without_a_place_says_why() -> None:
+    test = "`docs/test_conformance.py::test_a_row_without_a_place_says_why`"
+    assert complaints(f"| x | not implemented: nobody needs it | {test} |") == []
+    assert complaints(f"| x | somewhere | {test} |") == [f"line {_last_line()}: it names no places"]
+    assert complaints("| x | `config` | |") == [f"line {_last_line()}: it names no tests"]
+
+
+def test_a_code_a_tool_or_a_frame_that_no_row_is_about_is_missed() -> None:
+    test = "`docs/test_conformance.py::test_a_row_without_a_place_says_why`"
+    missed = problems(page(f"| `GIT_ERROR` | `config` | {test} |"))
+    assert "no row is about GIT_ERROR" not in missed
+    assert {"no row is about ENCODING_ERROR", "no row is about move_file", "no row is about tool_call"} <= set(missed)
+
+
+def _last_line() -> int:
+    return len(TEXT.splitlines()) + (not TEXT.endswith("\n")) + 4
+
+
+def test_only_a_test_that_has_passed_in_all_its_cases_shows_anything() -> None:
+    named = ["t.py::test_a", "t.py::test_b", "t.py::test_c[1]", "t.py::test_d", "t.py::test_e"]
+    passed = {"t.py::test_a", "t.py::test_b[1]", "t.py::test_c[1]", "t.py::test_dd"}
+    failed_or_skipped = {"t.py::test_b[2]", "t.py::test_c[2]", "t.py::test_e"}
+    assert missing(named, passed, failed_or_skipped) == ["t.py::test_b", "t.py::test_d", "t.py::test_e"]
