@@ -1,0 +1,187 @@
+"""The sequence diagrams of docs/protocol.md, played against the running system.
+
+A line from the IDE is done; a line from the server must be the next frame: of that type, with those fields. Frames that
+are logged are taken in the order of their `seq`, whichever writer posted them first.
+"""
+
+import json
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.conftest import Open
+from tests.conversations.test_identity import bearing, guarded, guarded_cloud, token
+from tests.frames import DOCUMENT
+from tests.ide import PATIENCE, Ide
+from tests.scripted_model import Says, ScriptedModel, call
+
+__all__ = ["guarded", "guarded_cloud"]
+
+PAGE = (Path(__file__).parents[2] / "docs/protocol.md").read_text(encoding="utf-8")
+_SECTION = re.compile(r"^### (.+?)\n\n```mermaid\n(.+?)```", re.MULTILINE | re.DOTALL)
+_MESSAGE = re.compile(r"^  (I->>S|S->>I): (\w+)((?: \w+=\S+)*)( …)?$")
+
+WRITE = call("write_file", path="a.py", content="1")
+
+
+class Line(NamedTuple):
+    """One arrow of a diagram, or a note (`kind` is then what it says). `repeats`: one or more frames of this kind."""
+
+    sender: str
+    kind: str
+    fields: dict[str, Any]
+    repeats: bool = False
+
+    def fits(self, frame: dict[str, Any]) -> bool:
+        return frame["type"] == self.kind and all(frame.get(name) == value for name, value in self.fields.items())
+
+
+def lines_of(diagram: str) -> list[Line]:
+    """The arrows between the IDE and the server, and the notes over both."""
+    found = []
+    for line in diagram.splitlines():
+        if (match := _MESSAGE.match(line)) is not None:
+            arrow, kind, fields, repeats = match.groups()
+            pairs = dict(pair.split("=") for pair in fields.split())
+            found.append(Line(arrow[0], kind, {name: _value(text) for name, text in pairs.items()}, bool(repeats)))
+        elif line.startswith("  Note over I,S: "):
+            found.append(Line("", line.partition(": ")[2], {}))
+        else:
+            assert "I->>S" not in line, line
+            assert "S->>I" not in line, line
+    return found
+
+
+def _value(text: str) -> Any:
+    return json.loads(text) if re.fullmatch(r"true|false|null|\d+", text) else text
+
+
+DIAGRAMS = {title: lines_of(diagram) for title, diagram in _SECTION.findall(PAGE)}
+
+#: What the model says in each scenario: the answers to each message of the user.
+SCRIPTS: dict[str, list[list[Says]]] = {
+    "The first message": [[Says("Hello there")]],
+    "A tool call": [[Says("I read it.", [call("read_file", path="a.py")]), Says("That was it.")]],
+    "A call that the user approves": [[Says("", [WRITE]), Says("Written.")]],
+    "A call that the user edits": [[Says("", [WRITE]), Says("Written as you wish.")]],
+    "A call that the user rejects": [[Says("", [WRITE]), Says("Then not.")]],
+    "The connection breaks": [[Says("", [call("read_file", path="a.py")]), Says("That was it.")]],
+    "The user stops it": [[Says("word " * 2_000, delay=0.01)]],
+    "A message while a turn runs": [[Says("The first answer", silence=3.0)], [Says("The second answer")]],
+    "The token expires": [[Says("never asked")], [Says("Welcome back")]],
+    "Errors": [[Says(status=400)]],
+}
+
+
+class Scene:
+    """A conversation that follows a diagram. `seq` is that of the last frame that was taken."""
+
+    def __init__(self, open_ide: Callable[[], Ide], says: list[str]) -> None:
+        self._open, self._says = open_ide, deque(says)
+        self._seq = 0
+        self._logged: dict[int, dict[str, Any]] = {}
+        self._replies: deque[dict[str, Any]] = deque()
+        self._call: dict[str, Any] = {}
+        self._repeated: Line | None = None
+        self._ide: Ide
+
+    def play(self, line: Line) -> None:
+        if line.sender == "S":
+            self._expect(line)
+        elif line.sender == "I":
+            self._do(line.kind, line.fields)
+        elif line.kind == "the connection breaks":
+            self._ide.socket.socket.close()
+            self._logged.clear()
+        else:
+            assert line.kind == "the token expires"
+            time.sleep(2.1)
+
+    def _do(self, kind: str, fields: dict[str, Any]) -> None:
+        if kind == "connect":
+            self._ide = self._open()
+        elif fields.get("content", "") is None:
+            self._ide.send_wrong(kind, **fields)
+        else:
+            self._ide.send(kind, **{**self._needed(kind, fields), **fields})
+
+    def _needed(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields that a diagram leaves out."""
+        match kind:
+            case "user_message":
+                return {"content": self._says.popleft()}
+            case "tool_result":
+                return {"call_id": self._call["call_id"], "result": {"content": "1", "success": True}}
+            case "hitl_decision":
+                edit = {"modified_arguments": {"path": "b.py", "content": "2"}} if fields["decision"] == "edit" else {}
+                return {"call_id": self._call["call_id"], **edit}
+            case "refresh_token":
+                return {"token": token()}
+        return {}
+
+    def _expect(self, line: Line) -> None:
+        """The next frame is this one, but for more of those that the line before allows."""
+        frame = self._next()
+        while self._repeated is not None and self._repeated.fits(frame) and not self._ends_repetition(line, frame):
+            frame = self._next()
+        assert line.fits(frame), f"{frame} where the diagram has {line}"
+        self._repeated = line if line.repeats else None
+        if frame["type"] == "tool_call":
+            assert frame["call_id"] == self._call.get("call_id", frame["call_id"])
+            self._call = frame
+
+    def _ends_repetition(self, line: Line, frame: dict[str, Any]) -> bool:
+        return line.kind == frame["type"] and line.fits(frame)
+
+    def _next(self) -> dict[str, Any]:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if self._replies:
+                return self._replies.popleft()
+            if self._seq + 1 in self._logged:
+                self._seq += 1
+                return self._logged.pop(self._seq)
+            frame = self._ide.receive()
+            if "seq" not in frame:
+                self._replies.append(frame)
+            elif frame["seq"] > self._seq:
+                self._logged[frame["seq"]] = frame
+        raise AssertionError("no frame came")
+
+    def at_its_end(self) -> bool:
+        return not self._logged and not self._replies
+
+
+@pytest.mark.parametrize("title", DIAGRAMS)
+def test_the_diagram_shows_what_happens(ide: Open, guarded: Open, model: ScriptedModel, title: str) -> None:
+    name = f"scenario {title}"
+    says = [model.script(f"{name} {n}", *answers) for n, answers in enumerate(SCRIPTS[title])]
+    session = f"scenario-{list(DIAGRAMS).index(title)}"
+    if title == "The token expires":
+        options = bearing(token(exp=int(time.time()) + 2))
+        scene = Scene(lambda: guarded(session, extensions=True, options=options), says)
+    else:
+        scene = Scene(lambda: ide(session, extensions=True), says)
+    for line in DIAGRAMS[title]:
+        scene.play(line)
+    assert scene.at_its_end()
+
+
+def test_the_scenarios_speak_of_every_frame_of_the_seed_documents() -> None:
+    shown = {line.kind for lines in DIAGRAMS.values() for line in lines}
+    assert shown >= {"user_message", "assistant_message", "tool_call", "tool_result", "hitl_decision", "agent_status"}
+
+
+def test_every_frame_and_every_query_option_is_on_the_page() -> None:
+    types = [
+        schema["properties"]["type"]["const"]
+        for schema in DOCUMENT["$defs"].values()
+        if "type" in schema.get("properties", {})
+    ]
+    for name in [*types, "extensions=1", "last_seq=", "viewer=1", "profile=args", "token="]:
+        assert name in PAGE, name
