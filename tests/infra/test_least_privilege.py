@@ -91,7 +91,7 @@ def test_nobody_may(action: str) -> None:
     assert _may(action) == set()
 
 
-def test_only_the_sweep_searches_the_table() -> None:
+def test_only_lists_the_sweep_and_deletions_search_the_table() -> None:
     """Reads on a turn's path are by key; the index is never asked who owns what."""
     searched = {
         (folder, where)
@@ -99,7 +99,16 @@ def test_only_the_sweep_searches_the_table() -> None:
         for action, where in granted
         if action == "dynamodb:Query"
     }
-    assert searched <= {("sweep", "${Table.Arn}/index/due"), ("rest_api", "${Table.Arn}/index/sessions")}
+    assert searched == {
+        ("sweep", "${Table.Arn}/index/due"),
+        ("sweep", "${Table.Arn}"),
+        ("rest_api", "${Table.Arn}/index/sessions"),
+        ("rest_api", "${Table.Arn}"),
+    }
+
+
+def test_only_who_deletes_sessions_deletes_in_batches() -> None:
+    assert _may("dynamodb:BatchWriteItem") == {"rest_api", "sweep"}
 
 
 def test_the_table_is_the_only_one() -> None:
@@ -115,12 +124,18 @@ def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() ->
         for action, where in grants
         if action.startswith("s3:")
     }
+    erases_sessions = {"rest_api", "sweep"}
     takes_frames = {"user_message", "tool_result", "hitl_decision", "context_update", "switch_agent", "control"}
     assert granted == {
-        *(("GetObject", "items/*", folder) for folder in takes_frames | {"llm_request", "sweep", "disconnect"}),
+        *(
+            ("GetObject", "items/*", folder)
+            for folder in takes_frames | {"llm_request", "sweep", "disconnect", "rest_api"}
+        ),
         *(("GetObject", "tickets/*", folder) for folder in takes_frames),
         *(("PutObject", "items/*", folder) for folder in ("tool_result", "hitl_decision", "llm_request")),
         ("PutObject", "tickets/*", "control"),
+        *(("DeleteObject", where, folder) for where in ("items/*", "tickets/*") for folder in erases_sessions),
+        *(("ListBucket", "${PayloadBucket.Arn}", folder) for folder in erases_sessions),
     }
 
 

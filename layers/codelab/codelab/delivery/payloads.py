@@ -48,9 +48,25 @@ class Payloads:
         where = {"Bucket": self._bucket, "Key": keys.content_object(user, session_id, digest)}
         return self._client().generate_presigned_url("get_object", Params=where, ExpiresIn=URL_S)
 
-    def _each(self, put: Callable[[str], None], digests: Iterable[str]) -> None:
-        digests = list(digests)
-        if len(digests) == 1:
-            put(digests[0])
+    def erase(self, user: str, session_id: str) -> bool:
+        """Delete up to a thousand objects of the session. False if there may be more of them."""
+        client = self._client()
+
+        def delete(key: str) -> None:
+            client.delete_object(Bucket=self._bucket, Key=key)
+
+        for prefix in keys.object_prefixes(user, session_id):
+            page = client.list_objects_v2(Bucket=self._bucket, Prefix=prefix)
+            found = [item["Key"] for item in page.get("Contents", [])]
+            if found:
+                self._each(delete, found)
+            if page.get("IsTruncated"):
+                return False
+        return True
+
+    def _each(self, do: Callable[[str], None], names: Iterable[str]) -> None:
+        names = list(names)
+        if len(names) == 1:
+            do(names[0])
         else:
-            list(self._pool.map(put, digests))
+            list(self._pool.map(do, names))

@@ -1,5 +1,6 @@
 """Who is asking, and for which session: the dependencies that every operation of a user has."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
@@ -27,6 +28,15 @@ SessionId = Annotated[
     str,
     Path(pattern=SESSION_ID, min_length=1, max_length=128, description="The session, private to its user"),
 ]
+
+
+def remaining_ms(request: Request) -> Callable[[], int]:
+    """What the invocation has left."""
+    found: Callable[[], int] = request.scope["aws.context"].get_remaining_time_in_millis
+    return found
+
+
+RemainingMs = Annotated[Callable[[], int], Depends(remaining_ms)]
 
 
 def check_user(subject: str, named: str | None) -> None:

@@ -1,7 +1,7 @@
-"""Sessions: create, list, look at."""
+"""Sessions: create, list, look at, change, fork, delete."""
 
 import hashlib
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -14,11 +14,13 @@ from codelab.protocol.outgoing import Status
 from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute, timestamp
 from codelab.rest.errors import refusals
-from codelab.rest.identity import SESSION_ID, SessionId, User, check_user
+from codelab.rest.identity import SESSION_ID, RemainingMs, SessionId, User, check_user
 from codelab.sessions import keys
-from codelab.sessions.items import AboutItem, dumps
+from codelab.sessions.items import AboutItem
 from codelab.sessions.register import Register
-from codelab.turns import lifecycle
+from codelab.turns import control, lifecycle
+from codelab.turns.eraser import Eraser
+from codelab.turns.fork import fork
 
 router = APIRouter(prefix="/sessions", tags=["sessions"], route_class=JsonRoute)
 
@@ -31,6 +33,8 @@ IdempotencyKey = Annotated[
         description="The same key again is the same request: it is carried out once",
     ),
 ]
+
+Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 _EXAMPLE: JsonDict = {
     "session_id": "session_456",
@@ -60,7 +64,7 @@ class NewSession(Body):
     )
     metadata: dict[str, Any] | None = Field(default=None, description="Kept as it is, 16 KB of JSON at most")
     session_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=128)] | None = None
-    title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    title: Title | None = None
 
 
 class CreatedSession(BaseModel):
@@ -89,6 +93,44 @@ class Session(BaseModel):
     settings: dict[str, Any]
     messages: int
     last_seq: int
+
+
+class SettingsChange(Body):
+    """Settings to be changed; null means no change."""
+
+    model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        default=None, description="The model that is asked from the next step on"
+    )
+    when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
+        default=None, description="What becomes of a message that comes while a turn runs"
+    )
+
+
+class SessionChange(Body):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"title": "A new name", "settings": {"when_busy": "interrupt"}}]}
+    )
+
+    title: Title | None = None
+    settings: SettingsChange | None = None
+
+
+class DeletedSession(BaseModel):
+    """`complete` false: what is left of the session, which is absent for everyone, is being removed."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "deleted", "complete": True}]})
+
+    status: Literal["deleted"] = "deleted"
+    complete: bool
+
+
+class Fork(Body):
+    """`up_to`: how many messages of the history are copied; all of them if it is not given."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"up_to": 2, "title": "Another way"}]})
+
+    up_to: int | None = Field(default=None, ge=0)
+    title: Title | None = None
 
 
 class ListedSession(BaseModel):
@@ -127,7 +169,7 @@ class SessionList(BaseModel):
     response_model=CreatedSession,
     responses={
         200: {"model": CreatedSession, "description": "There was such a session already"},
-        **refusals(ErrorCode.PERMISSION_DENIED, ErrorCode.PAYLOAD_TOO_LARGE),
+        **refusals(ErrorCode.PERMISSION_DENIED, ErrorCode.BUSY, ErrorCode.PAYLOAD_TOO_LARGE),
     },
 )
 def create_session(
@@ -136,17 +178,9 @@ def create_session(
     """Create a session. With the `session_id` or the `Idempotency-Key` of one that exists: that one, unchanged."""
     check_user(user, new.user_id)
     about = AboutItem(new.user_id or user, new.metadata or {})
-    if len(dumps(about.metadata).encode()) > limits.METADATA_BYTES:
-        raise ProtocolError(
-            ErrorCode.PAYLOAD_TOO_LARGE,
-            f"metadata may have {limits.METADATA_BYTES} bytes",
-            details={"field": "metadata"},
-        )
-    session_id = new.session_id or "session_" + (_digest(idempotency_key) if idempotency_key else engine().ids())
+    session_id = new.session_id or _id_of(idempotency_key)
     register, is_new = engine().create(
-        user,
-        session_id,
-        lambda given: lifecycle.create(user, session_id, about, given, title=new.title or ""),
+        user, session_id, lambda given: lifecycle.create(user, session_id, about, given, new.title or "")
     )
     if not is_new:
         response.status_code = 200
@@ -172,19 +206,59 @@ def list_sessions(
 def get_session(session_id: SessionId, user: User) -> Session:
     """The session as it is now."""
     register, items = engine().store.read_with(keys.partition(user, session_id), [keys.ABOUT])
-    if register is None:
-        raise absent()
-    found = items[keys.ABOUT]
-    return shown(register, AboutItem.of(found) if found else AboutItem(user, {}))
+    return _shown(existing(register), items[keys.ABOUT])
 
 
-def shown(register: Register, about: AboutItem) -> Session:
+@router.patch("/{session_id}", response_model=Session, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+def change_session(session_id: SessionId, change: SessionChange, user: User) -> Session:
+    """Change the title, or settings, from the next message or step on. What is not named stays as it is."""
+    changes = {} if change.settings is None else change.settings.model_dump(exclude_none=True)
+    if change.title is not None:
+        changes["title"] = change.title
+    engine().apply(user, session_id, lambda draft: control.change(draft, dict(changes)))
+    return get_session(session_id, user)
+
+
+@router.delete("/{session_id}", response_model=DeletedSession, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+def delete_session(session_id: SessionId, user: User, remaining_ms: RemainingMs) -> DeletedSession:
+    """Delete the session with everything in it. It is gone for everyone at once; its windows are closed."""
+    return DeletedSession(complete=Eraser(engine()).erase(user, session_id, remaining_ms))
+
+
+@router.post(
+    "/{session_id}/fork",
+    status_code=201,
+    response_model=CreatedSession,
+    responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.PAYLOAD_TOO_LARGE),
+)
+def fork_session(
+    session_id: SessionId,
+    wanted: Fork,
+    user: User,
+    remaining_ms: RemainingMs,
+    idempotency_key: IdempotencyKey = None,
+) -> CreatedSession:
+    """A new session with this one's history, up to a point, its context files and settings."""
+    fork_id = _id_of(idempotency_key and f"{session_id}#{idempotency_key}")
+    made = fork(engine(), user, session_id, fork_id, wanted.up_to, wanted.title, remaining_ms)
+    return CreatedSession(session_id=fork_id, created_at=timestamp(made.created_at))
+
+
+def existing(register: Register | None) -> Register:
+    """The register. Raises ProtocolError SESSION_NOT_FOUND if there is none: or it is another's, nobody can tell."""
+    if register is None or register.erase_at:
+        raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+    return register
+
+
+def _shown(register: Register, about: dict[str, Any] | None) -> Session:
+    said = AboutItem.of(about) if about else AboutItem(register.user, {})
     return Session(
         session_id=register.session_id,
-        user_id=about.user_id,
+        user_id=said.user_id,
         created_at=timestamp(register.created_at),
         last_activity=timestamp(register.last_activity),
-        metadata=about.metadata,
+        metadata=said.metadata,
         title=register.title,
         agent=register.agent,
         status=register.status,
@@ -195,10 +269,6 @@ def shown(register: Register, about: AboutItem) -> Session:
     )
 
 
-def absent() -> ProtocolError:
-    """There is none, or it is another user's: nobody can tell."""
-    return ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:24]
+def _id_of(key: str | None) -> str:
+    """The id of a new session: one and the same for one and the same key."""
+    return "session_" + (engine().ids() if key is None else hashlib.sha256(key.encode()).hexdigest()[:24])

@@ -54,6 +54,11 @@ class AboutItem:
     user_id: str
     metadata: dict[str, Any]
 
+    @property
+    def bytes(self) -> int:
+        """The size of the metadata as JSON."""
+        return len(dumps(self.metadata).encode())
+
     def key(self) -> str:
         return keys.ABOUT
 
@@ -164,6 +169,11 @@ class MessageItem:
     call_id: str = ""
     message_id: str = ""
     whole: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Its size, roughly."""
+        return len(self.content.encode()) + sum(len(dumps(call.arguments).encode()) for call in self.calls)
 
     def key(self) -> str:
         return keys.message_key(self.n)

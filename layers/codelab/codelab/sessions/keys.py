@@ -33,6 +33,11 @@ def ticket_object(user: str, session_id: str, payload_ref: str) -> str:
     return f"tickets/{_part(user)}/{_part(session_id)}/{payload_ref}"
 
 
+def object_prefixes(user: str, session_id: str) -> tuple[str, ...]:
+    """What the S3 keys of all objects of the session begin with."""
+    return content_object(user, session_id, ""), ticket_object(user, session_id, "")
+
+
 def _part(name: str) -> str:
     """`name` as one segment of a path, which no HTTP client takes for something else. A slash would be two owners."""
     escaped = name.replace("%", "%25").replace("/", "%2F")

@@ -14,6 +14,8 @@ from codelab.sessions import keys
 
 #: A frame that nobody has reported as posted, or a step that nobody acquired, is looked at after this time.
 REPAIR_AFTER_MS = 10_000
+#: A lease outlives its owner's deadline by this, so that no one else starts while it may still write.
+LEASE_MARGIN_MS = 5_000
 
 
 class Phase(StrEnum):
@@ -126,6 +128,11 @@ class Register:
     connections: dict[str, Connection] = field(default_factory=dict)
     postings: dict[int, Posting] = field(default_factory=dict)
 
+    #: Not 0: the session is absent for everyone, and the sweep erases whatever there is of it from then (ms) on.
+    #: `purge_after`: from when on (ms) nobody can write to it any more, so that one more pass finds all that is left.
+    erase_at: int = 0
+    purge_after: int = 0
+
     #: `due_at` as the item had it: earlier than need be where frames were reported as posted since.
     stored_due_at: int | None = field(default=None, compare=False)
 
@@ -143,6 +150,8 @@ class Register:
 
     def due_at(self) -> int | None:
         """When the sweep must look at this session if nothing else happens; None if nothing is outstanding."""
+        if self.erase_at:
+            return self.erase_at
         times = [posting.at + REPAIR_AFTER_MS for posting in self.postings.values()]
         if self.phase is Phase.DISPATCHED:
             times.append(self.dispatched_at + REPAIR_AFTER_MS)
@@ -195,6 +204,8 @@ class Register:
             "history_n": self.history_n,
             "generation": self.generation,
             "executor": self.executor,
+            "erase_at": self.erase_at,
+            "purge_after": self.purge_after,
         }
         found = {name: value for name, value in plain.items() if value not in ("", 0, {}, [])}
         for connection_id, connection in self.connections.items():
@@ -245,6 +256,8 @@ class Register:
             history_n=item.get("history_n", 0),
             generation=item.get("generation", 0),
             executor=item.get("executor", ""),
+            erase_at=item.get("erase_at", 0),
+            purge_after=item.get("purge_after", 0),
             stored_due_at=item.get("due_at"),
         )
         for call_id, call in item.get("calls", {}).items():

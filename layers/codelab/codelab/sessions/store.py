@@ -5,12 +5,14 @@ the report that frames were posted, are single conditional writes that cannot di
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from codelab.sessions import keys
+from codelab.sessions.bulk import Bulk
 from codelab.sessions.items import EventItem, FileItem, MessageItem, ToolsItem, from_dynamodb, to_dynamodb
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
@@ -50,6 +52,7 @@ class SessionStore:
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
         self._client = client
         self._table = table
+        self.bulk = Bulk(client, table)
 
     # -- reads ---------------------------------------------------------------------------------------------------
 
@@ -218,6 +221,16 @@ class SessionStore:
                 if _code(error) not in ("ConditionalCheckFailedException", "TransactionConflictException"):
                     raise
         # Both lost a race: the sweep posts the frames once more, and clients drop them by their seq.
+
+    def remove(self, register: Register) -> None:
+        """Remove the register of an erased session, unless somebody else has written it."""
+        with suppress(self._client.exceptions.ConditionalCheckFailedException):
+            self._client.delete_item(
+                TableName=self._table,
+                Key=_key(register.pk, keys.REGISTER),
+                ConditionExpression="version = :version",
+                ExpressionAttributeValues={":version": {"N": str(register.version)}},
+            )
 
     # -- the due index -------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """Frames that steer a session: hello, session_config, switch_agent; and what a session says of itself."""
 
+from typing import Any
+
 from codelab.protocol import PROTOCOL_VERSION, limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Hello, SessionConfig, SwitchAgent
@@ -79,10 +81,15 @@ def refresh(draft: Draft, caller: Caller, expires: int) -> Transition:
 def configure(draft: Draft, caller: Caller, frame: SessionConfig) -> Transition:
     """Change the settings that the frame names."""
     _greet(draft, caller)
-    changes = frame.model_dump(exclude_none=True, exclude={"type"})
+    change(draft, frame.model_dump(exclude_none=True, exclude={"type"}))
+    return _inform(draft, caller)
+
+
+def change(draft: Draft, changes: dict[str, Any]) -> Transition:
+    """Change the title, if it is among the `changes`, and the settings that are."""
     draft.register.title = changes.pop("title", draft.register.title)
     draft.register.settings.update(changes)
-    return _inform(draft, caller)
+    return draft.finish()
 
 
 def switch_agent(

@@ -1,26 +1,114 @@
-"""Sessions begin: over HTTP, where nobody joins."""
+"""How sessions begin and end where nobody joins or leaves: created over HTTP, forked, deleted.
 
-from typing import Any
+A session that is being forked or deleted has `erase_at`: it is absent for everyone, and whatever there is of it is
+erased from then on, unless it is revealed before. So a fork that dies half-way leaves nothing, and a deletion that dies
+is carried on. Who copies or erases holds the register's lease until its own process must have ended.
+"""
 
+from dataclasses import dataclass
+
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import AboutItem
-from codelab.sessions.register import Register
+from codelab.sessions.register import Phase, Register
 from codelab.sessions.transition import Transition
 from codelab.turns.draft import Circumstances, Draft
 
 
-def create(
-    user: str, session_id: str, about: AboutItem, given: Circumstances, *, title: str = "", **settings: Any
-) -> Transition:
-    """A session without connections."""
-    register = Register(
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What the one process holds that copies or erases: a random token, and until when (ms) it can be alive."""
+
+    token: str
+    until: int
+
+
+def create(user: str, session_id: str, about: AboutItem, given: Circumstances, title: str = "") -> Transition:
+    """A session without connections. Raises ProtocolError PAYLOAD_TOO_LARGE."""
+    if about.bytes > limits.METADATA_BYTES:
+        raise ProtocolError(
+            ErrorCode.PAYLOAD_TOO_LARGE,
+            f"metadata has {about.bytes} bytes, {limits.METADATA_BYTES} are allowed",
+            details={"field": "metadata"},
+        )
+    draft = Draft(before=None, register=_new(user, session_id, given), given=given)
+    draft.register.title = title
+    draft.puts.append(about)
+    return draft.finish()
+
+
+def begin_fork(user: str, session_id: str, hold: Hold, given: Circumstances) -> Transition:
+    """A session that is not there yet: erased when its maker has not revealed it in time."""
+    draft = Draft(before=None, register=_new(user, session_id, given), given=given)
+    draft.register.last_activity = 0
+    _hold(draft.register, hold)
+    return draft.finish()
+
+
+def reveal(draft: Draft, hold: Hold, source: Register, history_n: int, title: str) -> Transition | None:
+    """The copies are complete: the session is there, idle, with the first `history_n` messages of `source`.
+
+    None: it is no longer ours to reveal.
+    """
+    if draft.register.lease != hold.token:
+        return None
+    register = _renewed(draft)
+    register.agent = source.agent
+    register.title = title
+    register.last_activity = draft.now
+    register.settings = dict(source.settings)
+    register.files = dict(source.files)
+    register.history_n = history_n
+    return draft.finish()
+
+
+def begin_erasure(draft: Draft, hold: Hold) -> Transition | None:
+    """From here on the session is absent for everyone. None: another is erasing it right now.
+
+    A step's owner may write on until its lease ends, so a last pass must come after that.
+    """
+    before = draft.register
+    if before.erase_at and before.lease_until > draft.now:
+        return None
+    purge_after = before.purge_after if before.erase_at else before.lease_until if before.phase is Phase.RUNNING else 0
+    register = _renewed(draft)
+    register.purge_after = purge_after
+    _hold(register, hold)
+    return draft.finish()
+
+
+def give_back(draft: Draft, hold: Hold, erase_at: int) -> Transition | None:
+    """Leave what remains to be erased to the sweep, from `erase_at` (ms) on. None: another holds it."""
+    register = draft.register
+    if not register.erase_at or register.lease != hold.token:
+        return None
+    register.lease, register.lease_until, register.erase_at = "", 0, erase_at
+    return draft.finish()
+
+
+def _new(user: str, session_id: str, given: Circumstances) -> Register:
+    return Register(
         user=user,
         session_id=session_id,
         created_at=given.now,
         last_activity=given.now,
         agent=given.settings.default_agent,
-        title=title,
-        settings=settings,
     )
-    draft = Draft(before=None, register=register, given=given)
-    draft.puts.append(about)
-    return draft.finish()
+
+
+def _renewed(draft: Draft) -> Register:
+    """The draft's register as if nothing had happened in the session yet; in no list, for it has no last activity."""
+    before = draft.register
+    draft.register = Register(
+        user=before.user,
+        session_id=before.session_id,
+        created_at=before.created_at,
+        agent=before.agent,
+        version=before.version,
+        stored_due_at=before.stored_due_at,
+    )
+    return draft.register
+
+
+def _hold(register: Register, hold: Hold) -> None:
+    register.lease, register.lease_until, register.erase_at = hold.token, hold.until, hold.until

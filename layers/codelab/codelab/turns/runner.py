@@ -13,12 +13,12 @@ from codelab.agents import Agent, agents
 from codelab.config import Settings
 from codelab.delivery.outbox import DRAIN_S, Outbox
 from codelab.delivery.stream import StreamSender
-from codelab.protocol.errors import ProtocolError
+from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools.declared import declared_tool
 from codelab.requests import CallError, Cancellation, Done, Request, RequestConfig, RequestError, TextDelta, Transport
 from codelab.sessions import keys
 from codelab.sessions.items import MessageItem
-from codelab.sessions.register import Register
+from codelab.sessions.register import LEASE_MARGIN_MS, Register
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import steps
 from codelab.turns.answers import ANSWER, answer_of, counted, failure, tool_messages
@@ -27,8 +27,6 @@ from codelab.turns.draft import Draft
 from codelab.turns.shell import Engine
 from codelab.turns.steps import Lease
 
-#: A lease outlives its owner's deadline by this, so that no one else starts while it may still write.
-LEASE_MARGIN_MS = 5_000
 #: Time that the owner keeps for the commit after the model's deadline, and that a further step needs at least.
 _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
@@ -57,6 +55,9 @@ class StepRunner:
                 if following is not None and last is not None and remaining_ms() < _NEXT_STEP_MS:
                     engine.invoke(last.after, following)
                     break
+        except ProtocolError as error:
+            if error.code is not ErrorCode.SESSION_NOT_FOUND:  # it was deleted meanwhile
+                raise
         finally:
             outbox.drain(min(DRAIN_S, remaining_ms() / 2000))
         if last is not None:

@@ -40,6 +40,13 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class BeingErased(ProtocolError):
+    """The session is being deleted, or was never completed: for whoever asks there is none."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+
+
 class Engine:
     """Applies events to sessions. One for a process; everything that reaches out comes in as a parameter."""
 
@@ -64,13 +71,18 @@ class Engine:
         self._pause = pause
 
     def join(self, caller: connections.Caller) -> Register:
-        """`$connect`: create the session or join it. 1 read, 1 transaction; over the limit 1 post and 1 DELETE."""
+        """`$connect`: create the session or join it. 1 read, 1 transaction; over the limit 1 post and 1 DELETE.
+
+        Raises ProtocolError BUSY while the session is being deleted.
+        """
         pk = keys.partition(caller.user, caller.session_id)
         for attempt in range(_TRIES):
             register = self.store.read(pk)
             given = self._given({})
             if register is None:
                 transition = connections.create(caller, given)
+            elif register.erase_at:
+                raise _being_erased()
             else:
                 transition = connections.connect(Draft.of(register, given), caller)
             try:
@@ -83,11 +95,16 @@ class Engine:
         raise _contended()
 
     def create(self, user: str, session_id: str, start: Callable[[Circumstances], Transition]) -> tuple[Register, bool]:
-        """Commit the session that `start` gives unless there is one with this id. Returns it, and whether it is new."""
+        """Commit the session that `start` gives unless there is one with this id. Returns it, and whether it is new.
+
+        Raises ProtocolError BUSY while one with this id is being deleted.
+        """
         pk = keys.partition(user, session_id)
         for attempt in range(_TRIES):
             register = self.store.read(pk)
             if register is not None:
+                if register.erase_at:
+                    raise _being_erased()
                 return register, False
             transition = start(self._given({}))
             try:
@@ -105,11 +122,14 @@ class Engine:
         decide: Decide,
         wanted: Iterable[str] = (),
         register: Register | None = None,
+        *,
+        absent_too: bool = False,
     ) -> Transition | None:
         """Commit what `decide` makes of the register, without running its effects.
 
         `wanted` are sort keys of items the decision needs, read in the same round trip. A `register` that was just
-        read saves the first read. None where there was nothing to do. Raises ProtocolError.
+        read saves the first read. `absent_too`: also of a session that is being forked or deleted. None where there was
+        nothing to do. Raises ProtocolError; BeingErased for such a session.
         """
         pk = keys.partition(user, session_id)
         wanted = list(wanted)
@@ -128,6 +148,8 @@ class Engine:
                     register = self.store.read(pk)
             if register is None:
                 raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+            if register.erase_at and not absent_too:
+                raise BeingErased
             register.last_seq = max(register.last_seq, log_end)
             try:
                 transition = decide(Draft.of(register, self._given({**accepted, **items}, log, objects)))
@@ -276,6 +298,10 @@ def _replaced() -> ProtocolError:
     return ProtocolError(
         ErrorCode.RATE_LIMITED, "Too many windows are open; a newer one has taken this one's place", retryable=False
     )
+
+
+def _being_erased() -> ProtocolError:
+    return ProtocolError(ErrorCode.BUSY, "A session with this id is being deleted; try again in a moment")
 
 
 def _contended() -> ProtocolError:

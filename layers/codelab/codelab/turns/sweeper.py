@@ -1,7 +1,8 @@
 """The sweep's shell: finds what is due and lets the engine repair it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -10,7 +11,8 @@ from codelab.protocol.errors import ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.transition import Step
 from codelab.turns import sweep
-from codelab.turns.shell import Engine
+from codelab.turns.eraser import Eraser
+from codelab.turns.shell import BeingErased, Engine
 
 #: Time that a sweep leaves for the page of sessions it is working on.
 _MARGIN_MS = 10_000
@@ -23,6 +25,7 @@ class Sweeper:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._eraser = Eraser(engine)
         self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="sweep")
 
     def sweep(self, remaining_ms: Callable[[], int]) -> int:
@@ -35,15 +38,26 @@ class Sweeper:
                 if not due:
                     break
                 seen.update(due)
-                list(self._pool.map(lambda pk: self._repair(*keys.owner_and_session(pk), None), due))
+                list(self._pool.map(lambda pk: self._look_after(*keys.owner_and_session(pk), remaining_ms), due))
         return len(seen)
 
     def revive(self, user: str, session_id: str, failed: Step) -> None:
         """The owner of `failed` is dead: hand the step to another attempt now instead of when its lease ends."""
-        self._repair(user, session_id, failed)
-
-    def _repair(self, user: str, session_id: str, failed: Step | None) -> None:
-        try:
+        with _failures_logged(user, session_id), suppress(BeingErased):
             self._engine.apply(user, session_id, lambda draft: sweep.tick(draft, failed))
-        except (ProtocolError, ClientError, BotoCoreError):
-            logger().exception("session not repaired", extra={"session": f"{user}/{session_id}"})
+
+    def _look_after(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
+        with _failures_logged(user, session_id):
+            try:
+                self._engine.apply(user, session_id, sweep.tick)
+            except BeingErased:
+                self._eraser.erase(user, session_id, remaining_ms)
+
+
+@contextmanager
+def _failures_logged(user: str, session_id: str) -> Iterator[None]:
+    """One session that cannot be repaired keeps no other from being."""
+    try:
+        yield
+    except (ProtocolError, ClientError, BotoCoreError):
+        logger().exception("session not repaired", extra={"session": f"{user}/{session_id}"})

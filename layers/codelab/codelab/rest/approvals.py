@@ -1,0 +1,104 @@
+"""The calls of a session that are open: those that wait for a human, and those that wait for the IDE."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict
+
+from codelab.gateway.services import engine
+from codelab.protocol.errors import ErrorCode
+from codelab.rest.bodies import timestamp
+from codelab.rest.errors import refusals
+from codelab.rest.identity import SessionId, User
+from codelab.rest.sessions import existing
+from codelab.sessions import keys
+from codelab.sessions.items import CallItem, Reference
+from codelab.sessions.register import CallState, Register
+from codelab.turns import calls
+
+router = APIRouter(prefix="/sessions", tags=["approvals"])
+
+
+class OpenCall(BaseModel):
+    """A call, with the arguments that it will be executed with: large ones are at `payload_url`, as JSON, for an hour.
+
+    `deadline`: when it fails, or is taken as rejected.
+    """
+
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any] | None
+    payload_url: str | None
+    payload_bytes: int | None
+    state: CallState
+    risk: str
+    created_at: str
+    deadline: str
+
+
+class PendingApprovals(BaseModel):
+    """What waits for a decision, and what was decided (or needs none) and waits for its result."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "session_id": "session_123",
+                    "pending_approvals": [
+                        {
+                            "call_id": "call_456",
+                            "tool_name": "write_file",
+                            "arguments": {"path": "src/main.dart", "content": "void main() {}"},
+                            "payload_url": None,
+                            "payload_bytes": None,
+                            "state": "awaiting_approval",
+                            "risk": "write",
+                            "created_at": "2024-01-09T10:00:00.000Z",
+                            "deadline": "2024-01-10T10:00:00.000Z",
+                        }
+                    ],
+                    "executing": [],
+                }
+            ]
+        }
+    )
+
+    session_id: str
+    pending_approvals: list[OpenCall]
+    executing: list[OpenCall]
+
+
+@router.get(
+    "/{session_id}/pending-approvals",
+    response_model=PendingApprovals,
+    responses=refusals(ErrorCode.SESSION_NOT_FOUND),
+)
+def list_pending_approvals(session_id: SessionId, user: User) -> PendingApprovals:
+    """The open calls. They are decided and answered on the WebSocket, under the same ids."""
+    store = engine().store
+    register = existing(store.read(keys.partition(user, session_id)))
+    wanted = [keys.call_key(call_id) for call_id in register.open_calls]
+    found = store.items(register.pk, wanted) if wanted else {}
+    shown = [_shown(register, CallItem.of(item)) for item in found.values()]
+    shown.sort(key=lambda call: (call.created_at, call.call_id))
+    return PendingApprovals(
+        session_id=session_id,
+        pending_approvals=[call for call in shown if call.state is CallState.AWAITING_APPROVAL],
+        executing=[call for call in shown if call.state is not CallState.AWAITING_APPROVAL],
+    )
+
+
+def _shown(register: Register, call: CallItem) -> OpenCall:
+    entry, arguments = register.calls[call.call_id], call.effective_arguments
+    large = arguments if isinstance(arguments, Reference) else None
+    return OpenCall(
+        call_id=call.call_id,
+        tool_name=call.tool,
+        arguments=None if isinstance(arguments, Reference) else arguments,
+        payload_url=engine().payloads.url(register.user, register.session_id, large.digest) if large else None,
+        payload_bytes=large.bytes if large else None,
+        state=entry.state,
+        risk=calls.tool_of(call).risk,
+        created_at=timestamp(call.at),
+        deadline=timestamp(entry.due),
+    )

@@ -1,0 +1,129 @@
+"""What the agents can use and who they are: the tools of the IDE, and the agents."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict
+
+from codelab.agents import agents
+from codelab.config import Settings, settings
+from codelab.gateway.services import engine
+from codelab.protocol.errors import ErrorCode
+from codelab.protocol.tools import CATALOGUE, Tool
+from codelab.protocol.tools.declared import declared_tool
+from codelab.rest.errors import refusals
+from codelab.rest.identity import SESSION_ID, User
+from codelab.rest.sessions import existing
+from codelab.sessions import keys
+from codelab.sessions.items import ToolsItem
+from codelab.turns import policy
+
+router = APIRouter(tags=["tools"])
+
+OfSession = Query(pattern=SESSION_ID, min_length=1, max_length=128, description="The session whose tools are wanted")
+
+
+class ToolDescription(BaseModel):
+    """A tool that runs in the IDE.
+
+    `parameters` says of each argument its type and whether it is required; `schema` is the JSON Schema of them all.
+    `requires_approval`: some of its calls at least wait for a human.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, dict[str, Any]]
+    requires_approval: bool
+    risk: str
+    input_schema: dict[str, Any]
+
+
+class ToolList(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "tools": [
+                        {
+                            "name": "read_file",
+                            "description": "Read file content",
+                            "parameters": {"path": {"type": "string", "required": True}},
+                            "requires_approval": False,
+                            "risk": "read",
+                            "input_schema": {
+                                "type": "object",
+                                "properties": {"path": {"type": "string"}},
+                                "required": ["path"],
+                            },
+                        }
+                    ]
+                }
+            ]
+        }
+    )
+
+    tools: list[ToolDescription]
+
+
+class AgentDescription(BaseModel):
+    name: str
+    description: str
+    tools: list[str]
+
+
+class AgentList(BaseModel):
+    """The agents that a session can be switched to; `default` is the one of new sessions."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "agents": [
+                        {"name": "universal", "description": "Does everything itself", "tools": ["read_file"]},
+                    ],
+                    "default": "universal",
+                }
+            ]
+        }
+    )
+
+    agents: list[AgentDescription]
+    default: str
+
+
+@router.get("/tools", response_model=ToolList, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+def list_tools(user: User, session_id: Annotated[str | None, OfSession] = None) -> ToolList:
+    """The tools of the IDE; with `session_id` those that the session's client has declared too."""
+    tools = [tool for tool in CATALOGUE.values() if not tool.server_side]
+    if session_id is not None:
+        register, items = engine().store.read_with(keys.partition(user, session_id), [keys.TOOLS])
+        existing(register)
+        declared = items[keys.TOOLS]
+        tools += map(declared_tool, ToolsItem.of(declared).declarations if declared else ())
+    configured = settings()
+    return ToolList(tools=[_described(tool, configured) for tool in tools])
+
+
+@router.get("/agents", response_model=AgentList, responses=refusals())
+def list_agents(user: User) -> AgentList:
+    """The agents."""
+    return AgentList(
+        agents=[
+            AgentDescription(name=agent.name, description=agent.description, tools=list(agent.tools))
+            for agent in agents().values()
+        ],
+        default=settings().default_agent,
+    )
+
+
+def _described(tool: Tool, configured: Settings) -> ToolDescription:
+    required = tool.parameters.get("required", [])
+    properties: dict[str, dict[str, Any]] = tool.parameters.get("properties", {})
+    return ToolDescription(
+        name=tool.name,
+        description=tool.description,
+        parameters={name: {**schema, "required": name in required} for name, schema in properties.items()},
+        requires_approval=policy.needs_approval(tool, {}, configured),
+        risk=tool.risk,
+        input_schema=tool.parameters,
+    )

@@ -1,0 +1,59 @@
+"""Many items of a session at once, for what copies or erases it. Not atomic: who calls this holds its lease."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codelab.sessions import keys
+from codelab.sessions.items import to_dynamodb
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+#: Writes of one BatchWriteItem; what DynamoDB allows.
+_BATCH = 25
+#: Before what was left over by a throttled table is sent again, in seconds.
+_PAUSE_S = 0.05
+
+
+class Bulk:
+    """Holds no state but the client."""
+
+    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def keys(self, pk: str, limit: int) -> list[str]:
+        """Sort keys of items of the session, at most `limit` of them, the register's left out. Read consistently."""
+        found: list[str] = []
+        request: Any = {
+            "TableName": self._table,
+            "KeyConditionExpression": "pk = :pk",
+            "ExpressionAttributeValues": {":pk": {"S": pk}},
+            "ProjectionExpression": "sk",
+            "ConsistentRead": True,
+            "Limit": limit,
+        }
+        while not found:  # a page may hold nothing but the register
+            page = self._client.query(**request)
+            found = [item["sk"]["S"] for item in page["Items"] if item["sk"]["S"] != keys.REGISTER]
+            if not page.get("LastEvaluatedKey"):
+                break
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        return found
+
+    def delete(self, pk: str, wanted: Iterable[str]) -> None:
+        """Delete the items with these sort keys; those that are gone already are as deleted as they can be."""
+        self._write([{"DeleteRequest": {"Key": {"pk": {"S": pk}, "sk": {"S": sk}}}} for sk in wanted])
+
+    def copy(self, items: Iterable[dict[str, Any]], pk: str) -> None:
+        """Put copies of items (as the store gives them) into the session `pk`, over what is there."""
+        self._write([{"PutRequest": {"Item": to_dynamodb({**item, "pk": pk})}} for item in items])
+
+    def _write(self, requests: Sequence[Any]) -> None:
+        for start in range(0, len(requests), _BATCH):
+            left: Any = {self._table: requests[start : start + _BATCH]}
+            while left:
+                left = self._client.batch_write_item(RequestItems=left).get("UnprocessedItems")
+                if left:
+                    time.sleep(_PAUSE_S)

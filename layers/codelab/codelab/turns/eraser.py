@@ -1,0 +1,73 @@
+"""Deleting a session: every item and object of it, in bounded batches, the register last.
+
+Run by the request that asks for it, and by the sweep where that has died, had no time left, or had to wait for the
+owner of a step who might still write. Only one process erases a session at a time.
+"""
+
+from collections.abc import Callable
+
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.outgoing import Error
+from codelab.sessions.register import LEASE_MARGIN_MS, Register
+from codelab.sessions.transition import Transition
+from codelab.turns import lifecycle
+from codelab.turns.lifecycle import Hold
+from codelab.turns.shell import Engine
+
+#: Items that are looked up and deleted before the time is looked at.
+_BATCH = 500
+#: Time that is left for giving back what could not be finished.
+_MARGIN_MS = 6_000
+
+
+class Eraser:
+    """One for a process. `remaining_ms` is what the invocation has left."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def erase(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> bool:
+        """Make the session absent and erase it. False: something remains, and the sweep will erase it.
+
+        Raises ProtocolError SESSION_NOT_FOUND where there is none.
+        """
+        engine = self._engine
+        hold = Hold(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
+        begun = engine.decide(user, session_id, lambda draft: lifecycle.begin_erasure(draft, hold), absent_too=True)
+        if begun is None:
+            return False
+        self._tell(begun)
+        if not self._purge(begun.after, remaining_ms):
+            return self._leave(begun.after, hold, engine.clock())
+        if begun.after.purge_after > engine.clock():
+            return self._leave(begun.after, hold, begun.after.purge_after)
+        engine.store.remove(begun.after)
+        return True
+
+    def _tell(self, begun: Transition) -> None:
+        """The windows are told, and closed: nothing they send would find the session."""
+        assert begun.before is not None
+        frame = Error.of(ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")).wire()
+        for connection_id in begun.before.connections:
+            self._engine.poster.post(connection_id, frame)
+            self._engine.poster.close(connection_id)
+
+    def _purge(self, register: Register, remaining_ms: Callable[[], int]) -> bool:
+        """Items first: what they refer to is no longer asked for. False if the time has run out."""
+        bulk, payloads = self._engine.store.bulk, self._engine.payloads
+        while remaining_ms() > _MARGIN_MS:
+            found = bulk.keys(register.pk, _BATCH)
+            if found:
+                bulk.delete(register.pk, found)
+            elif payloads.erase(register.user, register.session_id):
+                return True
+        return False
+
+    def _leave(self, register: Register, hold: Hold, erase_at: int) -> bool:
+        self._engine.decide(
+            register.user,
+            register.session_id,
+            lambda draft: lifecycle.give_back(draft, hold, erase_at),
+            absent_too=True,
+        )
+        return False

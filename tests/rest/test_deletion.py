@@ -1,0 +1,174 @@
+"""Deleting and forking sessions over HTTP."""
+
+import time
+from typing import Any
+
+import httpx
+import pytest
+from codelab_local import LocalCloud
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.conftest import Open
+from tests.rest.test_history import said
+from tests.rest.test_sessions import error_of
+from tests.scripted_model import Says, ScriptedModel
+
+
+class Table:
+    """All that there is of one session, seen beside the API."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self._client = cloud.client("dynamodb")
+        (self._name,) = self._client.list_tables()["TableNames"]
+
+    def keys(self, session: str) -> list[str]:
+        found: list[str] = []
+        request: dict[str, Any] = {
+            "TableName": self._name,
+            "KeyConditionExpression": "pk = :pk",
+            "ExpressionAttributeValues": {":pk": {"S": f"SESSION#local#{session}"}},
+            "ConsistentRead": True,
+        }
+        while True:
+            page = self._client.query(**request)
+            found += [item["sk"]["S"] for item in page["Items"]]
+            if "LastEvaluatedKey" not in page:
+                return found
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def fill(self, session: str, kind: str, count: int) -> None:
+        for start in range(0, count, 25):
+            puts = [
+                {
+                    "PutRequest": {
+                        "Item": {"pk": {"S": f"SESSION#local#{session}"}, "sk": {"S": f"{kind}#{number:012d}"}}
+                    }
+                }
+                for number in range(start + 1_000_000, min(count, start + 25) + 1_000_000)
+            ]
+            self._client.batch_write_item(RequestItems={self._name: puts})
+
+    def wait_until_empty(self, session: str) -> None:
+        deadline = time.monotonic() + 60
+        while self.keys(session):
+            assert time.monotonic() < deadline, self.keys(session)[:10]
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="session")
+def table(cloud: LocalCloud) -> Table:
+    return Table(cloud)
+
+
+def test_a_session_is_deleted_as_the_seed_document_shows(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel, table: Table
+) -> None:
+    marker = model.script("deleted", Says("answer"))
+    window = ide(session)
+    window.say(marker)
+    window.idle()
+    assert table.keys(session)
+    answer = api.delete(f"/sessions/{session}")
+    assert (answer.status_code, answer.json()) == (200, {"status": "deleted", "complete": True})
+    assert table.keys(session) == []
+    assert api.get(f"/sessions/{session}").status_code == 404
+    assert window.expect("error")["error_code"] == "SESSION_NOT_FOUND"
+    with pytest.raises(ConnectionClosed):
+        window.receive()
+
+
+def test_a_deleted_session_is_in_no_list_and_cannot_be_deleted_again(api: httpx.Client, session: str) -> None:
+    api.delete(f"/sessions/{session}")
+    assert session not in [it["session_id"] for it in api.get("/sessions", params={"limit": 100}).json()["sessions"]]
+    answer = api.delete(f"/sessions/{session}")
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
+
+
+def test_nothing_is_left_of_a_session_with_ten_thousand_events(api: httpx.Client, session: str, table: Table) -> None:
+    table.fill(session, "EVENT", 10_000)
+    table.fill(session, "MESSAGE", 100)
+    api.delete(f"/sessions/{session}")
+    table.wait_until_empty(session)
+
+
+def test_a_session_is_deleted_while_its_answer_streams(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    marker = model.script("doomed", Says("word " * 200, delay=0.05))
+    window = ide(session)
+    window.say(marker)
+    window.expect("assistant_message")
+    assert api.delete(f"/sessions/{session}").json() == {"status": "deleted", "complete": False}
+    assert api.get(f"/sessions/{session}").status_code == 404
+    assert api.get(f"/chat/history/{session}").status_code == 404
+    assert api.post("/chat/message", json={"session_id": session, "message": "?"}).status_code == 404
+    refused = api.post("/sessions", json={"session_id": session})
+    assert (refused.status_code, error_of(refused)["code"]) == (409, "BUSY")
+    with pytest.raises(InvalidStatus) as closed:
+        ide(session)
+    assert closed.value.response.status_code == 409
+    assert "doomed" in _until(model, "doomed"), "its owner stops"
+
+
+def _until(model: ScriptedModel, name: str) -> list[str]:
+    deadline = time.monotonic() + 30
+    while name not in model.hung_up and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return model.hung_up
+
+
+def test_a_fork_has_the_history_up_to_the_point(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    marker = model.script("forked", Says("answer"))
+    window = ide(session)
+    for number in range(2):
+        window.say(f"{number} {marker}")
+        window.idle()
+    made = api.post(f"/sessions/{session}/fork", json={"up_to": 2, "title": "Another way"})
+    assert made.status_code == 201
+    fork = made.json()["session_id"]
+    assert said(api, fork) == said(api, session)[:2]
+    assert api.get(f"/sessions/{fork}").json()["title"] == "Another way"
+    whole = api.post(f"/sessions/{session}/fork", json={}).json()["session_id"]
+    assert said(api, whole) == said(api, session)
+    other = ide(fork)
+    other.say(f"on {marker}")
+    other.idle()
+    assert len(said(api, fork)) == 4
+    assert len(said(api, session)) == 4
+
+
+def test_a_repeated_fork_with_one_key_gives_one_session(api: httpx.Client, session: str) -> None:
+    first, second = (
+        api.post(f"/sessions/{session}/fork", json={}, headers={"Idempotency-Key": "fork"}) for _ in range(2)
+    )
+    assert first.json() == second.json()
+
+
+def test_there_is_no_fork_beyond_the_history_nor_of_no_session(api: httpx.Client, session: str) -> None:
+    beyond = api.post(f"/sessions/{session}/fork", json={"up_to": 1})
+    assert (beyond.status_code, error_of(beyond)["details"]) == (422, {"field": "up_to"})
+    assert api.post("/sessions/there_is_none/fork", json={}).status_code == 404
+
+
+def test_title_and_settings_are_changed(api: httpx.Client, session: str) -> None:
+    changed = api.patch(f"/sessions/{session}", json={"title": "Neu", "settings": {"when_busy": "reject"}})
+    assert changed.status_code == 200
+    shown = api.get(f"/sessions/{session}").json()
+    assert changed.json() == shown
+    assert (shown["title"], shown["settings"]) == ("Neu", {"when_busy": "reject"})
+    api.patch(f"/sessions/{session}", json={"settings": {"model": "other"}})
+    assert api.get(f"/sessions/{session}").json()["settings"] == {"when_busy": "reject", "model": "other"}
+
+
+def test_a_message_is_refused_where_the_session_says_so(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    marker = model.script("busy", Says("slow", silence=2.0))
+    api.patch(f"/sessions/{session}", json={"settings": {"when_busy": "reject"}})
+    api.post("/chat/message", json={"session_id": session, "message": marker})
+    answer = api.post("/chat/message", json={"session_id": session, "message": "now"})
+    assert (answer.status_code, error_of(answer)["code"]) == (409, "BUSY")
+    api.patch(f"/sessions/{session}", json={"settings": {"when_busy": "queue"}})
+    assert api.post("/chat/message", json={"session_id": session, "message": "then"}).json()["status"] == "queued"

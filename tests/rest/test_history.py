@@ -1,0 +1,127 @@
+"""The history over HTTP: what was said on either way, page by page."""
+
+from datetime import datetime
+from typing import Any
+
+import httpx
+
+from tests.conftest import Open
+from tests.rest.test_sessions import error_of
+from tests.scripted_model import Says, ScriptedModel, call
+
+
+def said(api: httpx.Client, session: str, **query: Any) -> list[tuple[str, str]]:
+    messages = api.get(f"/chat/history/{session}", params=query).json()["messages"]
+    return [(message["role"], message["content"]) for message in messages]
+
+
+def test_the_history_is_told_as_the_seed_document_shows(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    marker = model.script("history", Says("Здравствуйте!"))
+    window = ide(session)
+    sent = api.post("/chat/message", json={"session_id": session, "message": f"Привет {marker}"}).json()
+    window.idle()
+    history = api.get(f"/chat/history/{session}", params={"limit": 50}).json()
+    assert history["total"] == 2
+    assert [(message["role"], message["content"]) for message in history["messages"]] == [
+        ("user", f"Привет {marker}"),
+        ("assistant", "Здравствуйте!"),
+    ]
+    assert all(datetime.fromisoformat(message["created_at"]).utcoffset() is not None for message in history["messages"])
+    question, answer = history["messages"]
+    assert question["id"] == sent["message_id"]
+    assert answer["id"] == window.of_type("assistant_message")[0]["message_id"]
+
+
+def test_a_conversation_is_led_half_over_http_and_half_on_the_websocket(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    one = model.script("half", Says("One", [call("read_file", path="a")]), Says("Two"))
+    two = model.script("other half", Says("Three"))
+    window = ide(session, extensions=True)
+    api.post("/chat/message", json={"session_id": session, "message": one})
+    made = window.expect("tool_call")
+    (listed,) = api.get(f"/sessions/{session}/pending-approvals").json()["executing"]
+    assert (listed["call_id"], listed["arguments"]) == (made["call_id"], {"path": "a"})
+    window.result(made, {"content": "x"})
+    window.idle()
+    window.say(two)
+    window.idle()
+    assert [role for role, _ in said(api, session)] == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+    history = api.get(f"/chat/history/{session}").json()
+    assert history["messages"][1]["calls"] == [
+        {"call_id": made["call_id"], "tool_name": "read_file", "arguments": {"path": "a"}}
+    ]
+    assert history["messages"][2]["call_id"] == made["call_id"]
+    assert history["last_seq"] == window.frames[-1]["seq"] == api.get(f"/sessions/{session}").json()["last_seq"]
+
+
+def test_pages_of_the_history_follow_each_other_back_to_its_beginning(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    marker = model.script("pages", Says("answer"))
+    window = ide(session)
+    for number in range(3):
+        window.say(f"{number} {marker}")
+        window.idle()
+    found: list[int] = []
+    query: dict[str, Any] = {"limit": 4}
+    while True:
+        page = api.get(f"/chat/history/{session}", params=query).json()
+        found[:0] = [message["n"] for message in page["messages"]]
+        assert page["total"] == 6
+        if page["next_cursor"] is None:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert found == [1, 2, 3, 4, 5, 6]
+
+
+def test_an_empty_history_has_no_messages(api: httpx.Client, session: str) -> None:
+    assert api.get(f"/chat/history/{session}").json() == {
+        "messages": [],
+        "total": 0,
+        "last_seq": 0,
+        "next_cursor": None,
+    }
+
+
+def test_the_history_of_no_session_is_not_found(api: httpx.Client) -> None:
+    answer = api.get("/chat/history/there_is_none")
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
+
+
+def test_what_waits_for_a_human_is_listed(api: httpx.Client, session: str, ide: Open, model: ScriptedModel) -> None:
+    marker = model.script("approval", Says("", [call("write_file", path="a.py", content="1")]), Says("Done"))
+    window = ide(session)
+    window.say(marker)
+    asked = window.expect("tool_call", requires_approval=True)
+    listed = api.get(f"/sessions/{session}/pending-approvals").json()
+    assert listed["executing"] == []
+    (waiting,) = listed["pending_approvals"]
+    assert {name: waiting[name] for name in ("call_id", "tool_name", "arguments", "state", "risk")} == {
+        "call_id": asked["call_id"],
+        "tool_name": "write_file",
+        "arguments": {"path": "a.py", "content": "1"},
+        "state": "awaiting_approval",
+        "risk": "write",
+    }
+    window.decide(asked, "reject")
+    window.idle()
+    assert api.get(f"/sessions/{session}/pending-approvals").json()["pending_approvals"] == []
+
+
+def test_the_tools_are_listed_as_the_seed_document_shows(api: httpx.Client) -> None:
+    tools = {tool["name"]: tool for tool in api.get("/tools").json()["tools"]}
+    assert tools["read_file"]["parameters"]["path"]["type"] == "string"
+    assert tools["read_file"]["parameters"]["path"]["required"] is True
+    assert tools["write_file"]["requires_approval"] is True
+    assert tools["read_file"]["requires_approval"] is False
+    assert "update_plan" not in tools, "no IDE is asked to execute it"
+
+
+def test_the_agents_are_listed(api: httpx.Client) -> None:
+    listed = api.get("/agents").json()
+    names = {agent["name"] for agent in listed["agents"]}
+    assert listed["default"] in names
+    assert all(agent["description"] and agent["tools"] for agent in listed["agents"])
