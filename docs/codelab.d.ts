@@ -172,10 +172,6 @@ export interface AssistantMessageFrame {
 /** A call for the IDE: to show for approval, or (`requires_approval: false`) to execute. */
 export interface ToolCallFrame {
   type: "tool_call";
-  /** Where the field that is missing can be fetched, as JSON. For an hour; never logged. */
-  payload_url?: string;
-  /** How many bytes are there. */
-  payload_bytes?: number;
   /** Names the call in every frame about it. Execute a `call_id` once. */
   call_id: string;
   /** A tool of the catalogue, or one that the client has declared. */
@@ -198,6 +194,10 @@ export interface ToolCallFrame {
   args?: Record<string, unknown>;
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
+  /** Where the field that is missing can be fetched, as JSON. For an hour; never logged. */
+  payload_url?: string;
+  /** How many bytes are there. */
+  payload_bytes?: number;
 }
 
 /**
@@ -206,10 +206,6 @@ export interface ToolCallFrame {
  */
 export interface ToolProgressFrame {
   type: "tool_progress";
-  /** Where the field that is missing can be fetched, as JSON. For an hour; never logged. */
-  payload_url?: string;
-  /** How many bytes are there. */
-  payload_bytes?: number;
   /** The call whose command runs. */
   call_id: string;
   /** Where the piece begins, as its executor said. */
@@ -218,6 +214,10 @@ export interface ToolProgressFrame {
   result?: unknown;
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
+  /** Where the field that is missing can be fetched, as JSON. For an hour; never logged. */
+  payload_url?: string;
+  /** How many bytes are there. */
+  payload_bytes?: number;
 }
 
 /** What the agent does now, sent when it changes. `idle` ends a turn. */

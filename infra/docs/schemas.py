@@ -93,7 +93,7 @@ def _schema_of(model: type[BaseModel], mode: Any, shared: dict[str, Schema]) -> 
             _leave_out_nulls(definition)
         assert shared.setdefault(name, definition) == definition, f"{name} means two things"
     schema["title"] += "Frame"
-    return _in_reading_order(schema)
+    return _in_reading_order(schema, model)
 
 
 def _client_frame(model: type[ClientFrame], shared: dict[str, Schema]) -> Schema:
@@ -145,13 +145,11 @@ def _leave_out_nulls(schema: Schema) -> None:
         schema["required"] = [name for name in schema["properties"] if name in required]
 
 
-def _in_reading_order(schema: Schema) -> Schema:
-    """The type first and the number last, whichever class they come from."""
+def _in_reading_order(schema: Schema, model: type[BaseModel]) -> Schema:
+    """The type first, then the frame's own fields, then those that it shares with others."""
+    own = vars(model).get("__annotations__", {})
     properties = schema["properties"]
-    if "seq" in properties:
-        properties["seq"] = properties.pop("seq")
-    first = {"type": properties.pop("type")}
-    schema["properties"] = {**first, **properties}
+    schema["properties"] = {name: properties[name] for name in sorted(properties, key=lambda name: name not in own)}
     first_keys = ("title", "description", "type", "properties", "required")
     return {key: schema[key] for key in sorted(schema, key=lambda key: (*first_keys, key).index(key))}
 

@@ -23,7 +23,7 @@ export function receive(frame: ServerFrame): string {
     case "assistant_message":
       return frame.token;
     case "tool_call": {
-      const path: unknown = frame.arguments["path"];
+      const path: unknown = frame.arguments?.["path"]; // large arguments come by `payload_url`
       if (frame.requires_approval) send({ type: "hitl_decision", call_id: frame.call_id, decision: "approve" });
       else if (frame.execute !== false) send({ type: "tool_result", call_id: frame.call_id, result: { path } });
       return frame.tool_name;

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.frames import check_received
+
 
 def test_the_key_of_the_selection_expression_chooses_the_route(client: Any) -> None:
     event = client.do("event")
@@ -62,7 +64,7 @@ def test_every_message_has_its_own_ids(client: Any) -> None:
 def test_a_failing_function_answers_with_the_error_frame_and_the_connection_goes_on(client: Any) -> None:
     error = client.do("raise")
     assert error["message"] == "Internal server error"
-    assert set(error) == {"message", "connectionId", "requestId"}
+    check_received(error)
     assert client.do("event")["requestContext"]["connectionId"] == error["connectionId"]
 
 

@@ -67,6 +67,10 @@ class PayloadFrame(ServerFrame):
 class ToolCall(PayloadFrame):
     """A call for the IDE: to show for approval, or (`requires_approval: false`) to execute."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["arguments"]}, {"required": ["payload_url", "payload_bytes"]}]}
+    )
+
     payload_field: ClassVar[str] = "arguments"
 
     type: Literal["tool_call"] = "tool_call"
