@@ -22,6 +22,8 @@ DONE, GONE, REFUSED, UNKNOWN = Outcome.DONE, Outcome.GONE, Outcome.REFUSED, Outc
 class Connections:
     """API Gateway as a test wants it: `answers` are given to the next posts of a connection, then DONE."""
 
+    payloads = None
+
     def __init__(self) -> None:
         self.taken: dict[str, list[int]] = {}
         self.tries: dict[str, int] = {}

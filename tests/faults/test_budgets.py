@@ -77,8 +77,8 @@ BUDGETS: Mapping[str, list[Event]] = {
         step(1, 1, 5),
         ("switch_agent", {READ: 1}),
     ],
-    # Each of two clients gets every frame. That one has left, a post finds out before its `$disconnect` comes, and removes
-    # it; when it comes back it gets what it has missed and is handed the call.
+    # Each of two clients gets every frame. That one has left, a post finds out and removes it before its `$disconnect`
+    # comes; when it comes back it gets what it has missed and is handed the call.
     "two clients, one leaves and comes back": [
         CONNECT,
         CONNECT,
