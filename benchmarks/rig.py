@@ -39,7 +39,8 @@ def instant_model() -> Iterator[str]:
 @contextmanager
 def system(model_url: str, **environment: str) -> Iterator[LocalCloud]:
     """The whole system on that model."""
-    settings = {"LLM_BASE_URL": model_url, "LLM_API_KEY": "bench", "LLM_MODEL": "instant", "LOG_LEVEL": "WARNING"}
+    model = {"LLM_BASE_URL": model_url, "LLM_API_KEY": "bench", "LLM_MODEL": "instant"}
+    settings = {**model, "DEFAULT_AGENT": "universal", "LOG_LEVEL": "WARNING"}
     with LocalCloud(ROOT / "template.yaml", environment={**settings, **environment}) as cloud:
         yield cloud
 

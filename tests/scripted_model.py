@@ -42,16 +42,24 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
     return {"_tool": tool, **arguments}
 
 
+def chooses(agent: str, reason: str = "It suits", confidence: float = 0.9, **more: Any) -> Says:
+    """The choice of an agent."""
+    return Says(raw=json.dumps({"agent": agent, "reason": reason, "confidence": confidence}), **more)
+
+
 class ScriptedModel:
-    """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name.
+    """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name, `routed`
+    those that ask who is to answer.
 
     `hung_up` names the scripts whose client did not stay until the end.
     """
 
     def __init__(self) -> None:
         self.requests: dict[str, list[dict[str, Any]]] = {}
+        self.routed: dict[str, list[dict[str, Any]]] = {}
         self.hung_up: list[str] = []
         self._scripts: dict[str, list[Says]] = {}
+        self._choices: dict[str, Says] = {}
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -77,7 +85,8 @@ class ScriptedModel:
     @property
     def environment(self) -> dict[str, str]:
         url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        return {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted"}
+        model = {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted"}
+        return {**model, "DEFAULT_AGENT": "universal"}
 
     def script(self, name: str, *answers: Says) -> str:
         """Register answers; returns the marker to put into the user's message."""
@@ -85,15 +94,25 @@ class ScriptedModel:
         self.requests[name] = []
         return f"[[{name}]]"
 
+    def choose(self, name: str, choice: Says) -> None:
+        """Whom the model chooses to answer the message of script `name` (`raw` JSON; see `chooses`)."""
+        self._choices[name] = choice
+        self.routed[name] = []
+
     def answer(self, http: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         messages = body["messages"]
         last_user = max(n for n, message in enumerate(messages) if message["role"] == "user")
         found = _NAME.findall(_text(messages[last_user]["content"]))
         name = found[-1] if found else ""
         said = sum(message["role"] == "assistant" for message in messages[last_user:])
-        script = self._scripts.get(name, [Says("unscripted")])
-        self.requests.setdefault(name, []).append(body)
-        says = script[min(said, len(script) - 1)]
+        if "confidence" in _properties(body):
+            self.routed[name].append(body)
+            says = self._choices[name]
+            time.sleep(says.silence)
+        else:
+            script = self._scripts.get(name, [Says("unscripted")])
+            self.requests.setdefault(name, []).append(body)
+            says = script[min(said, len(script) - 1)]
         if says.status != 200 or body.get("stream"):
             self._say(http, name, says)
         else:
@@ -142,6 +161,13 @@ def _chunk(http: BaseHTTPRequestHandler, fields: dict[str, Any]) -> None:
     chunk = {"id": "chatcmpl-scripted", "object": "chat.completion.chunk", "created": 0, "model": "scripted", **fields}
     http.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
     http.wfile.flush()
+
+
+def _properties(body: dict[str, Any]) -> dict[str, Any]:
+    """Of the schema that is asked for."""
+    schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
+    found: dict[str, Any] = schema.get("properties", {})
+    return found
 
 
 def _text(content: Any) -> str:

@@ -38,6 +38,7 @@ _ENVIRONMENT = {
     "STREAM_MAX_DELAY_MS": "0",
     "TOOL_TIMEOUT_S": "120",
     "APPROVAL_TIMEOUT_S": "600",
+    "DEFAULT_AGENT": "universal",
     "LOG_LEVEL": "ERROR",
 }
 

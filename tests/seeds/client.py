@@ -13,7 +13,8 @@ STATUSES = {"idle", "thinking", "executing_tool", "waiting_approval", "error"}
 class SeedIde(Ide):
     """Sends the documents' frames as they stand, and reads what the documents show, in that order.
 
-    `agent_status` may come between any two frames; it is looked at and skipped.
+    `agent_status` may come between any two frames, and `agent_switched` before the first answer, when the server has
+    chosen who gives it; they are looked at and skipped.
     """
 
     def send_seed(self, frame: str, **ids: str) -> None:
@@ -27,10 +28,14 @@ class SeedIde(Ide):
     def next_frame(self) -> dict[str, Any]:
         while True:
             frame = self.receive()
-            if frame["type"] != "agent_status":
+            if frame["type"] == "agent_status":
+                assert frame["status"] in STATUSES
+                assert isinstance(frame["message"], str)
+            elif frame["type"] == "agent_switched":
+                assert frame["from_agent"] == "orchestrator"
+                assert not self.of_type("assistant_message")
+            else:
                 return frame
-            assert frame["status"] in STATUSES
-            assert isinstance(frame["message"], str)
 
     def expect_seed(self, seed: str, *own: str) -> dict[str, Any]:
         """The next frame, which has all fields and values of `seed`; of the fields `own` only the type."""

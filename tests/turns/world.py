@@ -4,23 +4,20 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from codelab.agents.handover import with_targets
+from codelab.agents import agents
 from codelab.config import Settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import ContextUpdate, HitlDecision, SessionConfig, SwitchAgent, ToolResult
-from codelab.protocol.tools import CATALOGUE
 from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem, dumps
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, cancel, connections, control, files, messages, steps, sweep
+from codelab.turns import calls, cancel, connections, control, files, messages, routing, steps, sweep
 from codelab.turns.connections import Caller
 from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog, NeedsObject
+from codelab.turns.routing import Choice
 from codelab.turns.steps import Answer, Lease
 
 from tests.frames import check_received
-
-#: All tools, as an agent has them that may hand over to these two.
-TOOLS = with_targets(CATALOGUE, "", {"coder": "Writes code", "universal": "Does everything"})
 
 IDE = Caller("ann", "s1", "conn-1", extensions=True)
 
@@ -30,7 +27,7 @@ class World:
 
     def __init__(self, **settings: Any) -> None:
         self.now = 1_000_000
-        self.settings = Settings(**settings)
+        self.settings = Settings(**{"default_agent": "universal", **settings})
         self._ids = (f"id{n}" for n in itertools.count(1))
         self.items: dict[str, dict[str, Any]] = {}
         #: What is in S3, and which of it the decision has read.
@@ -114,6 +111,10 @@ class World:
         done = self.decide(lambda draft: steps.acquire(draft, step, lease))
         return lease if done else None
 
+    def route(self, lease: Lease, agent: str, confidence: float | None = 0.9) -> Transition | None:
+        choice = Choice(agent, "It suits", confidence, {"llm_calls": 1})
+        return self.decide(lambda draft: routing.route(draft, lease, "orchestrator", choice))
+
     def stream(self, lease: Lease, text: str) -> None:
         """Log text as the sender does, past the register."""
         seq = len(self.events) + 1
@@ -126,7 +127,8 @@ class World:
         held = lease or self.acquire()
         assert held is not None
         requests = tuple(CallRequest("call_" + next(self._ids), tool, arguments) for tool, arguments in wanted)
-        answer = Answer(text, requests, TOOLS, {"prompt_tokens": 10, "llm_calls": 1})
+        agent = agents()[self.register.agent]
+        answer = Answer(text, requests, agent, agent.tools, {"prompt_tokens": 10, "llm_calls": 1})
         self.decide(lambda draft: steps.commit(draft, held, answer, len(self.events)))
         return [request.call_id for request in requests]
 

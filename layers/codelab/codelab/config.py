@@ -54,7 +54,7 @@ class Settings(BaseModel):
     stream_max_delay_ms: Annotated[int, Field(ge=0)] = 100
     event_retention_s: Annotated[int, Field(ge=60)] = 86_400
     paths_lenient: bool = True
-    default_agent: str = "universal"
+    default_agent: str = "orchestrator"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
 

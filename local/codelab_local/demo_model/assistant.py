@@ -164,10 +164,17 @@ def prefer(conversation: Conversation, name: str, choices: tuple[Any, ...]) -> A
     """A value for a field of any other schema: a choice the question names, an agent fit for it, an answer as text."""
     question = conversation.question
     if not choices:
+        if name == "reason":
+            return say("suits", language(conversation))
         if _SPOKEN.fullmatch(name):
             return _begin(understand(question), question, language(conversation))[1] or None
         return None
-    for choice in choices:
+    usual = _AGENTS.get(understand(question).kind)
+    # Who is chosen stays for the whole conversation: where one does everything, another needs a clear reason.
+    one_does_everything = "universal" in choices
+    if one_does_everything and usual == "coder":
+        return usual
+    for choice in choices if not one_does_everything else ():
         if (
             isinstance(choice, str)
             and len(choice) > 2
@@ -179,4 +186,4 @@ def prefer(conversation: Conversation, name: str, choices: tuple[Any, ...]) -> A
         return "debug"
     if "architect" in choices and re.search(r"архитектур|спроектир|\b(?:architecture|design|plan)\b", words):
         return "architect"
-    return _AGENTS.get(understand(question).kind)
+    return "universal" if one_does_everything else usual

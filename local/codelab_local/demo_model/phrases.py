@@ -12,6 +12,7 @@ _PHRASES: dict[str, dict[Language, str]] = {
         "set LLM_BASE_URL, LLM_API_KEY and LLM_MODEL and start again.",
     },
     "greeting": {"ru": "Привет! Чем могу помочь?", "en": "Hello! How can I help you?"},
+    "suits": {"ru": "Этот агент подходит для такого запроса.", "en": "This agent suits the request."},
     "thanks": {"ru": "Пожалуйста! Что-то еще?", "en": "You are welcome! Anything else?"},
     "farewell": {"ru": "До встречи!", "en": "Goodbye!"},
     "about": {

@@ -42,10 +42,10 @@ WATCH_S = 0.25
 class StreamSender:
     """Sends the text of one message from a thread of its own.
 
-    `started` is the transition that acquired the step: its frames are posted first. `on_lost` is called, from the
-    sender's thread, when the lease is no longer ours or the turn was cancelled. After `close` the log's end is
-    `log_end`, what was logged is `sent`, the register as it was last read is `register`; posts may still be under way
-    in the outbox.
+    `started` is the transition that acquired the step: its frames are posted first, then those of what is given to
+    `follow`, then the text. `on_lost` is called, from the sender's thread, when the lease is no longer ours or the turn
+    was cancelled. After `close` the log's end is `log_end`, what was logged is `sent`, the register as it was last read
+    is `register`; posts may still be under way in the outbox.
     """
 
     def __init__(
@@ -61,7 +61,8 @@ class StreamSender:
     ) -> None:
         self._store = store
         self._outbox = outbox
-        self._started = started
+        self._decided = [started]
+        self._agent = started.after.agent
         self._max_delay_s = max_delay_s
         self._retention_s = retention_s
         self._clock = clock
@@ -83,6 +84,13 @@ class StreamSender:
 
     def start(self) -> None:
         self._thread.start()
+
+    def follow(self, transition: Transition) -> None:
+        """Post the frames of another decision of this step, before the first `write`: the text comes behind them."""
+        with self._wake:
+            self.log_end = max(self.log_end, transition.after.last_seq)
+            self._decided.append(transition)
+            self._wake.notify()
 
     def write(self, text: str) -> None:
         """Add text to the message. Never blocks on the network."""
@@ -115,14 +123,15 @@ class StreamSender:
     def _run(self) -> None:
         report_by = _monotonic() + _REPORT_S
         try:
-            if events := self._started.events:
-                self._outbox.send(events, self.register, self._live(), self._outbox.tracked(events[0].seq))
+            self._post_decided()
             while not self.lost:
                 text = self._next()
+                posted = self._post_decided()
                 if text is None:
                     return
                 if not text:
-                    self._watch()
+                    if not posted:
+                        self._watch()
                     continue
                 self._batch_due = _monotonic() + self._max_delay_s
                 self._send(text)
@@ -133,10 +142,22 @@ class StreamSender:
             self.failure = error
             self._on_lost()
 
+    def _post_decided(self) -> bool:
+        """Post what was decided and is not posted yet. False if there was nothing."""
+        with self._wake:
+            decided, self._decided = self._decided, []
+        for transition in decided:
+            self._agent = transition.after.agent
+            self._look_at(transition.after)
+            if transition.events:
+                tracked = self._outbox.tracked(transition.events[0].seq)
+                self._outbox.send(transition.events, self.register, self._live(), tracked)
+        return bool(decided)
+
     def _next(self) -> str | None:
         """The next batch; empty after `WATCH_S` of silence; None when all is sent."""
         with self._wake:
-            if not self._buffer and not self._closing:
+            if not self._buffer and not self._closing and not self._decided:
                 self._idle = True
                 self._wake.wait(WATCH_S)
                 self._idle = False
@@ -180,7 +201,7 @@ class StreamSender:
                 is_final=False,
                 message_id=self._message_id,
                 turn_id=self.register.turn_id,
-                agent=self.register.agent,
+                agent=self._agent,
             )
             event = EventItem(
                 seq=self.log_end,
@@ -216,5 +237,5 @@ class StreamSender:
         ):
             self.lost = True
             self._on_lost()
-        if register is not None:
+        if register is not None and register.version >= self.register.version:
             self.register = register

@@ -58,7 +58,8 @@ def answer_of(solution: dict[str, Any], agent: Agent, usage: Usage, streamed: st
     for item in solution[CALLS]:
         arguments = {name: value for name, value in item.items() if name != "_tool"}
         calls.append(CallRequest(call_id="call_" + new_id(), tool=item["_tool"], arguments=arguments))
-    return Answer(text=streamed or solution[MESSAGE], calls=tuple(calls), tools=agent.tools, usage=counted(usage))
+    text = streamed or solution[MESSAGE]
+    return Answer(text=text, calls=tuple(calls), agent=agent, tools=agent.tools, usage=counted(usage))
 
 
 def counted(usage: Usage) -> dict[str, int]:

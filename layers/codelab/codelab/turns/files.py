@@ -3,7 +3,6 @@
 The register knows of each file its size; the content is in its FILE item. The agent is shown them with every question.
 """
 
-import re
 from posixpath import normpath
 from typing import Any
 
@@ -12,6 +11,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import ContextUpdate
 from codelab.protocol.outgoing import ContextUpdated
 from codelab.protocol.paths import workspace_path
+from codelab.protocol.tools import CATALOGUE
 from codelab.requests import estimate_tokens
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, FileItem
@@ -19,9 +19,6 @@ from codelab.sessions.register import FileEntry, Register
 from codelab.sessions.transition import Transition
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
-
-#: Files that a unified diff changes, adds, deletes or moves.
-_PATCHED = re.compile(r"^(?:---|\+\+\+) (?:[ab]/)?([^\t\n]+)|^rename (?:from|to) (.+)$", re.MULTILINE)
 
 #: Tools that show or change the content of files.
 _TOUCHING = frozenset({"read_file", "write_file", "apply_patch", "delete_file", "move_file"})
@@ -83,13 +80,9 @@ def follow(draft: Draft, call: CallItem, result: Any) -> None:
             _replace(draft, arguments["path"], content)
     elif call.tool == "write_file":
         _replace(draft, arguments["path"], arguments["content"])
-    elif call.tool == "apply_patch":
-        for changed, moved in _PATCHED.findall(arguments["diff"]):
-            _replace(draft, changed or moved, None)
     else:
-        for path in arguments.values():
-            if isinstance(path, str):
-                _replace(draft, path, None)
+        for path in CATALOGUE[call.tool].paths_of(arguments):
+            _replace(draft, path, None)
 
 
 def _replace(draft: Draft, path: str, content: str | None) -> None:

@@ -13,20 +13,33 @@ from codelab.agents import Agent, agents
 from codelab.config import Settings
 from codelab.delivery.outbox import DRAIN_S, Outbox
 from codelab.delivery.stream import StreamSender
+from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools.declared import declared_tool
-from codelab.requests import CallError, Cancellation, Done, Request, RequestConfig, RequestError, TextDelta, Transport
+from codelab.requests import (
+    CallError,
+    Cancellation,
+    Done,
+    Request,
+    RequestConfig,
+    RequestError,
+    RetryPolicy,
+    TextDelta,
+    Transport,
+)
 from codelab.sessions import keys
 from codelab.sessions.items import MessageItem
 from codelab.sessions.register import LEASE_MARGIN_MS, Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import steps
+from codelab.turns import routing, steps
 from codelab.turns.answers import ANSWER, answer_of, counted, failure, tool_messages
 from codelab.turns.context import assemble
 from codelab.turns.draft import Draft
 from codelab.turns.shell import Engine
 from codelab.turns.steps import Lease
 
+#: How long the choice of an agent may take, in seconds; whoever does everything answers then.
+_ROUTING_S = 20.0
 #: Time that the owner keeps for the commit after the model's deadline, and that a further step needs at least.
 _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
@@ -41,6 +54,8 @@ class StepRunner:
         self._settings = settings
         self._config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self._config.check()
+        for agent in agents().values():
+            self._config.changed(**agent.model).check()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int]) -> None:
@@ -99,6 +114,42 @@ class StepRunner:
             engine.send(outbox, committed)
         return committed
 
+    def _routed(
+        self,
+        register: Register,
+        lease: Lease,
+        sender: StreamSender,
+        cancellation: Cancellation,
+        history: list[MessageItem],
+    ) -> Register:
+        """The register with an agent that answers: where the session's agent routes, the model chooses one first."""
+        router = self._agent(register)
+        if not router.routes:
+            return register
+        deadline = time.monotonic() + _ROUTING_S
+        try:
+            asked = routing.messages(router, agents(), history)
+            request = Request(
+                self._config_for(router, register), routing.schema(agents()), asked, retry=RetryPolicy(attempts=2)
+            )
+            choice = routing.choice_of(request.run(self._transport, deadline=deadline, cancel=cancellation))
+        except RequestError as error:
+            logger().warning("no agent chosen", extra={"session": register.pk, "error": str(error)})
+            choice = routing.no_choice(counted(error.usage) if isinstance(error, CallError) else {})
+        routed = None
+        if not cancellation.cancelled:
+            routed = self._engine.decide(
+                register.user,
+                register.session_id,
+                lambda draft: routing.route(draft, lease, router.name, choice),
+                register=sender.register,
+            )
+        if routed is None:  # not ours any more, or to be stopped: the answer is not asked for
+            cancellation.cancel()
+            return register
+        sender.follow(routed)
+        return routed.after
+
     def _ask(
         self,
         register: Register,
@@ -112,10 +163,10 @@ class StepRunner:
         streamed: list[str] = []
         try:
             history, declarations = conversation()
+            register = self._routed(register, lease, sender, cancellation, history)
             agent = self._agent(register).joined_by(map(declared_tool, declarations))
             messages = assemble(history, agent.prompt, budget=self._settings.max_context_tokens)
-            config = self._config.changed(model=register.settings.get("model", self._config.model))
-            request = Request(config, ANSWER, [*tool_messages(agent), *messages])
+            request = Request(self._config_for(agent, register), ANSWER, [*tool_messages(agent), *messages])
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
             for event in request.stream(self._transport, deadline=deadline, cancel=cancellation):
                 if isinstance(event, TextDelta):
@@ -139,6 +190,11 @@ class StepRunner:
 
     def _history(self, pk: str, last: int) -> tuple[list[MessageItem], list[dict[str, Any]]]:
         return self._engine.store.history(pk, max(1, last - self._settings.max_context_messages + 1), last)
+
+    def _config_for(self, agent: Agent, register: Register) -> RequestConfig:
+        """The agent's settings; the model that the session's user has chosen wins."""
+        config = self._config.changed(**agent.model)
+        return config.changed(model=register.settings.get("model", config.model))
 
     def _agent(self, register: Register) -> Agent:
         known = agents()

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from codelab.agents import Agent
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import MessageDiscarded, Status
@@ -33,10 +34,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The model's validated answer. `text` is what was streamed; `tools` the tools that its agent may call."""
+    """The model's validated answer. `text` is what was streamed, `agent` who gave it, `tools` what it could call."""
 
     text: str
     calls: tuple[CallRequest, ...]
+    agent: Agent
     tools: dict[str, Tool]
     usage: dict[str, int] = field(default_factory=dict)
 
@@ -83,7 +85,7 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
     if not owns(register, lease):
         return None
     register.last_seq = max(register.last_seq, log_end)
-    _count(register, answer.usage)
+    count(register, answer.usage)
     if register.cancelled_at:
         turn.cancelled(draft, answer.text)
         return draft.finish()
@@ -94,7 +96,7 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
         draft.emit(turn.delta(draft, "", lease.message_id, is_final=True))
     register.calls = {}
     for request, problem in wanted:
-        _take_call(draft, request, answer.tools, problem)
+        _take_call(draft, request, answer, problem)
     register.release()
     register.message_id = ""
     if not answer.calls:
@@ -132,7 +134,7 @@ def fail(
     if not owns(register, lease):
         return None
     register.last_seq = max(register.last_seq, log_end)
-    _count(register, usage)
+    count(register, usage)
     if register.cancelled_at:
         turn.cancelled(draft, streamed)
         return draft.finish()
@@ -172,7 +174,7 @@ def _cut(request: CallRequest, most: int) -> CallRequest:
     return CallRequest(request.call_id, request.tool, shortened(request.arguments, most))
 
 
-def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], problem: ProtocolError | None) -> None:
+def _take_call(draft: Draft, request: CallRequest, answer: Answer, problem: ProtocolError | None) -> None:
     """Open a call, or settle it at once: the client sees neither a bad call nor one that is executed here."""
     call = CallItem(
         call_id=request.call_id,
@@ -186,11 +188,12 @@ def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], probl
     try:
         if problem is not None:
             raise problem
-        tool = tools.get(request.tool)
+        tool = answer.tools.get(request.tool)
         if tool is None:
             raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {request.tool[:64]!r} here")
         call.declaration = tool.declaration
         call.arguments = tool.check(request.arguments, lenient_paths=draft.settings.paths_lenient)
+        answer.agent.check(tool, call.arguments)
         failed = draft.register.failures.get(calls.call_digest(call.tool, call.arguments), 0)
         if failed >= MAX_FAILURES:
             raise ProtocolError(
@@ -211,6 +214,7 @@ def _take_call(draft: Draft, request: CallRequest, tools: dict[str, Tool], probl
     calls.open_call(draft, call)
 
 
-def _count(register: Register, usage: dict[str, int]) -> None:
+def count(register: Register, usage: dict[str, int]) -> None:
+    """Add the usage of a Request to the turn's."""
     for name, value in usage.items():
         register.usage[name] = register.usage.get(name, 0) + value

@@ -1,0 +1,98 @@
+"""Who answers: an agent that routes has one small schema-enforced Request choose, in the step that is to be answered.
+
+The choice is committed before the answer is asked for, so that another attempt at the step, and every later one, finds
+it made.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from codelab.agents import FALLBACK, Agent
+from codelab.requests import Result
+from codelab.sessions.items import MessageItem
+from codelab.sessions.transition import Transition
+from codelab.turns import handover
+from codelab.turns.answers import counted
+from codelab.turns.draft import Draft
+from codelab.turns.steps import Lease, count, owns
+from codelab.turns.text import head_and_tail
+
+#: Characters of the user's message, and of each of those before it, that the choice is made by.
+_MESSAGE_CHARS, _EARLIER_CHARS = 4_000, 400
+_EARLIER = 6
+_REASON_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who is to answer, and why; `confidence` is from 0 to 1, None where nobody could be asked."""
+
+    agent: str
+    reason: str
+    confidence: float | None = None
+    usage: dict[str, int] = field(default_factory=dict)
+
+
+def schema(agents: Mapping[str, Agent]) -> dict[str, Any]:
+    """The schema of the choice: an agent that answers, why, and how sure that is."""
+    names = sorted(agent.name for agent in agents.values() if not agent.routes)
+    properties: dict[str, Any] = {
+        "agent": {"type": "string", "enum": names, "description": "Who is to answer"},
+        "reason": {"type": "string", "description": "Why, in one short sentence for the user"},
+        "confidence": {"type": "number", "minimum": 0, "maximum": 1, "description": "How sure that is"},
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def messages(router: Agent, agents: Mapping[str, Agent], history: Sequence[MessageItem]) -> list[dict[str, Any]]:
+    """What the choice is made by: who there is, and what the user wants."""
+    there_are = "\n".join(
+        f"- {agent.name}: {agent.description}" for _, agent in sorted(agents.items()) if not agent.routes
+    )
+    spoken = [message for message in history if message.role in ("user", "assistant") and message.content]
+    asked = max((n for n, message in enumerate(spoken) if message.role == "user"), default=0)
+    lines = [
+        f"{message.role}: {head_and_tail(message.content, _EARLIER_CHARS)}"
+        for message in spoken[max(0, asked - _EARLIER) : asked]
+    ]
+    said = head_and_tail(spoken[asked].content, _MESSAGE_CHARS) if spoken else ""
+    return [
+        {"role": "system", "content": f"{router.prompt}\n\nThe agents:\n{there_are}"},
+        {"role": "user", "content": "\n\n".join([*(["Earlier:", *lines, "Now:"] if lines else []), said])},
+    ]
+
+
+def choice_of(result: Result) -> Choice:
+    """The model's choice."""
+    solution = result.solution
+    return Choice(
+        agent=solution["agent"],
+        reason=head_and_tail(solution["reason"], _REASON_CHARS),
+        confidence=solution["confidence"],
+        usage=counted(result.usage),
+    )
+
+
+def no_choice(usage: dict[str, int]) -> Choice:
+    """The model could not choose: who does everything answers."""
+    return Choice(FALLBACK, "No agent could be chosen, so the one that does everything answers", usage=usage)
+
+
+def route(draft: Draft, lease: Lease, router: str, choice: Choice) -> Transition | None:
+    """Let the chosen agent answer from here on. Whom the user has chosen meanwhile stays.
+
+    None: the lease is no longer ours, or the turn is to be stopped.
+    """
+    register = draft.register
+    if not owns(register, lease) or register.cancelled_at:
+        return None
+    if register.agent == router:
+        count(register, choice.usage)
+        handover.switch(draft, choice.agent, choice.reason, choice.confidence)
+    return draft.finish()

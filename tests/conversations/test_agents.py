@@ -1,0 +1,100 @@
+"""Agents in whole conversations: who is chosen, who answers, and with which tools."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import Open
+from tests.ide import Ide
+from tests.scripted_model import Says, ScriptedModel, call, chooses
+
+
+@pytest.fixture
+def routed(ide: Open) -> Callable[[], Ide]:
+    """A session in which the model chooses who answers."""
+
+    def open_session() -> Ide:
+        session = ide(extensions=True)
+        session.send("switch_agent", agent_type="orchestrator")
+        session.expect("agent_switched", to_agent="orchestrator")
+        return session
+
+    return open_session
+
+
+def schema_of(body: dict) -> str:
+    return str(body["response_format"])
+
+
+def test_a_first_message_is_answered_by_the_agent_that_the_model_has_chosen(routed, model: ScriptedModel) -> None:
+    session = routed()
+    marker = model.script("explain", Says("So it works."))
+    model.choose("explain", chooses("ask", confidence=0.7))
+    session.say(marker)
+    session.idle()
+    switched = session.of_type("agent_switched")[-1]
+    assert (switched["from_agent"], switched["to_agent"], switched["confidence"]) == ("orchestrator", "ask", 0.7)
+    assert {frame["agent"] for frame in session.of_type("assistant_message")} == {"ask"}
+    (answered,) = model.requests["explain"]
+    assert "read_file" in schema_of(answered)
+    assert "write_file" not in schema_of(answered)
+    session.say(model.script("more", Says("And so on.")))
+    session.idle()
+    assert len(session.of_type("agent_switched")) == 2, "the choice stays"
+
+
+def test_a_user_who_chooses_while_the_model_does_wins(routed, model: ScriptedModel) -> None:
+    session = routed()
+    marker = model.script("race", Says("Here I am."))
+    model.choose("race", chooses("coder", silence=2.0))
+    session.say(marker)
+    session.expect("agent_status", status="thinking")
+    session.send("switch_agent", agent_type="architect")
+    session.idle()
+    assert [frame["to_agent"] for frame in session.of_type("agent_switched")] == ["orchestrator", "architect"]
+    (answered,) = model.requests["race"]
+    assert "architect" in answered["messages"][0]["content"]
+
+
+def test_a_model_that_cannot_choose_does_not_keep_the_user_waiting(routed, model: ScriptedModel) -> None:
+    session = routed()
+    marker = model.script("refused", Says("All the same."))
+    model.choose("refused", Says(status=400))
+    session.say(marker)
+    session.idle()
+    assert session.of_type("agent_switched")[-1]["to_agent"] == "universal"
+    assert session.text() == "All the same."
+
+
+@pytest.mark.parametrize("agent", ["architect", "ask", "debug"])
+def test_a_tool_outside_an_agents_set_cannot_be_called(ide: Open, model: ScriptedModel, agent: str) -> None:
+    """An answer with such a call is invalid: the model is told so, and the client never sees it."""
+    session = ide(extensions=True)
+    marker = model.script(f"outside {agent}", Says("", [call("git.commit", message="x")]))
+    session.send("switch_agent", agent_type=agent, content=marker)
+    session.idle()
+    assert session.of_type("tool_call") == []
+    assert session.text() == "unscripted", "what it says when it is told"
+    assert "git.commit" not in schema_of(model.requests[f"outside {agent}"][0])
+
+
+def test_the_architect_is_told_that_it_writes_markdown_only(ide: Open, model: ScriptedModel) -> None:
+    session = ide()
+    marker = model.script(
+        "architect",
+        Says("", [call("write_file", path="main.py", content="x")]),
+        Says("", [call("write_file", path="plan.md", content="# Plan")]),
+        Says("Planned."),
+    )
+    session.send("switch_agent", agent_type="architect")
+    session.converse(marker, lambda _: {"success": True})
+    assert {frame["arguments"]["path"] for frame in session.of_type("tool_call")} == {"plan.md"}
+    assert "PERMISSION_DENIED" in model.requests["architect"][1]["messages"][-1]["content"]
+
+
+def test_every_agent_answers_with_its_own_prompt(ide: Open, model: ScriptedModel) -> None:
+    session = ide()
+    for agent, word in (("coder", "coder"), ("debug", "debugger"), ("ask", "guide"), ("universal", "assistant")):
+        session.send("switch_agent", agent_type=agent, content=model.script(f"who is {agent}", Says("I.")))
+        session.idle()
+        assert word in model.requests[f"who is {agent}"][0]["messages"][0]["content"].split("\n")[0]
