@@ -26,11 +26,12 @@ runner = StepRunner(engine(), transport, configured)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     """A step is what `invoke_step` sent; it raises only what the OnFailure destination must repair.
 
-    A Request is {"kind": "request", "context", "schema", "config"?} and gives {"solution", "usage", "strategy", …}; its
-    errors are raised, so that the caller sees their type and message as the function's error.
+    A Request is {"kind": "request", "context", "schema", "config"?, "timeout_s"?} and gives {"solution", "usage",
+    "strategy", …}; its errors are raised, so that the caller sees their type and message as the function's error.
     """
     if event.get("kind") == "request":
-        deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - _MARGIN_S
+        left = context.get_remaining_time_in_millis() / 1000 - _MARGIN_S
+        deadline = time.monotonic() + min(left, event.pop("timeout_s", left))
         return run_bare(event, transport, defaults=defaults, deadline=deadline)
     user, session_id, step = step_of(event)
     runner.run(user, session_id, step, context.get_remaining_time_in_millis)

@@ -43,6 +43,10 @@ _S3_CONFIG = _CONFIG.merge(
 )
 
 
+# One attempt that takes as long as the integration may: a repeat would ask the model twice.
+_WAITING_CONFIG = _CONFIG.merge(Config(read_timeout=28, retries={"total_max_attempts": 1}))
+
+
 @overload
 def client(service: Literal["dynamodb"]) -> "DynamoDBClient": ...
 @overload
@@ -55,6 +59,12 @@ def client(service: Literal["secretsmanager"]) -> "SecretsManagerClient": ...
 def client(service: Any) -> Any:
     """The client of `service` that this process uses."""
     return boto3.client(service, config=_S3_CONFIG if service == "s3" else _CONFIG)
+
+
+@cache
+def waiting_lambda_client() -> "LambdaClient":
+    """The client that waits for what a function answers."""
+    return boto3.client("lambda", config=_WAITING_CONFIG)
 
 
 @cache

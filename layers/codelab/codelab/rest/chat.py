@@ -1,45 +1,25 @@
 """Chat: the user speaks, and what was said. The answer itself comes over the stream or the WebSocket."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from pydantic.config import JsonDict
 
 from codelab.gateway.services import engine
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import Id
 from codelab.rest import paging
-from codelab.rest.bodies import Body, JsonRoute, timestamp
+from codelab.rest.bodies import Body, JsonRoute
 from codelab.rest.errors import refusals
+from codelab.rest.history import Message, example, page
 from codelab.rest.identity import SESSION_ID, SessionId, User, caller
 from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
-from codelab.sessions.items import InputItem, MessageItem
+from codelab.sessions.items import InputItem
 from codelab.turns import messages
 
 router = APIRouter(prefix="/chat", tags=["chat"], route_class=JsonRoute)
-
-
-#: Messages that are read at once, and bytes after which a page is full: an answer of Lambda has 6 MB at most.
-_CHUNK = 25
-_PAGE_BYTES = 2_000_000
-
-
-def _example(message_id: str, n: int, role: str, content: str, created_at: str) -> JsonDict:
-    return {
-        "id": message_id,
-        "n": n,
-        "role": role,
-        "content": content,
-        "created_at": created_at,
-        "message_id": message_id,
-        "turn_id": "8c2f0e7c1a5b4d3e9f6a7b8c",
-        "calls": [],
-        "call_id": None,
-        "whole": None,
-    }
 
 
 class NewMessage(Body):
@@ -74,34 +54,6 @@ class AcceptedMessage(BaseModel):
     last_seq: int
 
 
-class MadeCall(BaseModel):
-    """A call as the model made it."""
-
-    call_id: str
-    tool_name: str
-    arguments: dict[str, Any]
-
-
-class Message(BaseModel):
-    """A message of the history. `n` counts from 1; `id` is the `message_id` of its frames.
-
-    Role `assistant` may have made `calls`; role `tool` is the result of the one with `call_id`, as the model saw it.
-    """
-
-    id: str
-    n: int
-    role: str
-    content: str
-    created_at: str
-    message_id: str
-    turn_id: str
-    calls: list[MadeCall]
-    call_id: str | None
-    whole: int | None = Field(
-        description="Characters of the whole content, where it is long and only its beginning and end are kept"
-    )
-
-
 class History(BaseModel):
     """A page of the history. Frames behind `last_seq` tell of nothing that is in it: resume from there."""
 
@@ -110,8 +62,8 @@ class History(BaseModel):
             "examples": [
                 {
                     "messages": [
-                        _example("msg_1", 1, "user", "Привет", "2024-01-09T10:00:00.000Z"),
-                        _example("msg_2", 2, "assistant", "Здравствуйте!", "2024-01-09T10:00:01.000Z"),
+                        example("msg_1", 1, "user", "Привет", "2024-01-09T10:00:00.000Z"),
+                        example("msg_2", 2, "assistant", "Здравствуйте!", "2024-01-09T10:00:01.000Z"),
                     ],
                     "total": 2,
                     "last_seq": 5,
@@ -161,36 +113,12 @@ def get_history(
     A page may hold fewer than `limit` where messages are large.
     """
     before = paging.position(cursor)
-    store = engine().store
-    register = existing(store.read(keys.partition(user, session_id)))
+    register = existing(engine().store.read(keys.partition(user, session_id)))
     last = min(register.history_n, register.history_n if before is None else before[0] - 1)
-    found: list[MessageItem] = []
-    room = _PAGE_BYTES
-    while last and len(found) < limit and room > 0:
-        first = max(1, last - min(_CHUNK, limit - len(found)) + 1)
-        chunk, _ = store.history(register.pk, first, last)
-        room -= sum(message.bytes for message in chunk)
-        found[:0] = chunk
-        last = first - 1
+    messages, following = page(register, last, limit)
     return History(
-        messages=[_shown(message) for message in found],
+        messages=messages,
         total=register.history_n,
         last_seq=register.last_seq,
-        next_cursor=paging.cursor((last + 1, session_id) if last else None),
-    )
-
-
-def _shown(message: MessageItem) -> Message:
-    message_id = message.message_id or f"msg_{message.n}"
-    return Message(
-        id=message_id,
-        n=message.n,
-        role=message.role,
-        content=message.content,
-        created_at=timestamp(message.at),
-        message_id=message_id,
-        turn_id=message.turn_id,
-        calls=[MadeCall(call_id=call.call_id, tool_name=call.tool, arguments=call.arguments) for call in message.calls],
-        call_id=message.call_id or None,
-        whole=message.whole or None,
+        next_cursor=paging.cursor((following + 1, session_id) if following else None),
     )

@@ -29,6 +29,7 @@ _STATUS = {
     ErrorCode.BUSY: 409,
     ErrorCode.CONTEXT_TOO_LARGE: 413,
     ErrorCode.PAYLOAD_TOO_LARGE: 413,
+    ErrorCode.FILE_TOO_LARGE: 413,
     ErrorCode.RATE_LIMITED: 429,
     ErrorCode.EXECUTION_FAILED: 500,
     ErrorCode.DATABASE_ERROR: 500,

@@ -1,0 +1,129 @@
+"""The context of a session: the files that the agent is shown with every question, and what was said last."""
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict
+
+from codelab.gateway.services import engine
+from codelab.protocol.errors import ErrorCode
+from codelab.protocol.incoming import ContextUpdate
+from codelab.requests import estimate_tokens
+from codelab.rest.bodies import JsonRoute, timestamp
+from codelab.rest.errors import refusals
+from codelab.rest.history import Message, example, page
+from codelab.rest.identity import SessionId, User
+from codelab.rest.sessions import existing
+from codelab.sessions import keys
+from codelab.sessions.items import FileItem
+from codelab.turns import files
+
+router = APIRouter(prefix="/context", tags=["context"], route_class=JsonRoute)
+
+
+class ContextChange(ContextUpdate):
+    """Add a file (again: replace it), remove one, or all. The history stays as it is.
+
+    A file without `content` is a reference: the agent reads it when it needs it.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"action": "add_file", "data": {"path": "/src/main.dart", "content": "void main() {}"}}]
+        }
+    )
+
+    type: Literal["context_update"] = "context_update"
+
+
+class ChangedContext(BaseModel):
+    """`context_size` are the tokens of all files together, estimated."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "updated", "context_size": 1024, "files": 1}]})
+
+    status: Literal["updated"] = "updated"
+    context_size: int
+    files: int
+
+
+class ContextFile(BaseModel):
+    """`reference`: only the path is kept, the agent reads the file when it needs it."""
+
+    path: str
+    added_at: str
+    updated_at: str
+    tokens: int
+    reference: bool
+
+
+class Context(BaseModel):
+    """The last messages (as many as the model is sent at most), the files, and the tokens of both, estimated."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "session_id": "session_123",
+                    "messages": [example("msg_1", 1, "user", "Привет", "2024-01-09T10:00:00.000Z")],
+                    "files": [
+                        {
+                            "path": "src/main.dart",
+                            "added_at": "2024-01-09T10:00:00.000Z",
+                            "updated_at": "2024-01-09T10:00:00.000Z",
+                            "tokens": 5,
+                            "reference": False,
+                        }
+                    ],
+                    "total_tokens": 1024,
+                }
+            ]
+        }
+    )
+
+    session_id: str
+    messages: list[Message]
+    files: list[ContextFile]
+    total_tokens: int
+
+
+@router.post(
+    "/{session_id}",
+    response_model=ChangedContext,
+    responses=refusals(
+        ErrorCode.SESSION_NOT_FOUND,
+        ErrorCode.CONTEXT_TOO_LARGE,
+        ErrorCode.FILE_TOO_LARGE,
+        ErrorCode.INVALID_PATH,
+        ErrorCode.PATH_OUTSIDE_WORKSPACE,
+    ),
+)
+def change_context(session_id: SessionId, change: ContextChange, user: User) -> ChangedContext:
+    """Change the files of the context. A repeat changes nothing more."""
+    changed = engine().apply(user, session_id, lambda draft: files.context_update(draft, None, change))
+    assert changed is not None  # a change is made or refused, never ignored
+    register = changed.after
+    return ChangedContext(context_size=files.context_tokens(register), files=len(register.files))
+
+
+@router.get("/{session_id}", response_model=Context, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+def get_context(session_id: SessionId, user: User) -> Context:
+    """What the agent is shown of the session."""
+    sessions = engine()
+    register = existing(sessions.store.read(keys.partition(user, session_id)))
+    messages, _ = page(register, register.history_n, sessions.settings.max_context_messages)
+    return Context(
+        session_id=session_id,
+        messages=messages,
+        files=[_shown(file) for file in sessions.store.files(register)],
+        total_tokens=files.context_tokens(register) + sum(estimate_tokens(message.content) for message in messages),
+    )
+
+
+def _shown(file: FileItem) -> ContextFile:
+    return ContextFile(
+        path=file.path,
+        added_at=timestamp(file.added_at),
+        updated_at=timestamp(file.updated_at),
+        tokens=file.tokens,
+        reference=file.content is None,
+    )

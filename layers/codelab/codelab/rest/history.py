@@ -1,0 +1,87 @@
+"""The messages of a session's history, as the API shows them."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+from pydantic.config import JsonDict
+
+from codelab.gateway.services import engine
+from codelab.rest.bodies import timestamp
+from codelab.sessions.items import MessageItem
+from codelab.sessions.register import Register
+
+#: Messages that are read at once, and bytes after which a page is full: an answer of Lambda has 6 MB at most.
+_CHUNK = 25
+_PAGE_BYTES = 2_000_000
+
+
+def example(message_id: str, n: int, role: str, content: str, created_at: str) -> JsonDict:
+    return {
+        "id": message_id,
+        "n": n,
+        "role": role,
+        "content": content,
+        "created_at": created_at,
+        "message_id": message_id,
+        "turn_id": "8c2f0e7c1a5b4d3e9f6a7b8c",
+        "calls": [],
+        "call_id": None,
+        "whole": None,
+    }
+
+
+class MadeCall(BaseModel):
+    """A call as the model made it."""
+
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+
+
+class Message(BaseModel):
+    """A message of the history. `n` counts from 1; `id` is the `message_id` of its frames.
+
+    Role `assistant` may have made `calls`; role `tool` is the result of the one with `call_id`, as the model saw it.
+    """
+
+    id: str
+    n: int
+    role: str
+    content: str
+    created_at: str
+    message_id: str
+    turn_id: str
+    calls: list[MadeCall]
+    call_id: str | None
+    whole: int | None = Field(
+        description="Characters of the whole content, where it is long and only its beginning and end are kept"
+    )
+
+
+def page(register: Register, last: int, limit: int) -> tuple[list[Message], int]:
+    """Messages up to number `last`, at most `limit` and not too many bytes of them, and the number before the first."""
+    found: list[MessageItem] = []
+    room = _PAGE_BYTES
+    while last and len(found) < limit and room > 0:
+        first = max(1, last - min(_CHUNK, limit - len(found)) + 1)
+        chunk, _ = engine().store.history(register.pk, first, last)
+        room -= sum(message.bytes for message in chunk)
+        found[:0] = chunk
+        last = first - 1
+    return [_shown(message) for message in found], last
+
+
+def _shown(message: MessageItem) -> Message:
+    message_id = message.message_id or f"msg_{message.n}"
+    return Message(
+        id=message_id,
+        n=message.n,
+        role=message.role,
+        content=message.content,
+        created_at=timestamp(message.at),
+        message_id=message_id,
+        turn_id=message.turn_id,
+        calls=[MadeCall(call_id=call.call_id, tool_name=call.tool, arguments=call.arguments) for call in message.calls],
+        call_id=message.call_id or None,
+        whole=message.whole or None,
+    )

@@ -1,0 +1,87 @@
+"""One schema-enforced Request to the model, answered while the caller waits."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from codelab.protocol.errors import ErrorCode
+from codelab.rest import model
+from codelab.rest.bodies import Body, JsonRoute
+from codelab.rest.errors import refusals
+from codelab.rest.identity import RemainingMs, User
+
+router = APIRouter(tags=["requests"], route_class=JsonRoute)
+
+#: What the answer needs of the time to get from the model's function to the caller, in milliseconds.
+_MARGIN_MS = 3_000
+
+
+class NewRequest(Body):
+    """What the model is asked, and the JSON Schema that its answer conforms to.
+
+    `context` is a list of messages {role, content}; content is text, an OpenAI content list, or a structured object
+    {type, …}. `config` overrides the model and how it is asked.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "context": [{"role": "user", "content": "Name a fruit"}],
+                    "schema": {
+                        "type": "object",
+                        "properties": {"fruit": {"type": "string"}},
+                        "required": ["fruit"],
+                        "additionalProperties": False,
+                    },
+                }
+            ]
+        }
+    )
+
+    context: list[Any]
+    answer_schema: dict[str, Any] = Field(alias="schema")
+    config: dict[str, Any] | None = None
+
+
+class Solution(BaseModel):
+    """The answer, valid by the schema. `strategy` says how the model was asked for it, `attempts` how often.
+
+    With `config.n` above 1 `solutions` has all of them.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "solution": {"fruit": "apple"},
+                    "usage": {"prompt_tokens": 120, "completion_tokens": 6},
+                    "strategy": "native",
+                    "attempts": 1,
+                    "finish_reason": "stop",
+                    "solutions": None,
+                }
+            ]
+        }
+    )
+
+    solution: Any
+    usage: dict[str, Any]
+    strategy: str
+    attempts: int
+    finish_reason: str | None
+    solutions: list[Any] | None = None
+
+
+@router.post(
+    "/requests",
+    response_model=Solution,
+    responses=refusals(ErrorCode.LLM_ERROR, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE),
+)
+def make_request(new: NewRequest, user: User, remaining_ms: RemainingMs) -> Solution:
+    """Ask the model once, outside of any session. Within 25 seconds or so; a repeat asks again."""
+    request: dict[str, Any] = {"context": new.context, "schema": new.answer_schema}
+    if new.config is not None:
+        request["config"] = new.config
+    return Solution.model_validate(model.ask(request, (remaining_ms() - _MARGIN_MS) / 1000))

@@ -1,0 +1,72 @@
+"""The files of the context over HTTP, shared with the WebSocket."""
+
+import httpx
+import pytest
+
+from tests.conftest import Open
+from tests.rest.test_sessions import error_of
+from tests.scripted_model import Says, ScriptedModel
+
+FILE = {"action": "add_file", "data": {"path": "/src/main.dart", "content": "void main() {}"}}
+
+
+def test_the_context_is_changed_as_the_seed_document_shows(api: httpx.Client, session: str) -> None:
+    answer = api.post(f"/context/{session}", json=FILE)
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "updated"
+    assert answer.json()["context_size"] > 0
+
+
+def test_the_context_is_shown_as_the_seed_document_shows(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    marker = model.script("context", Says("I see"))
+    api.post(f"/context/{session}", json=FILE)
+    window = ide(session)
+    window.say(marker)
+    window.idle()
+    shown = api.get(f"/context/{session}").json()
+    assert shown["session_id"] == session
+    assert [message["content"] for message in shown["messages"]] == [marker, "I see"]
+    (file,) = shown["files"]
+    assert (file["path"], file["reference"]) == ("src/main.dart", False)
+    assert file["added_at"]
+    assert shown["total_tokens"] > file["tokens"] > 0
+    assert "void main() {}" in str(model.requests["context"][0]["messages"]), "the agent was shown the file"
+
+
+def test_a_file_of_the_websocket_is_removed_over_http(api: httpx.Client, session: str, ide: Open) -> None:
+    window = ide(session, extensions=True)
+    window.send("context_update", action="add_file", data={"path": "a.py"})
+    window.expect("context_updated")
+    assert [file["reference"] for file in api.get(f"/context/{session}").json()["files"]] == [True]
+    api.post(f"/context/{session}", json={"action": "remove_file", "data": {"path": "a.py"}})
+    assert api.get(f"/context/{session}").json()["files"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"action": "add_file", "data": {"path": "../up"}}, 422, "PATH_OUTSIDE_WORKSPACE"),
+        ({"action": "add_file", "data": {"path": ""}}, 422, "INVALID_PATH"),
+        ({"action": "add_file", "data": {"path": "a", "content": "x" * 300_001}}, 413, "FILE_TOO_LARGE"),
+        ({"action": "add_file", "data": {}}, 422, "MISSING_FIELD"),
+        ({"action": "eat"}, 422, "INVALID_ARGUMENTS"),
+        ({"action": "clear", "session_id": "another"}, 422, "INVALID_ARGUMENTS"),
+    ],
+)
+def test_what_cannot_be_added_is_refused(
+    api: httpx.Client, session: str, body: dict[str, object], status: int, code: str
+) -> None:
+    answer = api.post(f"/context/{session}", json=body)
+    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+
+
+def test_a_context_too_large_is_refused(api: httpx.Client, session: str) -> None:
+    for number in range(20):
+        assert (
+            api.post(f"/context/{session}", json={"action": "add_file", "data": {"path": f"{number}"}}).status_code
+            == 200
+        )
+    answer = api.post(f"/context/{session}", json={"action": "add_file", "data": {"path": "one more"}})
+    assert (answer.status_code, error_of(answer)["code"]) == (413, "CONTEXT_TOO_LARGE")

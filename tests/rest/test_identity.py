@@ -1,0 +1,72 @@
+"""Whose session it is, over HTTP: with real tokens."""
+
+import time
+from collections.abc import Iterator
+
+import httpx
+import jwt
+import pytest
+from codelab_local import LocalCloud
+
+from tests.conftest import TEMPLATE
+from tests.rest.test_sessions import error_of
+from tests.scripted_model import ScriptedModel
+
+SECRET = "a secret that is long enough for the purpose"
+
+
+@pytest.fixture(scope="module")
+def guarded(model: ScriptedModel) -> Iterator[httpx.Client]:
+    names = {"AUTH_MODE": "jwt", "JWT_SECRET": SECRET}
+    with (
+        LocalCloud(TEMPLATE, environment={**model.environment, **names}) as running,
+        httpx.Client(base_url=running.http, timeout=40) as client,
+    ):
+        yield client
+
+
+def as_user(user: str, expires_in: int = 600) -> dict[str, str]:
+    token = jwt.encode({"sub": user, "exp": int(time.time()) + expires_in}, SECRET, algorithm="HS256")
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer no.such.token"}, as_user("ann", -60)])
+def test_without_a_valid_token_nothing_is_answered(guarded: httpx.Client, headers: dict[str, str]) -> None:
+    for answer in (
+        guarded.get("/api/v1/sessions", headers=headers),
+        guarded.post("/api/v1/sessions", headers=headers, json={}),
+        guarded.get("/api/v1/tools", headers=headers),
+    ):
+        assert (answer.status_code, error_of(answer)["code"]) == (401, "UNAUTHORIZED")
+
+
+def test_health_and_documentation_need_no_token(guarded: httpx.Client) -> None:
+    for path in ("/health", "/docs", "/openapi.json"):
+        assert guarded.get(path).status_code == 200
+
+
+def test_another_users_session_is_not_there(guarded: httpx.Client) -> None:
+    ann, bob = as_user("ann"), as_user("bob")
+    created = guarded.post("/api/v1/sessions", headers=ann, json={"user_id": "ann", "session_id": "mine"})
+    assert created.status_code == 201
+    foreign = [
+        guarded.get("/api/v1/sessions/mine", headers=bob),
+        guarded.get("/api/v1/chat/history/mine", headers=bob),
+        guarded.get("/api/v1/context/mine", headers=bob),
+        guarded.get("/api/v1/sessions/mine/pending-approvals", headers=bob),
+        guarded.post("/api/v1/sessions/mine/fork", headers=bob, json={}),
+        guarded.patch("/api/v1/sessions/mine", headers=bob, json={"title": "his"}),
+        guarded.post("/api/v1/chat/message", headers=bob, json={"session_id": "mine", "message": "hello"}),
+        guarded.delete("/api/v1/sessions/mine", headers=bob),
+    ]
+    absent = guarded.get("/api/v1/sessions/there_is_none", headers=bob)
+    assert {answer.text for answer in foreign} == {absent.text}
+    assert {answer.status_code for answer in foreign} == {404}
+    assert guarded.get("/api/v1/sessions", headers=bob).json()["sessions"] == []
+    assert guarded.get("/api/v1/sessions/mine", headers=ann).status_code == 200
+
+
+def test_a_user_id_that_is_not_the_tokens_is_refused(guarded: httpx.Client) -> None:
+    answer = guarded.post("/api/v1/sessions", headers=as_user("ann"), json={"user_id": "bob"})
+    assert (answer.status_code, error_of(answer)["code"]) == (403, "PERMISSION_DENIED")
+    assert error_of(answer)["details"] == {"field": "user_id"}

@@ -1,0 +1,46 @@
+"""One schema-enforced Request over HTTP."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.rest.test_sessions import error_of
+from tests.scripted_model import Says, ScriptedModel
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"fruit": {"type": "string"}},
+    "required": ["fruit"],
+    "additionalProperties": False,
+}
+
+
+def request(marker: str, **fields: Any) -> dict[str, Any]:
+    return {"context": [{"role": "user", "content": f"Name a fruit {marker}"}], "schema": SCHEMA, **fields}
+
+
+def test_a_request_is_answered_by_its_schema(api: httpx.Client, model: ScriptedModel) -> None:
+    marker = model.script("fruit", Says(raw='{"fruit": "apple"}'))
+    answer = api.post("/requests", json=request(marker))
+    assert answer.status_code == 200
+    assert answer.json()["solution"] == {"fruit": "apple"}
+    assert answer.json()["strategy"]
+    assert answer.json()["usage"]
+
+
+def test_a_model_that_fails_is_told_as_llm_error(api: httpx.Client, model: ScriptedModel) -> None:
+    marker = model.script("refused", Says(status=400))
+    answer = api.post("/requests", json=request(marker))
+    assert (answer.status_code, error_of(answer)["code"]) == (502, "LLM_ERROR")
+    assert error_of(answer)["details"]["reason"] == "transport"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"schema": {"type": "nothing"}}, {"config": {"temperature": 9}}, {"context": ["?"]}, {"config": {"x": 1}}],
+)
+def test_what_is_wrong_with_a_request_is_named(api: httpx.Client, fields: dict[str, Any]) -> None:
+    answer = api.post("/requests", json=request("", **fields))
+    assert (answer.status_code, error_of(answer)["code"]) == (422, "INVALID_ARGUMENTS")
+    assert next(iter(fields)) in error_of(answer)["message"]
