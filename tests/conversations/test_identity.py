@@ -1,16 +1,22 @@
 """Who may speak, and to what: the system with real tokens."""
 
+import hmac
+import json
 import time
-from collections.abc import Iterator
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jwt
 import pytest
 from codelab_local import LocalCloud
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import TEMPLATE, Open, opener
 from tests.ide import Ide
+from tests.identity.provider import Provider
 from tests.scripted_model import Says, ScriptedModel, call
 
 SECRET = "a secret that is long enough for the purpose"
@@ -31,6 +37,28 @@ def guarded(guarded_cloud: LocalCloud) -> Iterator[Open]:
 def token(user: str = "ann", key: str = SECRET, **claims: Any) -> str:
     body = {"sub": user, "iss": "us", "aud": "ide", "exp": int(time.time()) + 600, **claims}
     return jwt.encode({name: value for name, value in body.items() if value is not None}, key, algorithm="HS256")
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    running = Provider()
+    running.new_key("k1")
+    yield running
+    running.server.shutdown()
+    running.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def federated_cloud(model: ScriptedModel, provider: Provider) -> Iterator[LocalCloud]:
+    """One whose tokens an identity provider signs."""
+    names = {"AUTH_MODE": "jwt", "JWKS_URL": provider.url, "JWT_ISSUER": "us", "JWT_AUDIENCE": "ide"}
+    with LocalCloud(TEMPLATE, environment={**model.environment, **names}) as running:
+        yield running
+
+
+@pytest.fixture
+def federated(federated_cloud: LocalCloud) -> Iterator[Open]:
+    yield from opener(federated_cloud)
 
 
 def bearing(value: str) -> dict[str, Any]:
@@ -77,6 +105,63 @@ def test_who_cannot_prove_who_they_are_is_refused_at_the_door(guarded, value):
     assert refused.value.response.status_code == 401
 
 
+def test_a_token_of_the_identity_provider_opens_the_door_and_so_does_one_of_its_next_key(federated, provider, model):
+    good = {"iss": "us", "aud": "ide", "exp": int(time.time()) + 600}
+    provider.new_key("k2")
+    for kid in ("k1", "k2"):
+        session = federated(options=bearing(provider.token(kid, **good)))
+        session.say(model.script("federated", Says("Welcome")))
+        session.idle()
+        assert session.text() == "Welcome"
+
+
+def _signed_with_the_public_key(provider: Provider, body: dict[str, Any]) -> str:
+    """HS256, with the published key for a secret: what passes where the token's header chooses the algorithm."""
+    public = provider.keys["k1"].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    head = {"alg": "HS256", "typ": "JWT", "kid": "k1"}
+    signed = ".".join(urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in (head, body))
+    signature = hmac.new(public, signed.encode(), "sha256").digest()
+    return f"{signed}.{urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
+def _with_its_own_key(body: dict[str, Any]) -> str:
+    """Signed with a key that the token's own header brings along."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    jwk = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    return jwt.encode(body, key, algorithm="RS256", headers={"kid": "k1", "jwk": jwk})
+
+
+FORGERIES: dict[str, Callable[[Provider, dict[str, Any]], str]] = {
+    "the public key for a secret": _signed_with_the_public_key,
+    "a key of its own": lambda _, body: _with_its_own_key(body),
+    "unsigned": lambda _, body: jwt.encode(body, None, algorithm="none", headers={"kid": "k1"}),
+    "an unknown key": lambda provider, body: jwt.encode(
+        body, provider.keys["k1"], algorithm="RS256", headers={"kid": "k9"}
+    ),
+    "a shared secret": lambda _, body: token(**body),
+    "expired": lambda provider, body: provider.token("k1", **{**body, "exp": int(time.time()) - 10}),
+    "issuer": lambda provider, body: provider.token("k1", **{**body, "iss": "somebody"}),
+    "audience": lambda provider, body: provider.token("k1", **{**body, "aud": "somebody"}),
+    "tampered": lambda provider, body: provider.token("k1", **body).replace(".", ".e", 1),
+}
+
+
+@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
+def test_who_forges_a_token_of_the_identity_provider_is_refused_at_the_door(federated, provider, forge):
+    body = {"iss": "us", "aud": "ide", "exp": int(time.time()) + 600}
+    forged = forge(provider, {"sub": "ann", **body} if forge is not FORGERIES["a shared secret"] else body)
+    with pytest.raises(InvalidStatus) as refused:
+        federated(options=bearing(forged))
+    assert refused.value.response.status_code == 401
+
+
+def test_a_token_that_the_identity_provider_signed_is_nothing_to_who_shares_a_secret(guarded, provider):
+    signed = provider.token("k1", iss="us", aud="ide", exp=int(time.time()) + 600)
+    with pytest.raises(InvalidStatus) as refused:
+        guarded(options=bearing(signed))
+    assert refused.value.response.status_code == 401
+
+
 def test_a_bad_session_id_is_refused(guarded):
     with pytest.raises(InvalidStatus) as refused:
         guarded("no spaces", options=bearing(token()))
@@ -106,10 +191,24 @@ def test_anothers_session_is_one_that_does_not_exist(guarded, model):
         eve.expect("error")
         eve.decide(asked, "approve")
         eve.expect("error")
+        eve.decide(asked, "edit", modified_arguments={"path": "mine", "content": "mine"})
+        eve.expect("error")
+        eve.send("tool_result", call_id=asked["call_id"], result={"stdout": "x", "exit_code": None}, partial=True)
+        eve.expect("error")
+        eve.send("cancel", turn_id=asked["turn_id"])
+        eve.send("session_config", title="Mine")
+        eve.expect("session_info")
+        eve.send("context_update", action="remove_file", data={"path": "a"})
+        eve.expect("context_updated")
+        late: Ide = guarded(session, extensions=True, last_seq=2, options=bearing(token("eve")))
+        late.expect("resync_required")
+        eve.frames += late.frames
         return [shape(frame) for frame in eve.frames]
 
     foreign, absent = probe("private"), probe("nobody-has-this")
-    assert foreign == absent
+    assert json.dumps(foreign) == json.dumps(absent)
+    assert asked["call_id"] in json.dumps(foreign), "only as far as eve has named it"
+    assert "The secret" not in json.dumps(foreign)
     ann.decide(asked, "reject")
     ann.idle()
     assert ann.text() == "The secretdone"
