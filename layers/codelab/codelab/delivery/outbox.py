@@ -17,7 +17,7 @@ from typing import Any
 from codelab.delivery.post import PATIENCE_S, Outcome, Poster, pauses, render
 from codelab.protocol.limits import CONNECTIONS_PER_SESSION
 from codelab.sessions.items import EventItem
-from codelab.sessions.register import REPAIR_AFTER_MS, Register
+from codelab.sessions.register import Connection, Register
 
 #: Batches that may wait for one connection; at ten a second it is then half a minute behind.
 LANE_BATCHES = 300
@@ -60,11 +60,8 @@ class _Batch:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """`joined` (ms): a 410 shortly after it may mean that `$connect` has not returned yet."""
-
     connection_id: str
-    joined: int
-    drops_repeats: bool
+    connection: Connection
     waiting: deque[_Batch] = field(default_factory=deque)
     is_posting: bool = False
     keeps_up: bool = True
@@ -164,10 +161,8 @@ class Outbox:
 
     def _lane(self, connection_id: str, register: Register) -> _Lane:
         connection = register.connections[connection_id]
-        lane = self._lanes.get(connection_id)
-        if lane is None:
-            lane = self._lanes[connection_id] = _Lane(connection_id, connection.joined, connection.extensions)
-        lane.drops_repeats = connection.extensions  # it may have said hello by now
+        lane = self._lanes.setdefault(connection_id, _Lane(connection_id, connection))
+        lane.connection = connection  # it may have said hello by now
         return lane
 
     # -- the thread of a lane ----------------------------------------------------------------------------------------
@@ -182,7 +177,7 @@ class Outbox:
             began = time.monotonic()
             outcome = self._poster.attempt(lane.connection_id, frame)
             lane.keeps_up = outcome in (Outcome.DONE, Outcome.GONE) and time.monotonic() - began < _SLOW_S
-            if outcome.may_repeat(lane.drops_repeats):
+            if outcome.may_repeat(lane.connection.extensions):
                 if is_callers:
                     continue
                 outcome = self._insist(lane, frame)
@@ -204,7 +199,7 @@ class Outbox:
                 if self._changed.wait_for(lambda: self._is_ending, pause):
                     break
             outcome = self._poster.attempt(lane.connection_id, frame)
-            if not outcome.may_repeat(lane.drops_repeats):
+            if not outcome.may_repeat(lane.connection.extensions):
                 break
         return outcome
 
@@ -215,9 +210,9 @@ class Outbox:
             if outcome is Outcome.GONE:
                 self.gone.add(lane.connection_id)
                 batch.delivery.gone.append(lane.connection_id)
-                lane.is_gone = lane.joined + REPAIR_AFTER_MS <= self._clock()
+                lane.is_gone = not lane.connection.may_be_joining(self._clock())
                 self._end(lane)
-            elif outcome.may_repeat(lane.drops_repeats):
+            elif outcome.may_repeat(lane.connection.extensions):
                 self._give_up(lane)
             else:
                 batch.delivery.failed = batch.delivery.failed or outcome is Outcome.UNKNOWN

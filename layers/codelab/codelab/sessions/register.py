@@ -58,6 +58,10 @@ class Connection:
     #: Until when (ms) a replayer alone posts to it; writers log and leave it out. A replayer that died is outlived.
     replaying_until: int = 0
 
+    def may_be_joining(self, now: int) -> bool:
+        """Before `$connect` has returned a post is answered by 410, as if it were gone. Who has sent a frame is in."""
+        return not self.greeted and now < self.joined + REPAIR_AFTER_MS
+
 
 @dataclass(slots=True)
 class CallEntry:

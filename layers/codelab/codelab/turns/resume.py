@@ -50,6 +50,8 @@ def _replay(engine: Engine, caller: Caller, begun: Transition, replay: "_Replay"
     if not more:
         register = _switch_to_live(engine, caller) or register
         replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
+        if replay.seq > register.last_seq:  # a call among the last frames may have been opened after the switch
+            register = engine.store.read(register.pk) or register
     resumed = Resumed(last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None)
     replay.post(resumed.wire())
 

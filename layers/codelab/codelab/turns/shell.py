@@ -17,7 +17,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Error
 from codelab.sessions import keys
 from codelab.sessions.items import Audience, EventItem
-from codelab.sessions.register import REPAIR_AFTER_MS, Register
+from codelab.sessions.register import Register
 from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SessionStore
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import connections
@@ -220,12 +220,11 @@ class Engine:
     def report(self, register: Register, outbox: Outbox) -> None:
         """When nothing is under way any more: say what was posted, and remove connections that answered 410.
 
-        None that joined just now is removed: before `$connect` has returned a post to it is answered by 410 too. What
-        it did not take is not reported as posted, so that the sweep tries again.
+        None that may be joining is removed, and what it did not take is not reported as posted: the sweep tries again.
         """
-        latest = self.clock() - REPAIR_AFTER_MS
+        now = self.clock()
         known = {found: register.connections[found] for found in outbox.gone if found in register.connections}
-        young = {found for found, connection in known.items() if connection.joined > latest}
+        young = {found for found, connection in known.items() if connection.may_be_joining(now)}
         posted = outbox.take_posted(young)
         if posted:
             self.store.posted(register, [delivery.first for delivery in posted])

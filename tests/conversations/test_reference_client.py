@@ -1,0 +1,136 @@
+"""The client that docs/protocol.md prints, on a connection that breaks again and again."""
+
+import contextlib
+import random
+import re
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.ide import PATIENCE, text_of
+from tests.scripted_model import Says, call
+
+PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
+TURNS = 6
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    (code,) = (found for found in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "class " in found)
+    return str(code)
+
+
+@pytest.fixture(scope="module")
+def session_class(printed: str) -> Any:
+    names: dict[str, Any] = {}
+    exec(printed, names)
+    return names["Session"]
+
+
+class Done(Exception):
+    pass
+
+
+class App:
+    """What an IDE does with the frames: say the next thing when a turn has ended, execute each call once."""
+
+    def __init__(self, session_class: Any, url: str, says: list[str]) -> None:
+        self.session = session_class(url, self.show)
+        self.frames: list[dict[str, Any]] = []
+        self.executed: list[str] = []
+        self._says = iter(says)
+        self._said = 0
+
+    def show(self, frame: dict[str, Any]) -> None:
+        if "seq" in frame and (not self.frames or frame["seq"] > self.frames[-1]["seq"]):
+            self.frames.append(frame)
+        is_ours = frame["type"] == "tool_call" and frame.get("execute", True)
+        if is_ours and frame["call_id"] not in self.executed:
+            self.executed.append(frame["call_id"])
+            self._send(type="tool_result", call_id=frame["call_id"], result={"content": "x"})
+        if frame["type"] == "turn_end" or not self._said:
+            self._said += 1
+            content = next(self._says, None)
+            if content is None:
+                raise Done
+            self._send(type="user_message", content=content, client_msg_id=f"m{self._said}")
+
+    def _send(self, **frame: Any) -> None:
+        with contextlib.suppress(ConnectionClosed):  # it goes on the next connection
+            self.session.send(**frame)
+
+
+def break_often(app: App, seed: int, over: threading.Event) -> int:
+    """Break the connection at random moments, politely or not, until it is over."""
+    choose, breaks = random.Random(seed), 0
+    while not over.wait(choose.expovariate(4)):
+        broken = getattr(app.session, "socket", None)
+        if broken is not None:
+            breaks += 1
+            broken.close_timeout = 0.2  # its reader may be gone already
+            if choose.random() < 0.5:
+                broken.close()
+            else:
+                with contextlib.suppress(OSError):
+                    broken.socket.shutdown(socket.SHUT_RDWR)
+    return breaks
+
+
+def test_it_is_short(printed):
+    assert len(printed.splitlines()) < 40
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_it_misses_nothing_and_repeats_nothing_however_often_its_connection_breaks(cloud, model, session_class, seed):
+    text = "every word of it " * 20
+    answers = Says(text, [call("read_file", path="a.py")], delay=0.005), Says(text, delay=0.005)
+    says = [model.script(f"printed-{seed}-{n}", *answers) for n in range(TURNS)]
+    app = App(session_class, cloud.url(f"printed-{seed}", extensions=1), says)
+    over, breaks = threading.Event(), []
+    killer = threading.Thread(target=lambda: breaks.append(break_often(app, seed, over)), daemon=True)
+    killer.start()
+    try:
+        with pytest.raises(Done):
+            app.session.run()
+    finally:
+        over.set()
+        killer.join(PATIENCE)
+    assert breaks[0] > 0
+    assert [frame["seq"] for frame in app.frames] == list(range(1, len(app.frames) + 1))
+    assert text_of(app.frames) == text * 2 * TURNS
+    assert len(app.executed) == TURNS
+    assert sum(frame["type"] == "turn_end" for frame in app.frames) == TURNS
+
+
+def test_it_stops_where_coming_back_is_of_no_use(cloud, session_class):
+    with pytest.raises(InvalidStatus):
+        session_class(cloud.url("no spaces", extensions=1), lambda _: None).run()
+    windows = [session_class(cloud.url("many-windows", extensions=1), lambda _: None) for _ in range(9)]
+    ends: list[BaseException] = []
+
+    def run(window: Any) -> None:
+        try:
+            window.run()
+        except BaseException as end:
+            ends.append(end)
+
+    running = []
+    for window in windows:
+        thread = threading.Thread(target=run, args=(window,), daemon=True)
+        thread.start()
+        running.append(thread)
+        while not hasattr(window, "socket"):
+            thread.join(0.01)
+    running[0].join(PATIENCE)
+    assert isinstance(ends[0], ConnectionClosed), "a newer window has taken its place"
+    assert len(ends) == 1
+    for window in windows[1:]:
+        window.run = lambda: None
+        window.show = lambda _: (_ for _ in ()).throw(Done)
+        window.socket.send('{"type": "ping"}')
+    for thread in running[1:]:
+        thread.join(PATIENCE)
