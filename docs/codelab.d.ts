@@ -13,7 +13,8 @@ export type ClientFrame =
   | CancelFrame
   | PingFrame
   | SessionConfigFrame
-  | RefreshTokenFrame;
+  | RefreshTokenFrame
+  | UploadRequestFrame;
 
 /** A frame from the server. */
 export type ServerFrame =
@@ -32,6 +33,7 @@ export type ServerFrame =
   | ResyncRequiredFrame
   | PongFrame
   | QueuedFrame
+  | UploadTicketFrame
   | MessageDiscardedFrame;
 
 /** What the user says. Starts a turn, or waits for the running one. */
@@ -146,6 +148,13 @@ export interface RefreshTokenFrame {
   type: "refresh_token";
   /** A JWT whose `sub` is the connection's user. */
   token: string;
+}
+
+/** Ask where to upload a frame that is too large for a WebSocket message. Answered by `upload_ticket`. */
+export interface UploadRequestFrame {
+  type: "upload_request";
+  /** How many bytes of UTF-8 the frame's JSON has, exactly. */
+  bytes: number;
 }
 
 /** A delta of the answer; `content` repeats `token` for clients that read that name. */
@@ -413,6 +422,24 @@ export interface QueuedFrame {
 }
 
 /**
+ * Where to upload a frame, once; the answer to `upload_request`. An extension: sent only to a connection that asked
+ * for extensions.
+ */
+export interface UploadTicketFrame {
+  type: "upload_ticket";
+  /** Names the upload in the frame that stands for it. */
+  payload_ref: string;
+  /** PUT the frame's JSON here. */
+  url: string;
+  /** Send exactly these with it. */
+  headers: Record<string, string>;
+  /** Until when it can be uploaded and named, in milliseconds since the epoch. */
+  expires_at: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
+/**
  * The step that streamed this message died; what follows is a new message. An extension: sent only to a connection
  * that asked for extensions.
  */
@@ -424,6 +451,16 @@ export interface MessageDiscardedFrame {
   turn_id: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
+}
+
+/** Any frame of the client that was uploaded instead: `payload_ref` is the ticket's. */
+export interface ReferencedFrame {
+  /** The frame's type. */
+  type: "user_message" | "tool_result" | "hitl_decision" | "context_update" | "switch_agent" | "hello" | "resume" | "cancel" | "ping" | "session_config" | "refresh_token" | "upload_request";
+  /** The frame's `call_id`, if it has one. */
+  call_id?: string | null;
+  /** What the `upload_ticket` says. */
+  payload_ref: string;
 }
 
 /**

@@ -22,7 +22,8 @@ def check_received(frame: dict[str, Any]) -> None:
 
 def check_sent(frame: dict[str, Any]) -> None:
     """Raises AssertionError for a frame that the server would refuse for its form."""
-    _check("ClientFrame", frame["type"], frame, closed=False)
+    name = "ReferencedFrame" if frame.get("payload_ref") is not None else frame["type"]
+    _check("ClientFrame", name, frame, closed=False)
 
 
 def validator_of(direction: str, name: str, *, closed: bool) -> jsonschema_rs.Validator | None:
@@ -44,7 +45,7 @@ def _validators(direction: str, closed: bool) -> dict[str, jsonschema_rs.Validat
     definitions = {name: _closed(schema) if closed else schema for name, schema in DOCUMENT["$defs"].items()}
     names = [branch["$ref"].rsplit("/", 1)[1] for branch in definitions[direction]["oneOf"]]
     types = {definitions[name]["properties"]["type"]["const"]: name for name in names}
-    types["GatewayErrorFrame"] = "GatewayErrorFrame"
+    types |= {name: name for name in ("GatewayErrorFrame", "ReferencedFrame")}
     return {
         frame_type: jsonschema_rs.validator_for({"$ref": f"#/$defs/{name}", "$defs": definitions})
         for frame_type, name in types.items()

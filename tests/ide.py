@@ -1,6 +1,8 @@
 """The one helper that speaks the protocol in tests: an IDE of a few lines, on a plain WebSocket client."""
 
 import json
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -59,6 +61,19 @@ class Ide:
     def decide(self, call: dict[str, Any], decision: str, **fields: Any) -> None:
         self.send("hitl_decision", call_id=call["call_id"], decision=decision, **fields)
 
+    def ticket(self, size: int) -> dict[str, Any]:
+        """A place to upload so many bytes."""
+        self.send("upload_request", bytes=size)
+        return self.expect("upload_ticket")
+
+    def upload(self, frame_type: str, **fields: Any) -> str:
+        """Upload a frame. Returns its reference."""
+        body = json.dumps({"type": frame_type, **fields}).encode()
+        ticket = self.ticket(len(body))
+        assert put(ticket, body) == 200
+        reference: str = ticket["payload_ref"]
+        return reference
+
     # -- receiving -----------------------------------------------------------------------------------------------
 
     def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
@@ -104,6 +119,25 @@ class Ide:
 
     def of_type(self, frame_type: str) -> list[dict[str, Any]]:
         return [frame for frame in self.frames if frame["type"] == frame_type]
+
+
+def put(ticket: dict[str, Any], body: bytes, **headers: str) -> int:
+    """Upload to a ticket's URL, with its headers or others. Returns the status."""
+    request = urllib.request.Request(ticket["url"], body, headers or ticket["headers"], method="PUT")
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            status: int = answer.status
+    except urllib.error.HTTPError as error:
+        status = error.code
+    return status
+
+
+def fetched(frame: dict[str, Any]) -> Any:
+    """What a frame has left at its URL."""
+    with urllib.request.urlopen(frame["payload_url"], timeout=PATIENCE) as answer:
+        body = answer.read()
+    assert len(body) == frame["payload_bytes"]
+    return json.loads(body)
 
 
 def text_of(frames: list[dict[str, Any]]) -> str:

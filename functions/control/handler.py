@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from codelab.gateway.app import WebSocketApp
 from codelab.gateway.services import engine
+from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import Cancel, Hello, Ping, RefreshToken, Resume, SessionConfig
+from codelab.protocol.incoming import Cancel, Hello, Ping, RefreshToken, Resume, SessionConfig, UploadRequest
 from codelab.protocol.outgoing import Pong
+from codelab.sessions.items import dumps
 from codelab.sessions.keys import PLAN
 from codelab.turns import cancel, control
 from codelab.turns import resume as replay
@@ -45,7 +47,17 @@ def cancel_turn(frame: Cancel, caller: Caller, sessions: Engine) -> None:
 
 @app.route("ping")
 def ping(frame: Ping, caller: Caller, sessions: Engine) -> None:
-    sessions.poster.post(caller.connection_id, {**(frame.model_extra or {}), **Pong().wire()})
+    pong = {**(frame.model_extra or {}), **Pong().wire()}
+    if len(dumps(pong).encode()) > limits.INLINE_FRAME_BYTES:
+        raise ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, "What a pong repeats must fit into one frame")
+    sessions.poster.post(caller.connection_id, pong)
+
+
+@app.route("upload_request")
+def upload_request(frame: UploadRequest, caller: Caller, sessions: Engine) -> None:
+    now, new_id = sessions.clock(), sessions.ids()
+    ticket = sessions.payloads.ticket(caller.user, caller.session_id, frame.bytes, now, new_id)
+    sessions.poster.post(caller.connection_id, ticket.wire())
 
 
 @cache

@@ -19,6 +19,7 @@ REPLIES = {
     "refresh_token": "session_info",
     "context_update": "context_updated",
     "ping": "pong",
+    "upload_request": "upload_ticket",
     "resume": "resumed",
 }
 
@@ -28,6 +29,8 @@ Conversations, the delivery rules and every scenario are told in docs/protocol.m
 
 Frames marked as extensions are sent only to a connection that asked for them, by `extensions=1` or by a `hello`.
 Fields that are not listed are to be ignored, by both sides; in a client's frame null means that the field is absent.
+
+A frame that is too large for a WebSocket message is uploaded, and `{type, call_id?, payload_ref}` sent in its place.
 """
 
 _SERVERS: Document = {

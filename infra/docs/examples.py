@@ -15,6 +15,9 @@ _SWITCH = {
     "timestamp": "2026-01-01T00:00:00.000+00:00",
 }
 
+_UPLOAD = "1767226500000.1048640.5f2b8c1d9e3a4f6071829304"
+_URL = "https://bucket.s3.eu-central-1.amazonaws.com/{}/ann/my_session/{}?X-Amz-Signature=…"
+
 _DEPLOY = {
     "name": "deploy",
     "description": "Deploy the project to a stage.",
@@ -54,6 +57,7 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
     "ping": [{"sent_at": 1767225600000}],
     "session_config": [{"when_busy": "interrupt", "title": "Sorting"}],
     "refresh_token": [{"token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"}],
+    "upload_request": [{"bytes": 1048640}],
 }
 
 _SERVER: dict[str, list[dict[str, Any]]] = {
@@ -164,11 +168,22 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
     "resync_required": [{"last_seq": 9041}],
     "pong": [{"sent_at": 1767225600000}],
     "queued": [{"client_msg_id": "m-2", "position": 1, "seq": 13}],
+    "upload_ticket": [
+        {
+            "payload_ref": _UPLOAD,
+            "url": _URL.format("tickets", _UPLOAD),
+            "headers": {"Content-Length": "1048640", "Content-Type": "application/json", "If-None-Match": "*"},
+            "expires_at": 1767226500000,
+        }
+    ],
     "message_discarded": [{"message_id": _MESSAGE, "turn_id": _TURN, "seq": 14}],
 }
 
 #: By sender, then by type; an example has no `type` of its own.
 EXAMPLES = {"client": _CLIENT, "server": _SERVER}
+
+#: It stands for a frame of any type.
+REFERENCED = {"type": "tool_result", "call_id": _CALL, "payload_ref": _UPLOAD}
 
 GATEWAY_ERROR = {
     "message": "Internal server error",

@@ -28,6 +28,9 @@ def page(bundle: Schema) -> str:
         for name, schema in frames_of(bundle, direction).items():
             parts.append(_frame(f"`{name}`{' *ext*' if schema.get(EXTENSION) else ''}", schema, definitions))
             framed.add(schema["title"])
+    parts.append("## Instead of a large frame from the client\n")
+    parts.append(_frame("With a `payload_ref`", definitions["ReferencedFrame"], definitions))
+    framed.add("ReferencedFrame")
     parts.append("## From API Gateway itself\n")
     parts.append(_frame("Without a `type`", definitions["GatewayErrorFrame"], definitions))
     framed.add("GatewayErrorFrame")

@@ -7,12 +7,12 @@ field is read under its other name too; on the way out an absent field is left o
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from codelab.protocol.incoming import FRAMES, SYNONYMS, ClientFrame
+from codelab.protocol.incoming import FRAMES, SYNONYMS, ClientFrame, Referenced
 from codelab.protocol.outgoing import ServerFrame
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from infra.docs.examples import EXAMPLES, GATEWAY_ERROR
+from infra.docs.examples import EXAMPLES, GATEWAY_ERROR, REFERENCED
 
 Schema = dict[str, Any]
 
@@ -21,6 +21,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 EXTENSION = "x-extension"
 
 _REFERENCE = "#/$defs/"
+_TOP = ("ClientFrame", "ReferencedFrame", "ServerFrame", "GatewayErrorFrame")
 _NULL = {"type": "null"}
 _OPEN = "Fields that are not listed here are to be ignored."
 
@@ -60,13 +61,14 @@ def bundle() -> Schema:
         "ServerFrame": _any_of("A frame from the server.", server.values()),
     }
     definitions |= {schema["title"]: schema for schema in [*client.values(), *server.values()]}
+    definitions["ReferencedFrame"] = {**_client_frame(Referenced, shared), "examples": [REFERENCED]}
     definitions["GatewayErrorFrame"] = _gateway_error()
     return {
         "$schema": DIALECT,
         "$id": "urn:codelab:frames",
         "title": "CodeLab frames",
         "description": "Every frame of the WebSocket protocol, both directions. " + _OPEN,
-        "anyOf": [{"$ref": f"{_REFERENCE}{name}"} for name in ("ClientFrame", "ServerFrame", "GatewayErrorFrame")],
+        "anyOf": [{"$ref": f"{_REFERENCE}{name}"} for name in _TOP],
         "$defs": definitions | dict(sorted(shared.items())),
     }
 

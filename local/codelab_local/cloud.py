@@ -30,6 +30,7 @@ from codelab_local.http_events import HttpEventBuilder
 from codelab_local.http_protocol import Application, Request, Response
 from codelab_local.internal_api import InternalApi
 from codelab_local.lambda_service import LambdaService
+from codelab_local.object_store import PREFIX, ObjectStore
 from codelab_local.paths import PathForms
 from codelab_local.pool import Pool
 from codelab_local.processes import free_port, kill_group, spawn
@@ -71,8 +72,12 @@ class Cloud:
     @property
     def url(self) -> str:
         """Where clients connect, with the path's variables in braces."""
-        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
-        return f"ws://{host}:{self.port}{self.first_path}"
+        return f"ws://{_in_url(self._settings.host)}:{self.port}{self.first_path}"
+
+    @property
+    def _reachable_host(self) -> str:
+        """HOST as clients can reach it: one that stands for every address stands for this machine in URLs."""
+        return _in_url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._settings.host, self._settings.host))
 
     async def start(self) -> None:
         """Start everything; raises :class:`StartError`. What takes longest is started first, side by side."""
@@ -197,6 +202,7 @@ class Cloud:
             deployment.api,
             self._settings,
             emulator_url=self._emulator.url,
+            s3_url=f"http://{self._reachable_host}:{self.port}{PREFIX}",
             internal_port=self._internal.port,
             temporary=self._folder / "functions",
             overlay=self._overlay,
@@ -244,8 +250,8 @@ class Cloud:
             self._asking = asyncio.get_running_loop().create_task(self._ask_model(health, model_url))
 
     def _http_application(self, deployment: Deployment, health: Health) -> Application:
-        """The template's HTTP API, and a `/health` for applications that have none of their own."""
-        gateway = None
+        """The template's HTTP API, S3, and a `/health` for applications that have none of their own."""
+        gateway, store = None, ObjectStore(self._emulator.port, self._settings.region)
         if deployment.http_api is not None:
             gateway = HttpGateway(
                 deployment.http_api,
@@ -255,6 +261,8 @@ class Cloud:
             )
 
         def answer(request: Request) -> Response | Awaitable[Response]:
+            if request.path.startswith(f"{PREFIX}/"):
+                return store.handle(request)
             if gateway is not None and (request.path != "/health" or gateway.serves(request.method, request.path)):
                 return gateway.handle(request)
             return health.handle(request) if request.path == "/health" else Response.json({"message": "Not Found"}, 404)
@@ -281,6 +289,10 @@ class Cloud:
         if self._model is not None and self._model.poll() is not None:
             notice("the demonstration model has ended: start the local cloud again")
             self._model = None
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _raise_file_limit() -> None:

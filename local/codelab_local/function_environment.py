@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from codelab_local.deployment import Function, WebSocketApi
+from codelab_local.object_store import ACCESS_KEY, SECRET_KEY
 from codelab_local.settings import Settings
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
@@ -26,6 +27,7 @@ def function_environment(
     settings: Settings,
     *,
     emulator_url: str,
+    s3_url: str,
     internal_port: int,
     temporary: Path,
     overlay: Mapping[str, str],
@@ -53,14 +55,16 @@ def function_environment(
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_REGION": settings.region,
         "AWS_DEFAULT_REGION": settings.region,
-        "AWS_ACCESS_KEY_ID": "local",
-        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_SESSION_TOKEN": "local",
         # A profile in the caller's home must not lead a function to a real account.
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ENDPOINT_URL": emulator_url,
+        # Where clients reach it too: what a function presigns must be valid for them.
+        "AWS_ENDPOINT_URL_S3": s3_url,
         "AWS_ENDPOINT_URL_LAMBDA": internal,
         "AWS_ENDPOINT_URL_APIGATEWAYMANAGEMENTAPI": callback,
         "CODELAB_LOCAL": "1",
@@ -69,6 +73,8 @@ def function_environment(
     may_pass = settings.pass_names | deployed.keys()
     passed = {name: caller[name] for name in may_pass if name in caller}
     address = re.compile(rf"(?:https?|wss?)://{re.escape(api.api_id)}\.execute-api\.[^/\s\"']+")
+    if "AWS_ENDPOINT_URL" in settings.overrides:  # another emulator, or the cloud, has another S3
+        del values["AWS_ENDPOINT_URL_S3"]
     for layer in (deployed, settings.environment, overlay, passed, settings.overrides):
         values.update({name: address.sub(internal, value) for name, value in layer.items()})
     return values

@@ -49,7 +49,9 @@ class Response:
 
     def encode(self) -> bytes:
         reason = _REASONS.get(self.status, "")
-        head = f"HTTP/1.1 {self.status} {reason}\r\nContent-Length: {len(self.body)}\r\n"
+        head = f"HTTP/1.1 {self.status} {reason}\r\n"
+        if "Content-Length" not in self.headers:  # as in the answer to a HEAD
+            head += f"Content-Length: {len(self.body)}\r\n"
         if self.body:
             head += f"Content-Type: {self.content_type}\r\n"
         for name, value in self.headers.items():

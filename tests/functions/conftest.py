@@ -36,6 +36,8 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         boto3.setup_default_session(botocore_session=session)
         running = System(monkeypatch, template, recorder)
         running.table.create_table(**template.table())
+        s3 = boto3.client("s3", region_name=REGION)
+        s3.create_bucket(Bucket="payloads", CreateBucketConfiguration={"LocationConstraint": REGION})
         secrets = boto3.client("secretsmanager", region_name=REGION)
         secrets.create_secret(Name="JwtSecret", SecretString=JWT_SECRET)
         # Clients that the functions make from here on are seen; the test's own are not.

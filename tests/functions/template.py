@@ -15,6 +15,7 @@ _PSEUDO = {
     "AWS::Partition": "aws",
     "AWS::URLSuffix": "amazonaws.com",
     "AWS::StackName": "codelab",
+    "PayloadBucket": "payloads",  # a bucket's name has no capitals
 }
 
 

@@ -2,12 +2,23 @@
 
 Contents are written before the transaction that refers to them, under the digest of what is in them: writing one twice
 is harmless, and one whose transaction failed dies with its session.
+
+Uploads are a client's frames. A ticket needs no record: its URL is signed for one key, which names the user, the
+session, the size and the end, so a reference that was not issued here names no object. Nothing is deleted when a frame
+is taken, lest a crash before its transaction lose it; the same upload sent again is a repeat of the same frame. The
+bucket's lifecycle removes it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import ClientError
+
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.outgoing import UploadTicket
 from codelab.sessions import keys
 
 if TYPE_CHECKING:
@@ -15,6 +26,11 @@ if TYPE_CHECKING:
 
 #: How long a URL in a frame can be fetched, in seconds. A frame that is posted again has a new one.
 URL_S = 3_600
+#: How long a ticket is good for, in seconds.
+TICKET_S = 900
+
+#: When it ends (ms), how many bytes it is for, and what nobody can guess.
+_TICKET = re.compile(r"([0-9]{13})\.([0-9]{1,8})\.[0-9a-f]{24}")
 
 
 class Payloads:
@@ -64,9 +80,65 @@ class Payloads:
                 return False
         return True
 
+    def ticket(self, user: str, session_id: str, size: int, now: int, new_id: str) -> UploadTicket:
+        """A place for a frame of `size` bytes. `now` is in milliseconds, `new_id` random. Raises PAYLOAD_TOO_LARGE."""
+        if size > limits.PAYLOAD_BYTES:
+            raise ProtocolError(
+                ErrorCode.PAYLOAD_TOO_LARGE,
+                f"A frame may have {limits.PAYLOAD_BYTES} bytes, not {size}",
+                details={"field": "bytes"},
+            )
+        expires_at = now + 1000 * TICKET_S
+        payload_ref = f"{expires_at}.{size}.{new_id}"
+        # Signed with the URL: S3 takes exactly so many bytes, and only where there is nothing yet.
+        url = self._client().generate_presigned_url(
+            "put_object",
+            Params={
+                "Bucket": self._bucket,
+                "Key": keys.ticket_object(user, session_id, payload_ref),
+                "ContentLength": size,
+                "ContentType": "application/json",
+                "IfNoneMatch": "*",
+            },
+            ExpiresIn=TICKET_S,
+        )
+        headers = {"Content-Length": str(size), "Content-Type": "application/json", "If-None-Match": "*"}
+        return UploadTicket(payload_ref=payload_ref, url=url, headers=headers, expires_at=expires_at)
+
+    def fetch(self, user: str, session_id: str, payload_ref: str, now: int) -> str:
+        """What was uploaded. One who has no ticket, or another's, is told what one is who has uploaded nothing.
+
+        Raises ProtocolError: INVALID_ARGUMENTS, PAYLOAD_TOO_LARGE, INVALID_FORMAT.
+        """
+        ticket = _TICKET.fullmatch(payload_ref)
+        if ticket is None:
+            raise _refusal("Nothing was uploaded under this payload_ref in this session")
+        if int(ticket[1]) <= now:
+            raise _refusal("This upload has expired; ask for a new ticket with upload_request")
+        try:
+            found = self._client().get_object(
+                Bucket=self._bucket, Key=keys.ticket_object(user, session_id, payload_ref)
+            )
+        except ClientError as error:
+            # 403: S3 does not tell who may not list a bucket that an object is not there.
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] not in (403, 404):
+                raise
+            raise _refusal("Nothing was uploaded under this payload_ref in this session") from None
+        if found["ContentLength"] > int(ticket[2]):
+            message = f"{ticket[2]} bytes were announced and {found['ContentLength']} uploaded"
+            raise ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message, details={"field": "payload_ref"})
+        try:
+            return found["Body"].read().decode()
+        except UnicodeDecodeError:
+            raise ProtocolError(ErrorCode.INVALID_FORMAT, "What was uploaded is not UTF-8") from None
+
     def _each(self, do: Callable[[str], None], names: Iterable[str]) -> None:
         names = list(names)
         if len(names) == 1:
             do(names[0])
         else:
             list(self._pool.map(do, names))
+
+
+def _refusal(message: str) -> ProtocolError:
+    return ProtocolError(ErrorCode.INVALID_ARGUMENTS, message, details={"field": "payload_ref"})

@@ -18,7 +18,7 @@ from codelab.gateway.identity import caller_of
 from codelab.gateway.services import engine
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import RefreshToken, parse_frame
+from codelab.protocol.incoming import Referenced, parse_frame
 from codelab.protocol.outgoing import Error
 from codelab.sessions.keys import partition
 from codelab.turns.connections import Caller
@@ -64,11 +64,15 @@ class WebSocketApp:
 
     def _dispatch(self, event: Mapping[str, Any], caller: Caller) -> None:
         frame = parse_frame(event.get("body"))
-        if 0 < caller.expires <= time.time() and not isinstance(frame, RefreshToken):
+        frame_type = getattr(frame, "type", "")
+        if 0 < caller.expires <= time.time() and frame_type != "refresh_token":
             self._check_refreshed(caller)
-        handle = self._routes.get(getattr(frame, "type", ""))
+        handle = self._routes.get(frame_type)
         if handle is None:
             raise ProtocolError(ErrorCode.INVALID_TYPE, "This route does not take that type", details={"field": "type"})
+        if isinstance(frame, Referenced):
+            payloads, now = self._engine.payloads, self._engine.clock()
+            frame = frame.uploaded(payloads.fetch(caller.user, caller.session_id, frame.payload_ref, now))
         handle(frame, caller, self._engine)
 
     def _check_refreshed(self, caller: Caller) -> None:

@@ -266,6 +266,13 @@ class RefreshToken(ClientFrame):
     )
 
 
+class UploadRequest(ClientFrame):
+    """Ask where to upload a frame that is too large for a WebSocket message. Answered by `upload_ticket`."""
+
+    type: Literal["upload_request"]
+    bytes: int = Field(ge=1, description="How many bytes of UTF-8 the frame's JSON has, exactly.")
+
+
 FRAMES: dict[str, type[ClientFrame]] = {
     "user_message": UserMessage,
     "tool_result": ToolResult,
@@ -278,7 +285,38 @@ FRAMES: dict[str, type[ClientFrame]] = {
     "ping": Ping,
     "session_config": SessionConfig,
     "refresh_token": RefreshToken,
+    "upload_request": UploadRequest,
 }
+
+
+class Referenced(ClientFrame):
+    """Any frame of the client that was uploaded instead: `payload_ref` is the ticket's."""
+
+    type: str = Field(description="The frame's type.", json_schema_extra={"enum": list(FRAMES)})
+    call_id: Id | None = Field(default=None, description="The frame's `call_id`, if it has one.")
+    payload_ref: str = Field(description="What the `upload_ticket` says.")
+
+    def uploaded(self, body: str) -> ClientFrame:
+        """The frame itself, from what was uploaded. It is this one's or nobody's: another one is not taken for it.
+
+        A message without an id gets one from the upload: sent again, it is a repeat of itself. Raises ProtocolError.
+        """
+        frame = parse_frame(body)
+        call_id = getattr(frame, "call_id", None)
+        if isinstance(frame, Referenced) or (getattr(frame, "type", ""), call_id) != (
+            self.type,
+            self.call_id or call_id,
+        ):
+            raise ProtocolError(
+                ErrorCode.INVALID_ARGUMENTS,
+                "What was uploaded is another frame than this one: its type and call_id must be the same",
+                call_id=self.call_id,
+                details={"field": "payload_ref"},
+            )
+        if isinstance(frame, UserMessage | SwitchAgent) and frame.client_msg_id is None:
+            return frame.model_copy(update={"client_msg_id": self.payload_ref})
+        return frame
+
 
 #: What may be a number beyond a double: a big exponent, or hundreds of digits.
 _HUGE = re.compile(r"[0-9][eE][+]?[0-9]{3}|[0-9]{300}")
@@ -305,7 +343,7 @@ def parse_json(body: str) -> Any:
 
 
 def parse_frame(body: str | None) -> ClientFrame:
-    """The frame in a message body.
+    """The frame in a message body; a Referenced where it says that it was uploaded.
 
     Raises ProtocolError: INVALID_FORMAT, INVALID_TYPE, MISSING_FIELD or INVALID_ARGUMENTS.
     """
@@ -341,6 +379,8 @@ def parse_frame(body: str | None) -> ClientFrame:
                     details={"field": name},
                 )
     try:
+        if "payload_ref" in fields:
+            return Referenced.model_validate(fields)
         return model.model_validate(fields)
     except ValidationError as error:
         raise _refusal(error, call_id) from None

@@ -276,6 +276,18 @@ class Queued(ServerFrame):
     position: int = Field(description="Its place in the queue, from 1.")
 
 
+class UploadTicket(ServerFrame):
+    """Where to upload a frame, once; the answer to `upload_request`."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["upload_ticket"] = "upload_ticket"
+    payload_ref: str = Field(description="Names the upload in the frame that stands for it.")
+    url: str = Field(description="PUT the frame's JSON here.")
+    headers: dict[str, str] = Field(description="Send exactly these with it.")
+    expires_at: int = Field(description="Until when it can be uploaded and named, in milliseconds since the epoch.")
+
+
 class MessageDiscarded(ServerFrame):
     """The step that streamed this message died; what follows is a new message."""
 

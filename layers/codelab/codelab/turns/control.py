@@ -142,6 +142,7 @@ def session_info(draft: Draft) -> SessionInfo:
         limits={
             "user_message_chars": limits.USER_MESSAGE_CHARS,
             "inline_frame_bytes": limits.INLINE_FRAME_BYTES,
+            "payload_bytes": limits.PAYLOAD_BYTES,
             "websocket_frame_bytes": 32 * 1024,
             "websocket_message_bytes": 128 * 1024,
             "calls_per_step": limits.CALLS_PER_STEP,

@@ -1,0 +1,210 @@
+"""Content that no WebSocket message can carry, both ways, on the system as `make run` starts it."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.ide import Ide, fetched, put
+from tests.scripted_model import Says, ScriptedModel, call
+
+TEXT = "".join(f"line {n} of a long file, with a tab\tand some ünïcode\n" for n in range(20_000))[:950_000]
+READ = call("read_file", path="big.txt")
+DONE = Says("Done")
+
+
+def reading(ide: Ide, model: ScriptedModel, name: str, *calls: dict[str, Any]) -> list[dict[str, Any]]:
+    """A turn whose calls wait for their results."""
+    ide.say(model.script(name, Says("", list(calls) or [READ]), DONE))
+    return [ide.expect("tool_call") for _ in calls or [READ]]
+
+
+def shown(model: ScriptedModel, name: str) -> str:
+    """The result of the last call as the model was sent it."""
+    found: str = model.requests[name][-1]["messages"][-1]["content"]
+    return found
+
+
+# -- there ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_megabyte_is_read_by_reference_and_the_model_sees_its_beginning_and_end(ide, model):
+    one = ide()
+    (read,) = reading(one, model, "read")
+    reference = one.upload("tool_result", call_id=read["call_id"], result={"content": TEXT})
+    one.send("tool_result", call_id=read["call_id"], payload_ref=reference)
+    one.idle()
+    assert one.text() == "Done"
+    content = shown(model, "read")
+    assert "line 0 of" in content
+    assert content.endswith(json.dumps({"content": TEXT[-200:]}, ensure_ascii=False)[13:])
+    assert f"call_id {read['call_id']}" in content
+    assert len(content) < 13_000
+
+
+def test_a_diff_of_five_megabytes_is_taken_whole(ide, model):
+    one = ide()
+    (diff,) = reading(one, model, "diff", call("git.diff", path="."))
+    patch = "--- a/big.txt\n+++ b/big.txt\n" + "+a line that was added\n" * 215_000
+    assert 4_900_000 < len(patch) < 5_000_000
+    one.send(
+        "tool_result",
+        call_id=diff["call_id"],
+        payload_ref=one.upload("tool_result", call_id=diff["call_id"], result={"diff": patch}),
+    )
+    one.idle()
+    assert "a line that was added" in shown(model, "diff")
+
+
+def test_a_decision_may_be_large_too(ide, model):
+    one = ide(extensions=True)
+    (write,) = reading(one, model, "edit", call("write_file", path="a.txt", content="short"))
+    edit = {"path": "b.txt", "content": TEXT}
+    reference = one.upload("hitl_decision", call_id=write["call_id"], decision="edit", modified_arguments=edit)
+    one.send("hitl_decision", call_id=write["call_id"], payload_ref=reference)
+    granted = one.expect("tool_call", requires_approval=False)
+    assert fetched(granted) == edit
+    one.result(granted, {"success": True})
+    one.idle()
+    assert "b.txt" in shown(model, "edit")
+
+
+def test_a_message_that_is_named_twice_is_answered_once(ide, model):
+    one = ide()
+    reference = one.upload("user_message", content=model.script("named", Says("Hello")))
+    for _ in range(2):
+        one.send("user_message", payload_ref=reference)
+        one.idle() if not one.text() else None
+    one.say(model.script("after", Says(" and again")))
+    one.idle()
+    assert one.text() == "Hello and again"
+
+
+# -- and back ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["", "args"])
+def test_a_megabyte_is_written_through_a_reference(ide, model, profile):
+    one = ide(extensions=True, profile=profile)
+    arguments = {"path": "big.txt", "content": TEXT}
+    one.say(model.script("write", Says("Writing", [call("write_file", **arguments)], piece=50_000), Says("Written")))
+    asking = one.expect("tool_call")
+    assert "arguments" not in asking
+    assert "args" not in asking
+    assert fetched(asking) == arguments
+    one.decide(asking, "approve")
+    granted = one.expect("tool_call", requires_approval=False)
+    assert fetched(granted) == arguments
+    one.result(granted, {"success": True})
+    one.idle()
+    assert one.text() == "WritingWritten"
+    (_, asked) = model.requests["write"]
+    assert len(json.dumps(asked)) < 100_000, "the model is not sent all of it again"
+
+
+def test_who_comes_back_gets_a_url_that_works(ide, model):
+    one = ide("payload-again", extensions=True)
+    arguments = {"path": "big.txt", "content": TEXT}
+    one.say(model.script("again", Says("", [call("write_file", **arguments)], piece=50_000), DONE))
+    asking = one.expect("tool_call")
+    one.socket.close()
+    two = ide("payload-again", extensions=True)
+    two.send("resume", last_seq=0)
+    assert fetched(two.expect("tool_call", call_id=asking["call_id"])) == arguments
+
+
+def test_arguments_that_fit_a_frame_but_not_twice_are_in_it_unless_they_are_mirrored(ide, model):
+    arguments = {"path": "a.txt", "content": "x" * 90_000}
+    script = model.script("fits", Says("", [call("write_file", **arguments)], piece=50_000), DONE)
+    one = ide("payload-fits", extensions=True)
+    two = ide("payload-fits", extensions=True, profile="args", viewer=1)
+    one.say(script)
+    assert one.expect("tool_call")["arguments"] == arguments
+    assert fetched(two.expect("tool_call")) == arguments
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------
+
+
+def refusal(ide: Ide, call_id: str, reference: Any) -> dict[str, Any]:
+    """How a result by this reference is refused, without the ids."""
+    ide.send_wrong("tool_result", call_id=call_id, payload_ref=reference)
+    return ide.expect("error")
+
+
+def test_a_reference_that_is_not_this_sessions_is_refused_as_one_that_is_not_there(ide, model):
+    one, two = ide(), ide()
+    (read,) = reading(one, model, "refused")
+    foreign = two.upload("tool_result", call_id=read["call_id"], result={"content": "from elsewhere"})
+    end = int(time.time() * 1000) + 600_000
+    for reference in (foreign, f"{end}.100.{'0' * 24}", "nonsense", f"{foreign}/../{foreign}", ""):
+        error = refusal(one, read["call_id"], reference)
+        assert error == refusal(one, read["call_id"], f"{end}.7.{'1' * 24}")
+        assert (error["error_code"], error["details"]) == ("INVALID_ARGUMENTS", {"field": "payload_ref"})
+    one.result(read, {"content": "fine"})
+    one.idle()
+    assert one.text() == "Done"
+
+
+def test_an_upload_that_is_over_is_refused(ide, model):
+    one = ide()
+    (read,) = reading(one, model, "over")
+    error = refusal(one, read["call_id"], f"{int(time.time() * 1000) - 1}.100.{'0' * 24}")
+    assert "expired" in error["message"]
+    assert error["error_code"] == "INVALID_ARGUMENTS"
+
+
+def test_an_upload_stands_for_its_own_frame_alone(ide, model):
+    one = ide()
+    first, second = reading(one, model, "own", READ, call("read_file", path="b.txt"))
+    reference = one.upload("tool_result", call_id=first["call_id"], result={"content": "one"})
+    assert refusal(one, second["call_id"], reference)["error_code"] == "INVALID_ARGUMENTS"
+    one.send_wrong("hitl_decision", call_id=first["call_id"], payload_ref=reference)
+    assert one.expect("error")["error_code"] == "INVALID_ARGUMENTS"
+    for _ in range(2):  # an exact repeat is accepted again
+        one.send("tool_result", call_id=first["call_id"], payload_ref=reference)
+    one.result(second, {"content": "two"})
+    one.idle()
+    assert one.text() == "Done"
+    assert len(one.of_type("error")) == 2
+    assert [message["role"] for message in model.requests["own"][-1]["messages"]].count("tool") == 2
+
+
+def test_an_upload_that_is_no_frame_is_refused_as_a_frame_that_is_none(ide, model):
+    one = ide()
+    (read,) = reading(one, model, "bad")
+    for body, code in (
+        (b"no json", "INVALID_FORMAT"),
+        (b"\xff\xfe", "INVALID_FORMAT"),
+        (json.dumps({"type": "tool_result", "call_id": read["call_id"]}).encode(), "INVALID_ARGUMENTS"),
+        (json.dumps({"type": "tool_result", "result": 1}).encode(), "MISSING_FIELD"),
+        (json.dumps({"type": "tool_result", "payload_ref": "x"}).encode(), "INVALID_ARGUMENTS"),
+    ):
+        ticket = one.ticket(len(body))
+        assert put(ticket, body) == 200
+        assert refusal(one, read["call_id"], ticket["payload_ref"])["error_code"] == code
+    unused = one.ticket(10)
+    assert "Nothing was uploaded" in refusal(one, read["call_id"], unused["payload_ref"])["message"]
+
+
+def test_what_is_too_large_gets_no_ticket(ide):
+    one = ide()
+    one.send("upload_request", bytes=10_000_001)
+    assert one.expect("error")["error_code"] == "PAYLOAD_TOO_LARGE"
+    one.ticket(10_000_000)
+    one.send_wrong("upload_request", bytes=0)
+    assert one.expect("error")["error_code"] == "INVALID_ARGUMENTS"
+
+
+def test_a_ticket_is_for_one_upload_of_its_size_and_kind(ide):
+    one = ide()
+    ticket = one.ticket(10)
+    headers = ticket["headers"]
+    assert put(ticket, b"x" * 11, **{**headers, "Content-Length": "11"}) == 403
+    assert put(ticket, b"x" * 9, **{**headers, "Content-Length": "9"}) == 403
+    assert put(ticket, b"x" * 10, **{name: it for name, it in headers.items() if name != "If-None-Match"}) == 403
+    other = {**ticket, "url": ticket["url"].replace(ticket["payload_ref"], ticket["payload_ref"][:-1] + "0")}
+    assert put(other, b"x" * 10) == 403
+    assert put(ticket, b"x" * 10) == 200
+    assert put(ticket, b"y" * 10) == 412
