@@ -51,10 +51,10 @@ class ScriptedModel:
     """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name, `routed`
     those that ask who is to answer.
 
-    `hung_up` names the scripts whose client did not stay until the end.
+    `hung_up` names the scripts whose client did not stay until the end. `port` 0 is any that is free.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.requests: dict[str, list[dict[str, Any]]] = {}
         self.routed: dict[str, list[dict[str, Any]]] = {}
         self.hung_up: list[str] = []
@@ -71,7 +71,7 @@ class ScriptedModel:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
 
     def __enter__(self) -> Self:

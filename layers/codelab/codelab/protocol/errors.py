@@ -122,8 +122,8 @@ FACTS: Mapping[ErrorCode, CodeFacts] = {
     ),
     ErrorCode.PAYLOAD_TOO_LARGE: CodeFacts(
         "Too many bytes",
-        "What was sent by reference, or the arguments of a call that the model wrote, are over the limit.",
-        (_REPLY, _CALL, _REST),
+        "The arguments of a call that the model wrote, or what a request says of its session, are over the limit.",
+        (_CALL, _REST),
     ),
     ErrorCode.CONTEXT_TOO_LARGE: CodeFacts(
         "More than the model's context takes",

@@ -1,0 +1,112 @@
+"""The system that the suite holds to the seed documents.
+
+`CONFORMANCE_URL` is its WebSocket address, with `{session_id}` where the session belongs, as `make run` prints it;
+without it the local cloud is started. `CONFORMANCE_HTTP` is where its REST API is, if not at the same host and port;
+`CONFORMANCE_TOKEN` a token that it takes. Most cases need the model to say what the case is about: if the system's
+`LLM_BASE_URL` is http://127.0.0.1:PORT/v1, `CONFORMANCE_MODEL_PORT=PORT` has the suite play the model there. Without it
+those cases are skipped for a foreign system.
+"""
+
+import itertools
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from tests.protocol.conformance.client import DIALECTS, Client, Dialect
+from tests.scripted_model import ScriptedModel
+
+Connect = Callable[..., Client]
+
+#: Sessions of this run: a foreign system has seen others.
+_sessions = (f"conformance_{secrets.token_hex(4)}_{n}" for n in itertools.count(1))
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running system. `model` is the scripted one that it asks, None if it asks another."""
+
+    websocket: str
+    http: str
+    token: str
+    model: ScriptedModel | None
+
+    def url(self, session: str, query: dict[str, Any]) -> str:
+        address = self.websocket
+        if "{session_id}" in address:
+            address = address.replace("{session_id}", session)
+        else:
+            query = {"session_id": session, **query}
+        return address + ("&" if "?" in address else "?") + urlencode(query) if query else address
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    address = os.environ.get("CONFORMANCE_URL", "")
+    if not address:
+        cloud = request.getfixturevalue("cloud")
+        websocket = cloud.url("SESSION").replace("SESSION", "{session_id}")
+        yield Server(websocket, cloud.http, "", request.getfixturevalue("model"))
+        return
+    http = os.environ.get("CONFORMANCE_HTTP") or re.sub(r"^ws(s?)://([^/]+).*", r"http\1://\2", address)
+    token = os.environ.get("CONFORMANCE_TOKEN", "")
+    port = int(os.environ.get("CONFORMANCE_MODEL_PORT", "0"))
+    if not port:
+        yield Server(address, http, token, None)
+        return
+    with ScriptedModel(port) as model:
+        yield Server(address, http, token, model)
+
+
+@pytest.fixture
+def scripted(server: Server) -> ScriptedModel:
+    """The model, which says what a case tells it."""
+    if server.model is None:
+        pytest.skip("the system at CONFORMANCE_URL asks a model of its own: see CONFORMANCE_MODEL_PORT")
+    return server.model
+
+
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest) -> Dialect:
+    return DIALECTS[request.param]
+
+
+def _connections(server: Server, dialect: Dialect) -> Iterator[Connect]:
+    opened: list[Client] = []
+
+    def connect(session: str | None = None, **query: Any) -> Client:
+        url = server.url(session or next(_sessions), query)
+        opened.append(Client(url, dialect, additional_headers=server.headers))
+        return opened[-1]
+
+    yield connect
+    for client in opened:
+        client.socket.close()
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Connect]:
+    """Opens connections, to a new session unless one is named."""
+    yield from _connections(server, DIALECTS["plain"])
+
+
+@pytest.fixture
+def connect_in_dialect(server: Server, dialect: Dialect) -> Iterator[Connect]:
+    """The same, for clients of every dialect."""
+    yield from _connections(server, dialect)
+
+
+@pytest.fixture
+def http(server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.http, headers=server.headers, timeout=40) as client:
+        yield client

@@ -1,0 +1,105 @@
+"""Every example of a call and of its result; the frames that the server sends have the documents' fields."""
+
+from typing import Any
+
+import pytest
+from codelab.protocol.tools import find_tool
+
+from tests.protocol.conformance.conftest import Connect
+from tests.protocol.conformance.examples import Example, arguments_of, examples, of_kind
+from tests.protocol.conformance.test_frames import ids, told
+from tests.scripted_model import Says, ScriptedModel, call
+
+CALLS = [example for example in of_kind("call", "server") if "tool_name" in example.value]
+
+
+@pytest.mark.parametrize("profile", ["", "args"])
+@pytest.mark.parametrize("example", CALLS, ids=ids)
+def test_a_call_reaches_the_ide_under_both_names_of_its_arguments(
+    connect: Connect, scripted: ScriptedModel, example: Example, profile: str
+) -> None:
+    tool, given = example.value["tool_name"], arguments_of(example.value)
+    client = connect(**({"profile": profile} if profile else {}))
+    client.say(scripted.script("call", Says("", [call(tool, **given)])))
+    frame = client.expect("tool_call")
+    sent = find_tool(tool).check(given)  # without the leading slash that two documents write
+    assert (frame["tool_name"], frame["arguments"]) == (tool, sent)
+    assert frame.get("args") == (sent if profile == "args" else None)
+    assert isinstance(frame["call_id"], str)
+    assert frame["requires_approval"] is example.value.get("requires_approval", find_tool(tool).approval)
+
+
+def with_results() -> list[tuple[Example, Any]]:
+    """Calls that are followed by a result without a frame around it."""
+    found = []
+    for example, following in zip(examples(), examples()[1:], strict=False):
+        if following.kind == "result":
+            found.append((example, following.value["result"]))
+    return found
+
+
+@pytest.mark.parametrize(("example", "result"), with_results(), ids=[found.id for found, _ in with_results()])
+def test_its_result_is_told_to_the_model(
+    connect_in_dialect: Connect, scripted: ScriptedModel, example: Example, result: Any
+) -> None:
+    tool = example.value["tool_name"]
+    client = connect_in_dialect()
+    client.say(scripted.script(example.id, Says("", [call(tool, **arguments_of(example.value))]), Says("Seen")))
+    asked = client.grant(client.expect("tool_call"))
+    client.result(asked, result)
+    if "exit_code" in result and result["exit_code"] is None:  # "streaming": a piece of output, the command goes on
+        result = {**result, "stdout": result["stdout"] + "All passed\n", "exit_code": 0}
+        client.result(asked, result)
+    client.idle()
+    assert told(scripted, example.id) == result
+    assert len(scripted.requests[example.id]) == 2
+
+
+def like(example: Any, frame: Any) -> bool:
+    """Does `frame` have all fields of `example`, with values of their types?"""
+    if isinstance(example, dict):
+        return isinstance(frame, dict) and all(
+            name in frame and like(value, frame[name]) for name, value in example.items()
+        )
+    return type(example) is type(frame)
+
+
+def test_the_server_says_nothing_in_another_form_than_the_documents(connect: Connect, scripted: ScriptedModel) -> None:
+    """One conversation with a text, a call, an approval and a failure has a frame like each of the examples."""
+    client = connect(profile="args")
+    write = call("write_file", path="src/config.json", content="{}")
+    client.say(
+        scripted.script("forms", Says("Reading", [call("read_file", path="a")]), Says("", [write]), Says("Done"))
+    )
+    client.result(client.expect("tool_call"), {"content": "x"})
+    client.decide(client.expect("tool_call"), "reject")
+    client.idle()
+    client.say(scripted.script("failing", Says(status=400)))
+    client.expect("error")
+    client.idle()
+    by_type = {frame["type"] for frame in client.frames}
+    assert {"assistant_message", "tool_call", "agent_status", "error"} <= by_type
+    for example in of_kind("server"):
+        if example.value["type"] == "tool_call":  # arguments differ from tool to tool
+            expected = (
+                {**example.value, "arguments": {}} if "arguments" in example.value else {**example.value, "args": {}}
+            )
+        else:
+            expected = example.value
+        assert any(like(expected, frame) for frame in client.of_type(example.value["type"])), example.id
+
+
+STATUSES = ["thinking", "executing_tool", "thinking", "waiting_approval", "executing_tool", "thinking", "error", "idle"]
+
+
+def test_the_five_statuses_come_at_their_moments(connect: Connect, scripted: ScriptedModel) -> None:
+    client = connect()
+    write = call("write_file", path="a", content="")
+    script = scripted.script("statuses", Says("", [call("read_file", path="a")]), Says("", [write]), Says(status=400))
+    client.say(script)
+    client.result(client.expect("tool_call"), {"content": ""})
+    client.result(client.grant(client.expect("tool_call")), {"success": True})
+    client.idle()
+    statuses = sorted(client.of_type("agent_status"), key=lambda frame: frame["seq"])
+    assert [frame["status"] for frame in statuses] == STATUSES
+    assert all(isinstance(frame["message"], str) for frame in statuses)

@@ -1,0 +1,203 @@
+"""Every error code, provoked where a client can meet it. `FACTS` says where that is; none may be left out here."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab.protocol import limits
+from codelab.protocol.errors import FACTS, ErrorCode, Where
+
+from tests.protocol.conformance.client import Client
+from tests.protocol.conformance.conftest import Connect
+from tests.protocol.conformance.test_frames import told
+from tests.scripted_model import Says, ScriptedModel, call
+
+ROOT = Path(__file__).parents[3]
+
+#: What takes more than a client and a model to provoke: the test that does it.
+ELSEWHERE = {
+    (ErrorCode.UNAUTHORIZED, Where.REPLY): "tests/conversations/test_identity.py::"
+    "test_an_expired_token_ends_the_talk_until_it_is_refreshed",
+    (ErrorCode.SESSION_EXPIRED, Where.REPLY): "tests/conversations/test_identity.py::"
+    "test_an_expired_token_ends_the_talk_until_it_is_refreshed",
+    (ErrorCode.SESSION_NOT_FOUND, Where.REPLY): "tests/functions/test_user_message.py::"
+    "test_nobody_speaks_in_a_session_that_is_not_there",
+    (ErrorCode.DATABASE_ERROR, Where.REPLY): "tests/functions/test_user_message.py::"
+    "test_when_storage_fails_the_sender_is_told_to_try_again_and_can",
+    (ErrorCode.AGENT_ERROR, Where.REPLY): "tests/functions/test_user_message.py::"
+    "test_a_fault_of_the_servers_own_is_answered_too",
+    (ErrorCode.FILE_TOO_LARGE, Where.REPLY): "tests/turns/test_files.py::"
+    "test_files_are_bounded_in_size_number_and_together",
+}
+
+
+# ---------------------------------------------------------------- frames that are refused
+
+
+def body(text: str) -> Callable[[Client], None]:
+    return lambda client: client.send_raw(text)
+
+
+def frame(frame_type: str, **fields: Any) -> Callable[[Client], None]:
+    return lambda client: client.send_wrong(frame_type, **fields)
+
+
+def context_file(path: str) -> Callable[[Client], None]:
+    return frame("context_update", action="add_file", data={"path": path})
+
+
+def too_many_files(client: Client) -> None:
+    for n in range(limits.CONTEXT_FILES):
+        client.send("context_update", action="add_file", data={"path": f"src/{n}.py"})
+        client.expect("context_updated")
+    client.send("context_update", action="add_file", data={"path": "one_more.py"})
+
+
+#: Code → what is sent → the field that the error names.
+REFUSED: dict[ErrorCode, tuple[Callable[[Client], None], str | None]] = {
+    ErrorCode.INVALID_FORMAT: (body("{"), None),
+    ErrorCode.INVALID_TYPE: (frame("nonsense"), "type"),
+    ErrorCode.MISSING_FIELD: (frame("user_message"), "content"),
+    ErrorCode.INVALID_ARGUMENTS: (frame("user_message", content=5), "content"),
+    ErrorCode.INVALID_CALL_ID: (frame("tool_result", call_id="call_nobody", result={}), None),
+    ErrorCode.INVALID_PATH: (context_file("a\0b"), "data.path"),
+    ErrorCode.PATH_OUTSIDE_WORKSPACE: (context_file("../secret"), "data.path"),
+    ErrorCode.CONTEXT_TOO_LARGE: (too_many_files, "data"),
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_a_frame_is_refused_and_the_next_one_is_not(connect: Connect, code: ErrorCode) -> None:
+    provoke, field = REFUSED[code]
+    client = connect(extensions=1)
+    provoke(client)
+    error = client.expect("error")
+    assert (error["error_code"], error["details"].get("field")) == (code.value, field)
+    assert error["content"] == error["message"] != ""
+    assert error["retryable"] is FACTS[code].retryable
+    assert "seq" not in error
+    client.send("ping", n=1)
+    client.expect("pong", n=1)
+
+
+def test_a_busy_session_refuses_if_it_was_told_to(connect: Connect, scripted: ScriptedModel) -> None:
+    client = connect(extensions=1)
+    client.send("session_config", when_busy="reject")
+    client.say(scripted.script("slow", Says("At last", silence=2)))
+    client.expect("agent_status", status="thinking")
+    client.say("Me too")
+    error = client.expect("error")
+    assert (error["error_code"], error["retryable"]) == ("BUSY", True)
+    client.idle()
+    assert client.text() == "At last"
+
+
+def test_a_viewer_may_not_execute(connect: Connect, scripted: ScriptedModel) -> None:
+    client, viewer = connect("conformance_viewed"), connect("conformance_viewed", viewer=1, extensions=1)
+    client.say(scripted.script("viewed", Says("", [call("read_file", path="a")]), Says("Read")))
+    asked = client.expect("tool_call")
+    viewer.result(viewer.expect("tool_call"), {"content": "forged"})
+    error = viewer.expect("error")
+    assert (error["error_code"], error["call_id"]) == ("PERMISSION_DENIED", asked["call_id"])
+    client.result(asked, {"content": "real"})
+    client.idle()
+    assert told(scripted, "viewed") == {"content": "real"}
+
+
+def test_the_oldest_of_too_many_windows_is_told(connect: Connect) -> None:
+    first = connect("conformance_crowd")
+    for _ in range(limits.CONNECTIONS_PER_SESSION):
+        connect("conformance_crowd")
+    error = first.expect("error")
+    assert (error["error_code"], error["retryable"]) == ("RATE_LIMITED", False)
+
+
+# ---------------------------------------------------------------- turns that fail
+
+
+BAD_CALL = call("read_file", path="../secret")
+FAILING: dict[ErrorCode, Callable[[ScriptedModel], str]] = {
+    ErrorCode.LLM_ERROR: lambda model: model.script("refused", Says(status=400)),
+    ErrorCode.AGENT_ERROR: lambda model: model.script("hopeless", *[Says("", [BAD_CALL])] * 10),
+    ErrorCode.CONTEXT_TOO_LARGE: lambda model: "漢字" * 5_000,
+}
+
+
+@pytest.mark.parametrize("code", FAILING)
+def test_a_turn_fails_with_its_code_and_the_session_goes_on(
+    connect: Connect, scripted: ScriptedModel, code: ErrorCode
+) -> None:
+    client = connect()
+    client.say(FAILING[code](scripted))
+    error = client.expect("error")
+    assert error["error_code"] == code.value
+    assert error["seq"] > 0
+    client.expect("agent_status", status="idle")
+    client.say(scripted.script("afterwards", Says("Still here")))
+    client.idle()
+    assert client.text().endswith("Still here")
+
+
+# ---------------------------------------------------------------- results
+
+
+IN_RESULTS = [code for code, facts in FACTS.items() if Where.CALL in facts.met]
+
+
+@pytest.mark.parametrize("code", IN_RESULTS)
+def test_the_model_is_told_a_tools_error_by_its_code(
+    connect_in_dialect: Connect, scripted: ScriptedModel, code: ErrorCode
+) -> None:
+    client = connect_in_dialect()
+    client.say(scripted.script("failed", Says("", [call("read_file", path="a")]), Says("I see")))
+    client.fail(client.expect("tool_call"), {"code": code.value, "message": "It did not work"})
+    client.idle()
+    assert told(scripted, "failed") == {"error": {"code": code.value, "message": "It did not work"}}
+
+
+#: What the server finds out itself, before the IDE is asked.
+UNSENT = {
+    ErrorCode.PATH_OUTSIDE_WORKSPACE: call("read_file", path="../secret"),
+    ErrorCode.INVALID_PATH: call("read_file", path="a" * 256),
+}
+
+
+@pytest.mark.parametrize("code", UNSENT)
+def test_a_bad_call_goes_back_to_the_model_and_no_client_sees_it(
+    connect: Connect, scripted: ScriptedModel, code: ErrorCode
+) -> None:
+    client = connect(extensions=1)
+    client.say(scripted.script("bad", Says("", [UNSENT[code]]), Says("Sorry")))
+    client.idle()
+    assert client.text() == "Sorry"
+    assert client.of_type("tool_call") == []
+    assert told(scripted, "bad")["error"]["code"] == code.value
+
+
+def test_the_model_is_told_that_a_call_was_cancelled(connect: Connect, scripted: ScriptedModel) -> None:
+    client = connect(extensions=1)
+    client.say(scripted.script("stopped", Says("", [call("read_file", path="a")])))
+    client.expect("tool_call")
+    client.send("cancel")
+    client.idle()
+    client.say(scripted.script("next", Says("Yes?")))
+    client.idle()
+    (seen,) = [m["content"] for m in scripted.requests["next"][-1]["messages"] if m["role"] == "tool"]
+    assert json.loads(seen)["error"]["code"] == "CANCELLED"
+
+
+# ---------------------------------------------------------------- all of them
+
+
+def test_every_code_is_provoked_wherever_a_client_can_meet_it() -> None:
+    here = {(code, Where.REPLY) for code in REFUSED}
+    here |= {(code, Where.REPLY) for code in (ErrorCode.BUSY, ErrorCode.PERMISSION_DENIED, ErrorCode.RATE_LIMITED)}
+    here |= {(code, Where.TURN) for code in FAILING} | {(code, Where.CALL) for code in IN_RESULTS}
+    met = {(code, where) for code, facts in FACTS.items() for where in facts.met if where is not Where.REST}
+    assert met == here | set(ELSEWHERE)
+    for test in ELSEWHERE.values():
+        path, name = test.split("::")
+        assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), test
