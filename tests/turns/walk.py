@@ -53,7 +53,7 @@ class Walk:
     EVENTS = (
         "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
         "result", "result", "result", "decide", "decide", "cancel", "configure", "switch", "context", "join", "leave",
-        "wait", "owner_dies",
+        "wait", "owner_dies", "execute",
     )  # fmt: skip
 
     def step(self) -> None:
@@ -128,6 +128,14 @@ class Walk:
         open_calls = list(self.world.register.open_calls)
         return self.choose.choice(open_calls if open_calls and self.choose.random() < 0.7 else self.call_ids)
 
+    def execute(self) -> None:
+        """A program's call, or one of its calls once more; `read_file` and `write_file` differ in that one asks."""
+        known = [sk.removeprefix("CALL#") for sk, item in self.world.items.items() if not item.get("turn_id", True)]
+        call_id = self.choose.choice(known) if known and self.choose.random() < 0.3 else f"side_{len(known)}"
+        tool, arguments = CALLS[len(call_id) % 2 + self.choose.choice((0, 0, 1))]
+        self.world.execute(call_id, tool, **arguments)
+        self.call_ids.append(call_id)
+
     def cancel(self) -> None:
         self.world.cancel(caller=self.choose.choice(CALLERS))
 
@@ -158,17 +166,19 @@ class Walk:
 
     def check(self) -> None:
         world, register = self.world, self.world.register
-        assert (register.due_at() is not None) == bool(register.phase is not Phase.IDLE or register.postings)
+        outstanding = register.phase is not Phase.IDLE or register.postings or register.side_calls
+        assert (register.due_at() is not None) == bool(outstanding)
         assert len(register.inbox) <= 20
-        assert len(register.open_calls) <= 16
+        assert len(register.open_step_calls) <= 16
+        assert len(register.side_calls) <= 16
         assert not {call.tool for call in register.open_calls.values()} & {"switch_agent", "update_plan"}
         assert register.handovers <= 3
         assert len(dumps(register.attributes()).encode()) < 8_000, "the register grows"
         if register.phase is Phase.WAITING:
-            assert register.open_calls, "nothing is waited for"
+            assert register.open_step_calls, "nothing is waited for"
         if register.phase is Phase.IDLE:
             assert not register.inbox, "a message waits and nothing runs"
-            assert not register.open_calls
+            assert not register.open_step_calls
         stored = {sk for sk in world.items if sk.startswith("FILE#")}
         assert stored == {f"FILE#{digest}" for digest in register.files}, "a file of the context is lost or left"
         self._check_calls(world)
@@ -188,8 +198,12 @@ class Walk:
                 continue
             call_id = sk.removeprefix("CALL#")
             settled = not CallState(item["state"]).is_open
+            if not item["turn_id"]:
+                assert call_id not in results, "a call of no turn is in the history"
+                assert settled == (call_id not in world.register.side_calls), "an open call that was forgotten"
+                continue
             assert settled == (call_id in results), f"{item['state']} with {results[call_id]} results"
-            assert settled or call_id in world.register.open_calls, "an open call that nobody waits for"
+            assert settled or call_id in world.register.open_step_calls, "an open call that nobody waits for"
         self._check_approvals(world)
 
     def _check_approvals(self, world: World) -> None:
@@ -221,6 +235,10 @@ class Walk:
                 world.pass_time(61)
             self.check()
         assert world.register.phase is Phase.IDLE, "stuck"
+        for _ in range(2):
+            world.pass_time(61)
+            self.check()
+        assert not world.register.side_calls, "a call of no turn is open for ever"
         asked = Counter(content for role, content in world.history() if role == "user")
         assert asked == Counter(f"says {input_id}" for input_id in self.said), "a message was lost or doubled"
         assert len(world.of_type("turn_end")) == len(self.said), "a turn did not end, or ended twice"

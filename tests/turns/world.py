@@ -11,7 +11,7 @@ from codelab.protocol.incoming import ContextUpdate, HitlDecision, SessionConfig
 from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem, dumps
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, cancel, connections, control, files, messages, routing, steps, sweep
+from codelab.turns import calls, cancel, connections, control, files, messages, routing, side_calls, steps, sweep
 from codelab.turns.connections import Caller
 from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog, NeedsObject
 from codelab.turns.routing import Choice
@@ -20,6 +20,7 @@ from codelab.turns.steps import Answer, Lease
 from tests.frames import check_received
 
 IDE = Caller("ann", "s1", "conn-1", extensions=True)
+HTTP = Caller("ann", "s1", "")
 
 
 class World:
@@ -141,6 +142,10 @@ class World:
             {"type": "hitl_decision", "call_id": call_id, "decision": decision, **fields}
         )
         return self.decide(lambda draft: calls.hitl_decision(draft, caller, frame))
+
+    def execute(self, call_id: str, tool: str, **arguments: Any) -> Transition | None:
+        """A program asks over HTTP for a call that belongs to no turn."""
+        return self.decide(lambda draft: side_calls.execute(draft, HTTP, call_id, tool, arguments))
 
     def fail(self, lease: Lease, streamed: str = "") -> None:
         """The owner ends without an answer, as it does when its model fails or its turn was cancelled."""

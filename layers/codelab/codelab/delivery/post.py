@@ -30,7 +30,7 @@ def render(event: EventItem, connection_id: str, register: Register, payloads: P
     frame = event.frame
     if event.audience is Audience.EXTENSIONS and not connection.extensions:
         return None
-    if event.audience is Audience.EXECUTOR and connection_id != register.executor:
+    if event.audience is Audience.EXECUTOR and connection_id != register.executor_of(frame):
         if not connection.extensions:
             return None
         frame = {**frame, "execute": False}

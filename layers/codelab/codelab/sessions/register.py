@@ -5,6 +5,7 @@ posted a range of frames removes that range's `post#` attribute. Times are milli
 """
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
@@ -74,6 +75,13 @@ class CallEntry:
 
 
 @dataclass(slots=True)
+class SideCall(CallEntry):
+    """An open call that belongs to no turn. `executor` is the connection that executes it, empty while none may."""
+
+    executor: str = ""
+
+
+@dataclass(slots=True)
 class FileEntry:
     """A file of the context, by the digest of its path: what bounds are checked with. The rest is in its FILE item."""
 
@@ -122,7 +130,10 @@ class Register:
     #: How often agents have handed this turn over.
     handovers: int = 0
 
+    #: The calls of the running step, open or not.
     calls: dict[str, CallEntry] = field(default_factory=dict)
+    #: Open calls that belong to no turn; a settled one is in its CALL item alone.
+    side_calls: dict[str, SideCall] = field(default_factory=dict)
     inbox: list[str] = field(default_factory=list)
     files: dict[str, FileEntry] = field(default_factory=dict)
     last_seq: int = 0
@@ -149,14 +160,28 @@ class Register:
         return [found for found, connection in self.connections.items() if connection.replaying_until <= now]
 
     @property
-    def open_calls(self) -> dict[str, CallEntry]:
+    def open_step_calls(self) -> dict[str, CallEntry]:
+        """What the running step waits for."""
         return {call_id: call for call_id, call in self.calls.items() if call.state.is_open}
+
+    @property
+    def open_calls(self) -> dict[str, CallEntry]:
+        """All open calls, of the turn and of none."""
+        return {**self.open_step_calls, **self.side_calls}
+
+    def executor_of(self, frame: Mapping[str, Any]) -> str:
+        """The connection that is to execute the call of a `tool_call` frame, empty if none is."""
+        if "turn_id" in frame:
+            return self.executor
+        call = self.side_calls.get(frame["call_id"])
+        return call.executor if call is not None else ""
 
     def due_at(self) -> int | None:
         """When the sweep must look at this session if nothing else happens; None if nothing is outstanding."""
         if self.erase_at:
             return self.erase_at
         times = [posting.at + REPAIR_AFTER_MS for posting in self.postings.values()]
+        times.extend(call.due for call in self.side_calls.values())
         if self.phase is Phase.DISPATCHED:
             times.append(self.dispatched_at + REPAIR_AFTER_MS)
         elif self.phase is Phase.RUNNING:
@@ -164,7 +189,7 @@ class Register:
             if self.cancelled_at:
                 times.append(self.cancelled_at + REPAIR_AFTER_MS)
         elif self.phase is Phase.WAITING:
-            times.extend(call.due for call in self.open_calls.values())
+            times.extend(call.due for call in self.open_step_calls.values())
         return min(times, default=None)
 
     def release(self) -> None:
@@ -201,6 +226,16 @@ class Register:
             "calls": {
                 call_id: {"tool": call.tool, "state": call.state.value, "due": call.due, "seq": call.seq}
                 for call_id, call in self.calls.items()
+            },
+            "side_calls": {
+                call_id: {
+                    "tool": call.tool,
+                    "state": call.state.value,
+                    "due": call.due,
+                    "seq": call.seq,
+                    "executor": call.executor,
+                }
+                for call_id, call in self.side_calls.items()
             },
             "inbox": self.inbox,
             "files": {digest: [it.tokens, it.size, it.added_at] for digest, it in self.files.items()},
@@ -267,6 +302,14 @@ class Register:
         for call_id, call in item.get("calls", {}).items():
             register.calls[call_id] = CallEntry(
                 tool=call["tool"], state=CallState(call["state"]), due=call["due"], seq=call["seq"]
+            )
+        for call_id, call in item.get("side_calls", {}).items():
+            register.side_calls[call_id] = SideCall(
+                tool=call["tool"],
+                state=CallState(call["state"]),
+                due=call["due"],
+                seq=call["seq"],
+                executor=call["executor"],
             )
         for name, value in item.items():
             if name.startswith("conn#"):

@@ -10,7 +10,7 @@ from codelab.protocol.outgoing import CallUpdate, Status, ToolCall, ToolProgress
 from codelab.protocol.tools import Tool, find_tool
 from codelab.protocol.tools.declared import declared_tool
 from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
-from codelab.sessions.register import CallEntry, CallState, Phase
+from codelab.sessions.register import CallEntry, CallState, Phase, Register, SideCall
 from codelab.sessions.transition import Transition
 from codelab.turns import files, policy, turn
 from codelab.turns.connections import Caller, touch
@@ -33,7 +33,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     Raises ProtocolError: INVALID_CALL_ID for a call that is not open, PERMISSION_DENIED where an approval is due first.
     """
     call = draft.call(frame.call_id)
-    entry = draft.register.calls.get(frame.call_id)
+    entry = _entry(draft.register, frame.call_id)
     if call is None:
         raise _unknown(frame.call_id)
     tool = tool_of(call)
@@ -47,7 +47,8 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
         raise ProtocolError(ErrorCode.PERMISSION_DENIED, "A viewer does not execute calls", call_id=frame.call_id)
     touch(draft, caller)
     if entry.state is CallState.AWAITING_APPROVAL:
-        if draft.settings.hitl_strict or draft.register.executor != caller.connection_id:
+        executor = entry.executor if isinstance(entry, SideCall) else draft.register.executor
+        if draft.settings.hitl_strict or executor != caller.connection_id:
             raise ProtocolError(
                 ErrorCode.PERMISSION_DENIED,
                 "The call awaits approval; send the result again after it was granted",
@@ -57,7 +58,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
         entry.state = CallState.EXECUTING
         call.state = entry.state.value
     if is_partial:
-        _show_execution(draft)
+        _show_execution(draft, call)
         _progress(draft, caller, call, entry, frame)
         return draft.finish()
     settle(draft, call, CallState.FAILED if frame.error else CallState.COMPLETED, outcome, by=caller)
@@ -71,7 +72,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     Raises ProtocolError: INVALID_CALL_ID, INVALID_ARGUMENTS where an edit does not fit the tool.
     """
     call = draft.call(frame.call_id)
-    entry = draft.register.calls.get(frame.call_id)
+    entry = _entry(draft.register, frame.call_id)
     if call is None:
         raise _unknown(frame.call_id)
     if entry is None or entry.state is not CallState.AWAITING_APPROVAL:
@@ -99,7 +100,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     entry.due = draft.now + policy.deadline_ms(tool, awaiting_approval=False, settings=draft.settings)
     draft.puts.append(call)
     entry.seq = send_call(draft, call, entry)
-    _show_execution(draft)
+    _show_execution(draft, call)
     return draft.finish()
 
 
@@ -109,22 +110,23 @@ def _again(draft: Draft) -> Transition | None:
     return draft.finish() if draft.repost else None
 
 
-def _show_execution(draft: Draft) -> None:
-    if not any(call.state is CallState.AWAITING_APPROVAL for call in draft.register.calls.values()):
+def _show_execution(draft: Draft, call: CallItem) -> None:
+    """Once nothing of the step awaits approval. What belongs to no turn does not change what the agent does."""
+    if call.turn_id and not any(call.state is CallState.AWAITING_APPROVAL for call in draft.register.calls.values()):
         draft.set_status(Status.EXECUTING_TOOL, "Executing tools")
 
 
 def open_call(draft: Draft, call: CallItem) -> None:
     """Enter a new call, store it and send it: to every connection if it needs approval, else to the executor."""
-    tool = tool_of(call)
-    entry = CallEntry(
-        tool=call.tool,
-        state=CallState.AWAITING_APPROVAL if call.requires_approval else CallState.EXECUTING,
-        due=draft.now + policy.deadline_ms(tool, awaiting_approval=call.requires_approval, settings=draft.settings),
-        seq=0,
-    )
-    call.state = entry.state.value
-    draft.register.calls[call.call_id] = entry
+    tool, register = tool_of(call), draft.register
+    state = CallState.AWAITING_APPROVAL if call.requires_approval else CallState.EXECUTING
+    due = draft.now + policy.deadline_ms(tool, awaiting_approval=call.requires_approval, settings=draft.settings)
+    entry: CallEntry
+    if call.turn_id:
+        entry = register.calls[call.call_id] = CallEntry(call.tool, state, due, seq=0)
+    else:
+        entry = register.side_calls[call.call_id] = SideCall(call.tool, state, due, seq=0, executor=register.executor)
+    call.state = state.value
     draft.puts.append(call)
     entry.seq = send_call(draft, call, entry)
 
@@ -139,7 +141,7 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
         tool_name=call.tool,
         arguments=arguments,
         requires_approval=awaiting,
-        turn_id=call.turn_id,
+        turn_id=call.turn_id or None,
         deadline=entry.due,
         risk=tool_of(call).risk_of(arguments),
     )
@@ -156,16 +158,30 @@ def settle(
     *,
     was_sent: bool = True,
 ) -> None:
-    """The call's one outcome, in the register, in its item and in the history; told to those who did not cause it."""
-    register = draft.register
-    register.calls[call.call_id].state = state
+    """The call's one outcome, in the register, in its item and, if it is of a turn, in the history.
+
+    It is told to those who did not cause it.
+    """
     call.state = state.value
     call.settled_at = draft.now
     call.outcome = outcome
     draft.put(call)
-    whole = shown_result(call, outcome)
-    shown = within_bytes(whole, limits.CONTENT_BYTES, lambda text, most: excerpt(text, most, call.call_id))
-    draft.append_message("tool", shown, call_id=call.call_id, whole=len(whole) if shown != whole else 0)
+    if call.turn_id:
+        draft.register.calls[call.call_id].state = state
+        whole = shown_result(call, outcome)
+        shown = within_bytes(whole, limits.CONTENT_BYTES, lambda text, most: excerpt(text, most, call.call_id))
+        draft.append_message("tool", shown, call_id=call.call_id, whole=len(whole) if shown != whole else 0)
+        _count_failure(draft.register, call, state)
+    else:
+        del draft.register.side_calls[call.call_id]
+    if state is CallState.COMPLETED:
+        files.follow(draft, call, outcome["result"])
+    if was_sent and _others(draft, by):
+        draft.emit(CallUpdate(call_id=call.call_id, state=state.value))
+
+
+def _count_failure(register: Register, call: CallItem, state: CallState) -> None:
+    """Remember how often in a row this very call has failed."""
     digest = call_digest(call.tool, call.arguments)
     if state is CallState.FAILED:
         register.failures[digest] = register.failures.pop(digest, 0) + 1
@@ -173,10 +189,6 @@ def settle(
             register.failures.pop(next(iter(register.failures)))
     else:
         register.failures.pop(digest, None)
-    if state is CallState.COMPLETED:
-        files.follow(draft, call, outcome["result"])
-    if was_sent and _others(draft, by):
-        draft.emit(CallUpdate(call_id=call.call_id, state=state.value))
 
 
 def unfinished(call: CallItem, code: ErrorCode, message: str) -> dict[str, Any]:
@@ -200,7 +212,7 @@ def call_digest(tool: str, arguments: Content) -> str:
 def continue_turn(draft: Draft) -> None:
     """The next step, once every call of this one is settled; whoever settles the last one commits this."""
     register = draft.register
-    if register.phase is Phase.WAITING and not register.open_calls:
+    if register.phase is Phase.WAITING and not register.open_step_calls:
         turn.next_step(draft)
 
 
@@ -263,6 +275,10 @@ def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> di
         error.code = ErrorCode.INVALID_ARGUMENTS
         error.details["field"] = "modified_arguments" + (f".{field}" if field != "arguments" else "")
         raise
+
+
+def _entry(register: Register, call_id: str) -> CallEntry | None:
+    return register.calls.get(call_id) or register.side_calls.get(call_id)
 
 
 def _already(call: CallItem, frame: HitlDecision) -> bool:

@@ -31,8 +31,8 @@ def stop(draft: Draft) -> None:
     if register.message_id:  # an attempt of this step has died, and perhaps said something
         turn.cancelled(draft, draft.streamed())
         return
-    draft.need(keys.call_key(call_id) for call_id in register.open_calls)
-    for call_id in register.open_calls:
+    draft.need(keys.call_key(call_id) for call_id in register.open_step_calls)
+    for call_id in register.open_step_calls:
         call = draft.call(call_id)
         if call is not None:
             calls.settle(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from codelab.protocol import limits
-from codelab.sessions.register import CallState, Connection, Phase, Register
+from codelab.sessions.register import CallState, Connection, Phase, Register, SideCall
 from codelab.sessions.transition import Resend, Transition
 from codelab.turns.draft import Circumstances, Draft
 
@@ -56,11 +56,9 @@ def disconnect(draft: Draft, connection_id: str) -> Transition:
     has spoken, takes over what waits for execution; otherwise the next one that speaks does.
     """
     register = draft.register
-    if register.connections.pop(connection_id, None) and register.executor == connection_id:
-        heirs = [found for found, it in register.connections.items() if it.greeted and not it.viewer]
-        if heirs:
-            heir = max(heirs, key=lambda found: register.connections[found].generation)
-            draft.resend.extend(Resend(heir, seq) for seq in _hand_over(register, heir))
+    if register.connections.pop(connection_id, None):
+        heirs = {found: it.generation for found, it in register.connections.items() if it.greeted and not it.viewer}
+        draft.resend.extend(_hand_over(register, max(heirs, key=lambda found: heirs[found], default="")))
     return draft.finish()
 
 
@@ -79,38 +77,58 @@ def touch(draft: Draft, caller: Caller) -> None:
     if connection is None:
         connection = _join(draft, caller)
     connection.expires = max(connection.expires, caller.expires)
-    missed, is_first = set(), not connection.greeted
+    sent_again: set[Resend] = set()
+    is_first = not connection.greeted
     if is_first:
         connection.greeted = True
-        missed = {call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq}
-    if not caller.viewer and register.executor not in register.connections:
-        missed.update(_hand_over(register, caller.connection_id))
-    elif is_first and not caller.viewer and register.executor != caller.connection_id:
-        draft.resend.extend(Resend(register.executor, seq) for seq in _executing(register)[:1])
-    draft.resend.extend(Resend(caller.connection_id, seq) for seq in sorted(missed))
+        missed = [call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq]
+        sent_again.update(Resend(caller.connection_id, seq) for seq in missed)
+    if not caller.viewer:
+        handed_over = _hand_over(register, caller.connection_id)
+        sent_again.update(handed_over)
+        if is_first and not handed_over:
+            others = {it.connection_id: it for it in executing(register) if it.connection_id != caller.connection_id}
+            sent_again.update(it for connection_id, it in others.items() if connection_id in register.connections)
+    draft.resend.extend(sorted(sent_again, key=lambda it: (it.connection_id == caller.connection_id, it.seq)))
 
 
-def lead(register: Register, caller: Caller) -> None:
+def lead(draft: Draft, caller: Caller) -> None:
     """Who begins a turn executes its calls. Over HTTP nobody can: then the executor there was does, else the newest
     window, else the first that joins.
     """
+    register = draft.register
     if caller.viewer:
         return
     if caller.connection_id:
         register.executor = caller.connection_id
     elif register.executor not in register.connections:
         able = {found: it.generation for found, it in register.connections.items() if not it.viewer}
-        register.executor = max(able, key=lambda found: able[found], default="")
+        heir = max(able, key=lambda found: able[found], default="")
+        draft.resend.extend(_hand_over(register, heir))
+        register.executor = heir
 
 
-def _hand_over(register: Register, connection_id: str) -> list[int]:
-    """Make `connection_id` the executor. Returns the seqs of the calls that it is to execute."""
-    register.executor = connection_id
-    return _executing(register)
+def _hand_over(register: Register, heir: str) -> list[Resend]:
+    """What an executor that is gone was to execute: who leads the turn takes it over, or `heir` (empty: nobody can)."""
+    before = executing(register)
+    if register.executor not in register.connections:
+        if not heir:
+            return []
+        register.executor = heir
+    for call in register.side_calls.values():
+        if call.executor not in register.connections:
+            call.executor = register.executor
+    return [resend for resend in executing(register) if resend not in before]
 
 
-def _executing(register: Register) -> list[int]:
-    return sorted(call.seq for call in register.open_calls.values() if call.state is CallState.EXECUTING)
+def executing(register: Register) -> list[Resend]:
+    """The open calls that wait for execution, each with the connection that executes it, in order."""
+    found = []
+    for call in register.open_calls.values():
+        if call.state is CallState.EXECUTING:
+            executor = call.executor if isinstance(call, SideCall) else register.executor
+            found.append(Resend(executor, call.seq))
+    return sorted(found, key=lambda resend: resend.seq)
 
 
 def _join(draft: Draft, caller: Caller) -> Connection:

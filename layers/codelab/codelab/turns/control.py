@@ -10,7 +10,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import InputItem, PlanItem, ToolsItem
 from codelab.sessions.register import Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import handover, messages
+from codelab.turns import connections, handover, messages
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 
@@ -49,16 +49,16 @@ def _inform(draft: Draft, caller: Caller) -> Transition:
 
 def begin_replay(draft: Draft, caller: Caller, last_seq: int) -> Transition:
     """From here on a replayer alone posts to the connection."""
-    before = draft.register.executor
+    before = connections.executing(draft.register)
     _greet(draft, caller)
     draft.register.connections[caller.connection_id].replaying_until = draft.now + REPLAY_MS
     # The replay brings the frames behind `last_seq` and tells which calls are open. A call before it is sent again only
     # if it was another connection's to execute until now.
-    is_new = draft.register.executor != before
+    taken_over = {resend for resend in connections.executing(draft.register) if resend not in before}
     draft.resend[:] = [
         resend
         for resend in draft.resend
-        if resend.connection_id != caller.connection_id or (is_new and resend.seq <= last_seq)
+        if resend.connection_id != caller.connection_id or (resend in taken_over and resend.seq <= last_seq)
     ]
     return draft.finish()
 

@@ -22,7 +22,7 @@ def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition
         return draft.finish()
     if register.phase is Phase.IDLE:
         draft.puts.append(message)
-        lead(register, caller)
+        lead(draft, caller)
         turn.begin(draft, message)
         return draft.finish()
     when_busy = register.settings.get("when_busy", "queue")

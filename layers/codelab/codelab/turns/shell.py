@@ -265,8 +265,8 @@ class Engine:
         dead, only a later post can find it out, and have the call handed on.
         """
         live = register.live(self.clock())
-        left_out = register.executor in register.connections and register.executor not in live
-        if left_out and any(event.audience is Audience.EXECUTOR for event in events):
+        executors = {register.executor_of(event.frame) for event in events if event.audience is Audience.EXECUTOR}
+        if executors & register.connections.keys() - set(live):
             delivery.failed = True
         outbox.send(events, register, live, delivery)
 

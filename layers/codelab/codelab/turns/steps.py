@@ -103,7 +103,7 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
         turn.end(draft, "completed")
         return draft.finish()
     register.phase = Phase.WAITING
-    if not register.open_calls:
+    if not register.open_step_calls:
         if max(register.failures.values(), default=0) >= _HOPELESS:
             turn.fail(
                 draft,

@@ -1,0 +1,66 @@
+"""Calls that belong to no turn: a program asks over HTTP, the IDE executes, and no model hears of it."""
+
+from typing import Any
+
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.tools import Tool, find_tool
+from codelab.protocol.tools.declared import declared_tool
+from codelab.sessions import keys
+from codelab.sessions.items import CallItem, ToolsItem, is_same
+from codelab.sessions.register import CallState
+from codelab.sessions.transition import Transition
+from codelab.turns import calls, policy
+from codelab.turns.connections import Caller, lead
+from codelab.turns.draft import Draft
+
+
+def execute(draft: Draft, caller: Caller, call_id: str, tool_name: str, arguments: dict[str, Any]) -> Transition | None:
+    """Make the call `call_id`, or None if this very call was made before: what has come of it is in its item.
+
+    The policy decides, as for a model's call, whether a human is asked. Raises ProtocolError: TOOL_NOT_FOUND,
+    INVALID_ARGUMENTS (also for a `call_id` that names another call), RATE_LIMITED, EXECUTION_FAILED without an IDE.
+    """
+    register, tool = draft.register, _tool(draft, tool_name)
+    if tool.server_side:
+        raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"{tool.name} is of the agent's own, no IDE executes it")
+    arguments = tool.check(arguments, lenient_paths=draft.settings.paths_lenient)
+    known = draft.call(call_id)
+    if known is not None:
+        if (known.turn_id, known.tool) != ("", tool.name) or not is_same(known.arguments, arguments):
+            raise ProtocolError(
+                ErrorCode.INVALID_ARGUMENTS, "call_id is that of another call", details={"field": "call_id"}
+            )
+        return None
+    if len(register.side_calls) >= limits.SIDE_CALLS:
+        raise ProtocolError(ErrorCode.RATE_LIMITED, f"{limits.SIDE_CALLS} calls are open already", call_id=call_id)
+    lead(draft, caller)
+    if register.executor not in register.connections:
+        raise ProtocolError(
+            ErrorCode.EXECUTION_FAILED,
+            "No IDE is connected to this session that could execute the call",
+            call_id=call_id,
+            details={"reason": "no_ide"},
+            retryable=True,
+        )
+    call = CallItem(
+        call_id=call_id,
+        turn_id="",
+        tool=tool.name,
+        arguments=arguments,
+        requires_approval=policy.needs_approval(tool, arguments, draft.settings),
+        state=CallState.EXECUTING.value,
+        at=draft.now,
+        declaration=tool.declaration,
+    )
+    calls.open_call(draft, call)
+    return draft.finish()
+
+
+def _tool(draft: Draft, name: str) -> Tool:
+    """A tool of the catalogue or of the client's own. Needs what the client has declared."""
+    declared = draft.item(keys.TOOLS)
+    for declaration in ToolsItem.of(declared).declarations if declared else ():
+        if declaration["name"] == name:
+            return declared_tool(declaration)
+    return find_tool(name)
