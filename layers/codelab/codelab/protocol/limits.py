@@ -25,7 +25,7 @@ MESSAGE_CALLS_BYTES = 150_000
 CONTEXT_FILES = 20
 CONTEXT_FILE_BYTES = 300_000
 CONTEXT_BYTES = 2_000_000
-#: Tool calls of one answer, open calls that belong to no turn, messages waiting for their turn, connections of a session.
+#: Tool calls of one answer, open calls of no turn, messages waiting for their turn, connections of a session.
 CALLS_PER_STEP = 16
 SIDE_CALLS = 16
 INBOX = 20
