@@ -89,7 +89,7 @@ def list_pending_approvals(session_id: SessionId, user: User) -> PendingApproval
 
 
 def _shown(register: Register, call: CallItem) -> OpenCall:
-    entry, arguments = register.calls[call.call_id], call.effective_arguments
+    entry, arguments = register.open_calls[call.call_id], call.effective_arguments
     large = arguments if isinstance(arguments, Reference) else None
     return OpenCall(
         call_id=call.call_id,

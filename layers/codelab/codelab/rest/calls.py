@@ -1,0 +1,197 @@
+"""Tools that a program has executed in the connected IDE, outside of any turn."""
+
+import json
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from codelab.gateway.services import engine
+from codelab.protocol import limits
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import Id
+from codelab.rest.bodies import Body, JsonRoute
+from codelab.rest.errors import refusals
+from codelab.rest.identity import SESSION_ID, User, caller
+from codelab.rest.sessions import IdempotencyKey, absent
+from codelab.sessions import keys
+from codelab.sessions.items import CallItem, Content, Reference
+from codelab.sessions.register import CallState
+from codelab.turns import side_calls
+
+router = APIRouter(prefix="/tools", tags=["tools"], route_class=JsonRoute)
+
+#: How long an answer waits for the result, at most; the integration behind the API is given up after 29 s.
+LONGEST_WAIT_S = 20.0
+#: Between two looks at the call, at first and later, in seconds.
+_SOON_S, _LATER_S, _SOON_FOR_S = 0.05, 0.25, 1.0
+#: Bytes of a result that is shown in the answer itself; Lambda's own limit is 6 MB.
+_INLINE_BYTES = 4_000_000
+
+_SHOWN = {
+    CallState.AWAITING_APPROVAL: "pending_approval",
+    CallState.EXECUTING: "pending",
+}
+
+SessionOf = Annotated[
+    str, Query(pattern=SESSION_ID, min_length=1, max_length=128, description="The session of the call")
+]
+
+
+class NewCall(Body):
+    """A call to be executed. The same body with the same `call_id` again is the same call, never another one."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "session_id": "session_123",
+                    "call_id": "call_456",
+                    "tool_name": "read_file",
+                    "arguments": {"path": "/src/main.dart"},
+                }
+            ]
+        }
+    )
+
+    session_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=128)]
+    tool_name: Annotated[str, StringConstraints(min_length=1, max_length=64)] = Field(
+        description="A tool of the catalogue, or one that the session's client has declared"
+    )
+    arguments: dict[str, Any] = Field(default_factory=dict, description="What the tool's schema asks for")
+    call_id: Id | None = Field(default=None, description="A name of your choice; absent: the server makes one")
+
+
+class CallError(BaseModel):
+    code: ErrorCode
+    message: str
+
+
+class Call(BaseModel):
+    """A call as it is now.
+
+    `result` is there when it is `completed` (or `rejected` and `expired`: what the human said), `error` when it has
+    `failed` or was `cancelled`. A result over 4 MB is at `payload_url` for an hour, as `{"result": …}`.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"call_id": "call_456", "status": "completed", "result": {"content": "void main() {}"}}]
+        }
+    )
+
+    call_id: str
+    status: str = Field(description="pending, pending_approval, completed, failed, rejected, expired or cancelled")
+    result: Any = None
+    error: CallError | None = None
+    payload_url: str | None = None
+
+
+@router.post(
+    "/execute",
+    response_model=Call,
+    response_model_exclude_unset=True,
+    responses={
+        202: {"model": Call, "description": "It waits for the IDE or for a human: ask again later"},
+        **refusals(
+            ErrorCode.SESSION_NOT_FOUND,
+            ErrorCode.TOOL_NOT_FOUND,
+            ErrorCode.EXECUTION_FAILED,
+            ErrorCode.RATE_LIMITED,
+            ErrorCode.FILE_TOO_LARGE,
+            ErrorCode.INVALID_PATH,
+            ErrorCode.PATH_OUTSIDE_WORKSPACE,
+        ),
+    },
+)
+def execute_tool(
+    new: NewCall,
+    user: User,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the result")] = (
+        LONGEST_WAIT_S
+    ),
+) -> Call:
+    """Execute a tool in the connected IDE, asking a human first where the policy says so.
+
+    The call belongs to no turn and enters no history. 202: it is not over yet; send the same request again, or read
+    `/tools/calls/{call_id}`.
+    """
+    sessions, sender = engine(), caller(user, new.session_id)
+    call_id = new.call_id or idempotency_key or "call_" + sessions.ids()
+    sessions.apply(
+        user,
+        new.session_id,
+        lambda draft: side_calls.execute(draft, sender, call_id, new.tool_name, new.arguments),
+        wanted=[keys.call_key(call_id), keys.TOOLS],
+    )
+    call = _settled(user, new.session_id, call_id, wait)
+    shown = _shown(user, new.session_id, call)
+    if shown.error is not None:
+        raise ProtocolError(
+            ErrorCode.EXECUTION_FAILED,
+            shown.error.message or f"{call.tool} failed",
+            call_id=call_id,
+            details={"reason": shown.error.code.value, "status": shown.status},
+        )
+    if CallState(call.state).is_open:
+        response.status_code = 202
+    return shown
+
+
+@router.get(
+    "/calls/{call_id}",
+    response_model=Call,
+    response_model_exclude_unset=True,
+    responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.INVALID_CALL_ID),
+)
+def get_call(
+    call_id: Annotated[str, Path(min_length=1, max_length=limits.ID_CHARS)], user: User, session_id: SessionOf
+) -> Call:
+    """What has come of a call, an agent's or a program's. A failure is told in `error`, with status 200."""
+    register, items = engine().store.read_with(keys.partition(user, session_id), [keys.call_key(call_id)])
+    if register is None:
+        raise absent()
+    found = items[keys.call_key(call_id)]
+    if found is None:
+        raise ProtocolError(ErrorCode.INVALID_CALL_ID, "There is no such call in this session", call_id=call_id)
+    return _shown(user, session_id, CallItem.of(found))
+
+
+def _settled(user: str, session_id: str, call_id: str, wait_s: float) -> CallItem:
+    """The call once it is settled, or as it is after `wait_s`. One read by key for each look."""
+    pk, began = keys.partition(user, session_id), time.monotonic()
+    while True:
+        found = engine().store.items(pk, [keys.call_key(call_id)])
+        if not found:
+            raise absent()  # the session was deleted meanwhile
+        call = CallItem.of(found[keys.call_key(call_id)])
+        waited = time.monotonic() - began
+        if not CallState(call.state).is_open or waited >= wait_s:
+            return call
+        time.sleep(min(_SOON_S if waited < _SOON_FOR_S else _LATER_S, wait_s - waited))
+
+
+def _shown(user: str, session_id: str, call: CallItem) -> Call:
+    state = CallState(call.state)
+    shown = Call(call_id=call.call_id, status=_SHOWN.get(state, state.value))
+    if call.outcome is None:
+        return shown
+    if isinstance(call.outcome, Reference) and call.outcome.bytes > _INLINE_BYTES:
+        shown.payload_url = engine().payloads.url(user, session_id, call.outcome.digest)
+        return shown
+    outcome = _value(user, session_id, call.outcome)
+    if "error" in outcome:
+        shown.error = CallError(**outcome["error"])
+    else:
+        shown.result = outcome["result"]
+    return shown
+
+
+def _value(user: str, session_id: str, content: Content) -> dict[str, Any]:
+    if not isinstance(content, Reference):
+        return content
+    found: dict[str, Any] = json.loads(engine().payloads.read(user, session_id, content.digest))
+    return found
