@@ -132,7 +132,7 @@ def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() ->
             for folder in takes_frames | {"llm_request", "sweep", "disconnect", "rest_api"}
         ),
         *(("GetObject", "tickets/*", folder) for folder in takes_frames),
-        *(("PutObject", "items/*", folder) for folder in ("tool_result", "hitl_decision", "llm_request")),
+        *(("PutObject", "items/*", folder) for folder in ("tool_result", "hitl_decision", "llm_request", "rest_api")),
         ("PutObject", "tickets/*", "control"),
         *(("DeleteObject", where, folder) for where in ("items/*", "tickets/*") for folder in erases_sessions),
         *(("ListBucket", "${PayloadBucket.Arn}", folder) for folder in erases_sessions),

@@ -14,7 +14,7 @@ from codelab.protocol.incoming import Id
 from codelab.rest.bodies import Body, JsonRoute
 from codelab.rest.errors import refusals
 from codelab.rest.identity import SESSION_ID, User, caller
-from codelab.rest.sessions import IdempotencyKey, absent
+from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, Content, Reference
 from codelab.sessions.register import CallState
@@ -152,8 +152,7 @@ def get_call(
 ) -> Call:
     """What has come of a call, an agent's or a program's. A failure is told in `error`, with status 200."""
     register, items = engine().store.read_with(keys.partition(user, session_id), [keys.call_key(call_id)])
-    if register is None:
-        raise absent()
+    existing(register)
     found = items[keys.call_key(call_id)]
     if found is None:
         raise ProtocolError(ErrorCode.INVALID_CALL_ID, "There is no such call in this session", call_id=call_id)
@@ -165,8 +164,8 @@ def _settled(user: str, session_id: str, call_id: str, wait_s: float) -> CallIte
     pk, began = keys.partition(user, session_id), time.monotonic()
     while True:
         found = engine().store.items(pk, [keys.call_key(call_id)])
-        if not found:
-            raise absent()  # the session was deleted meanwhile
+        if not found:  # the session was deleted meanwhile
+            raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session any more")
         call = CallItem.of(found[keys.call_key(call_id)])
         waited = time.monotonic() - began
         if not CallState(call.state).is_open or waited >= wait_s:

@@ -1,0 +1,167 @@
+"""Tools that a program has executed in the connected IDE."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+
+from tests.conftest import Open
+from tests.rest.test_sessions import error_of
+
+
+def read(session: str, call_id: str = "call_456", **fields: Any) -> dict[str, Any]:
+    """The seed document's request."""
+    return {
+        "session_id": session,
+        "call_id": call_id,
+        "tool_name": "read_file",
+        "arguments": {"path": "/src/main.dart"},
+        **fields,
+    }
+
+
+def write(session: str, call_id: str) -> dict[str, Any]:
+    return read(session, call_id, tool_name="write_file", arguments={"path": "a.dart", "content": "1"})
+
+
+def execute(api: httpx.Client, body: dict[str, Any], wait: float = 20) -> httpx.Response:
+    return api.post("/tools/execute", json=body, params={"wait": wait})
+
+
+def test_a_tool_is_executed_as_the_seed_document_shows(api: httpx.Client, session: str, ide: Open) -> None:
+    window = ide(session)
+    window.send("ping")
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(execute, api, read(session))
+        frame = window.expect("tool_call", call_id="call_456")
+        assert (frame["tool_name"], frame["arguments"]) == ("read_file", {"path": "src/main.dart"})
+        assert frame["requires_approval"] is False
+        window.result(frame, {"content": "void main() {}"})
+        assert answer.result().status_code == 200
+        assert answer.result().json() == {
+            "call_id": "call_456",
+            "status": "completed",
+            "result": {"content": "void main() {}"},
+        }
+    assert api.get(f"/sessions/{session}").json()["messages"] == 0, "it enters no history"
+
+
+def test_what_is_dangerous_waits_for_a_human(api: httpx.Client, session: str, ide: Open) -> None:
+    window = ide(session)
+    answer = execute(api, write(session, "call_w"), wait=0)
+    assert (answer.status_code, answer.json()) == (202, {"call_id": "call_w", "status": "pending_approval"})
+    pending = api.get(f"/sessions/{session}/pending-approvals").json()["pending_approvals"]
+    assert [call["call_id"] for call in pending] == ["call_w"]
+    window.decide(window.expect("tool_call", requires_approval=True), "approve")
+    window.result(window.expect("tool_call", requires_approval=False), {"success": True})
+    assert execute(api, write(session, "call_w")).json()["status"] == "completed"
+
+
+def test_a_human_says_no(api: httpx.Client, session: str, ide: Open) -> None:
+    window = ide(session)
+    execute(api, write(session, "call_n"), wait=0)
+    window.decide(window.expect("tool_call"), "reject", feedback="not now")
+    answer = execute(api, write(session, "call_n"))
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "rejected"
+    assert answer.json()["result"]["feedback"] == "not now"
+
+
+def test_a_result_that_is_not_there_yet_is_asked_for_later(api: httpx.Client, session: str, ide: Open) -> None:
+    window = ide(session)
+    answer = execute(api, read(session), wait=0)
+    assert (answer.status_code, answer.json()["status"]) == (202, "pending")
+    path, query = "/tools/calls/call_456", {"session_id": session}
+    assert api.get(path, params=query).json() == {"call_id": "call_456", "status": "pending"}
+    window.result(window.expect("tool_call"), {"content": "x"})
+    assert execute(api, read(session)).json()["result"] == {"content": "x"}, "the same request again"
+    assert api.get(path, params=query).json()["result"] == {"content": "x"}
+    assert len([frame for frame in window.frames if frame["type"] == "tool_call"]) == 1
+
+
+def test_a_result_of_null_is_shown(api: httpx.Client, session: str, ide: Open) -> None:
+    window = ide(session)
+    body = read(session, tool_name="write_file", arguments={"path": "a", "content": ""})
+    execute(api, {**body, "tool_name": "read_file", "arguments": {"path": "a"}}, wait=0)
+    window.result(window.expect("tool_call"), None)
+    time.sleep(0.1)
+    answer = execute(api, {**body, "tool_name": "read_file", "arguments": {"path": "a"}})
+    assert answer.json() == {"call_id": "call_456", "status": "completed", "result": None}
+
+
+def test_tool_execution_failed(api: httpx.Client, session: str, ide: Open) -> None:
+    window = ide(session)
+    execute(api, read(session), wait=0)
+    window.fail(window.expect("tool_call"), {"code": "FILE_NOT_FOUND", "message": "no such file"})
+    answer = execute(api, read(session))
+    assert (answer.status_code, error_of(answer)["code"]) == (500, "TOOL_EXECUTION_FAILED")
+    assert error_of(answer)["message"] == "no such file"
+    assert error_of(answer)["details"] == {"call_id": "call_456", "reason": "FILE_NOT_FOUND", "status": "failed"}
+    shown = api.get("/tools/calls/call_456", params={"session_id": session})
+    assert (shown.status_code, shown.json()["status"]) == (200, "failed")
+    assert shown.json()["error"] == {"code": "FILE_NOT_FOUND", "message": "no such file"}
+
+
+def test_without_an_ide_no_tool_is_executed(api: httpx.Client, session: str) -> None:
+    answer = execute(api, read(session))
+    assert (answer.status_code, error_of(answer)["code"]) == (500, "TOOL_EXECUTION_FAILED")
+    assert error_of(answer)["details"]["reason"] == "no_ide"
+
+
+def test_invalid_tool(api: httpx.Client, session: str, ide: Open) -> None:
+    ide(session)
+    answer = execute(api, read(session, tool_name="no_such_tool"))
+    assert (answer.status_code, error_of(answer)["code"]) == (400, "INVALID_TOOL")
+
+
+def test_arguments_that_do_not_fit_the_tool_are_refused(api: httpx.Client, session: str, ide: Open) -> None:
+    ide(session)
+    answer = execute(api, read(session, arguments={"path": 5}))
+    assert (answer.status_code, error_of(answer)["code"]) == (422, "INVALID_ARGUMENTS")
+    answer = execute(api, read(session, arguments={"path": "../secret"}))
+    assert (answer.status_code, error_of(answer)["code"]) == (422, "PATH_OUTSIDE_WORKSPACE")
+
+
+def test_a_call_id_that_is_taken_is_refused(api: httpx.Client, session: str, ide: Open) -> None:
+    ide(session)
+    execute(api, read(session), wait=0)
+    answer = execute(api, read(session, arguments={"path": "other"}), wait=0)
+    assert (answer.status_code, error_of(answer)["code"]) == (422, "INVALID_ARGUMENTS")
+    assert error_of(answer)["details"] == {"field": "call_id"}
+
+
+def test_too_many_open_calls_are_refused(api: httpx.Client, session: str, ide: Open) -> None:
+    ide(session)
+    for n in range(16):
+        assert execute(api, read(session, f"call_{n}"), wait=0).status_code == 202
+    answer = execute(api, read(session, "call_16"), wait=0)
+    assert (answer.status_code, error_of(answer)["code"]) == (429, "RATE_LIMITED")
+
+
+def test_a_call_of_no_session_and_no_call_are_not_found(api: httpx.Client, session: str) -> None:
+    answer = execute(api, read("there_is_none"))
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
+    answer = api.get("/tools/calls/call_1", params={"session_id": "there_is_none"})
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
+    answer = api.get("/tools/calls/call_1", params={"session_id": session})
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "INVALID_CALL_ID")
+
+
+def test_a_large_result_comes_whole(api: httpx.Client, session: str, ide: Open) -> None:
+    window = ide(session)
+    execute(api, read(session), wait=0)
+    window.expect("tool_call")
+    text = json.dumps({"type": "tool_result", "call_id": "call_456", "result": {"content": "x" * 100_000}})
+    window.socket.send(text[start : start + 30_000] for start in range(0, len(text), 30_000))
+    assert execute(api, read(session)).json()["result"]["content"] == "x" * 100_000
+
+
+def test_two_programs_that_send_one_request_make_one_call(api: httpx.Client, session: str, ide: Open) -> None:
+    window = ide(session)
+    with ThreadPoolExecutor() as pool:
+        answers = [pool.submit(execute, api, read(session)) for _ in range(4)]
+        window.result(window.expect("tool_call"), {"content": "x"})
+        assert [answer.result().json()["result"] for answer in answers] == [{"content": "x"}] * 4
+    assert len([frame for frame in window.frames if frame["type"] == "tool_call"]) == 1
