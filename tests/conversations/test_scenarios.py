@@ -18,7 +18,7 @@ from tests.conftest import Open
 from tests.conversations.test_identity import bearing, guarded, guarded_cloud, token
 from tests.frames import DOCUMENT
 from tests.ide import PATIENCE, Ide
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.scripted_model import Says, ScriptedModel, call, chooses
 
 __all__ = ["guarded", "guarded_cloud"]
 
@@ -70,6 +70,8 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "A call that the user approves": [[Says("", [WRITE]), Says("Written.")]],
     "A call that the user edits": [[Says("", [WRITE]), Says("Written as you wish.")]],
     "A call that the user rejects": [[Says("", [WRITE]), Says("Then not.")]],
+    "The agent is chosen": [[Says("I shall write it.")]],
+    "The user switches the agent": [[Says("I shall draw it.")]],
     "The connection breaks": [[Says("", [call("read_file", path="a.py")]), Says("That was it.")]],
     "The user stops it": [[Says("word " * 2_000, delay=0.01)]],
     "A message while a turn runs": [[Says("The first answer", silence=3.0)], [Says("The second answer")]],
@@ -79,11 +81,11 @@ SCRIPTS: dict[str, list[list[Says]]] = {
 
 
 class Scene:
-    """A conversation that follows a diagram. `seq` is that of the last frame that was taken."""
+    """A conversation that follows a diagram, in a session that has `seq` frames already."""
 
-    def __init__(self, open_ide: Callable[[], Ide], says: list[str]) -> None:
+    def __init__(self, open_ide: Callable[[], Ide], says: list[str], seq: int = 0) -> None:
         self._open, self._says = open_ide, deque(says)
-        self._seq = 0
+        self._seq = seq
         self._logged: dict[int, dict[str, Any]] = {}
         self._replies: deque[dict[str, Any]] = deque()
         self._call: dict[str, Any] = {}
@@ -113,7 +115,7 @@ class Scene:
     def _needed(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields that a diagram leaves out."""
         match kind:
-            case "user_message":
+            case "user_message" | "switch_agent":
                 return {"content": self._says.popleft()}
             case "tool_result":
                 return {"call_id": self._call["call_id"], "result": {"content": "1", "success": True}}
@@ -165,6 +167,11 @@ def test_the_diagram_shows_what_happens(ide: Open, guarded: Open, model: Scripte
     if title == "The token expires":
         options = bearing(token(exp=int(time.time()) + 2))
         scene = Scene(lambda: guarded(session, extensions=True, options=options), says)
+    elif title == "The agent is chosen":
+        model.choose(f"{name} 0", chooses("coder"))
+        begun = ide(session)
+        begun.send("switch_agent", agent_type="orchestrator")  # as in a session that has DEFAULT_AGENT
+        scene = Scene(lambda: ide(session, extensions=True), says, seq=begun.expect("agent_switched")["seq"])
     else:
         scene = Scene(lambda: ide(session, extensions=True), says)
     for line in DIAGRAMS[title]:
