@@ -193,8 +193,8 @@ export interface ToolCallFrame {
   turn_id?: string;
   /** When the call ends unanswered, in milliseconds since the epoch. */
   deadline?: number;
-  /** `read`, `write` or `execute`. */
-  risk?: string;
+  /** What the call can do. */
+  risk?: "read" | "write" | "execute";
   /** Why the call is made, or why it asks. */
   reason?: string;
   /** False: shown here, executed in another window. Only with extensions. */
@@ -334,7 +334,7 @@ export interface CallUpdateFrame {
   /** The call. */
   call_id: string;
   /** Its state from now on. */
-  state: string;
+  state: "executing" | "completed" | "failed" | "rejected" | "expired" | "cancelled";
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
 }
@@ -499,8 +499,8 @@ export interface PendingCall {
   call_id: string;
   /** Its tool. */
   tool_name: string;
-  /** `awaiting_approval` or `executing`. */
-  state: string;
+  /** What it waits for. */
+  state: "awaiting_approval" | "executing";
   /** When it ends unanswered, in milliseconds since the epoch. */
   deadline: number;
 }

@@ -84,7 +84,9 @@ class ToolCall(PayloadFrame):
     deadline: int | None = Field(
         default=None, description="When the call ends unanswered, in milliseconds since the epoch."
     )
-    risk: str | None = Field(default=None, description="`read`, `write` or `execute`.")
+    risk: str | None = Field(
+        default=None, description="What the call can do.", json_schema_extra={"enum": ["read", "write", "execute"]}
+    )
     reason: str | None = Field(default=None, description="Why the call is made, or why it asks.")
     execute: bool | None = Field(
         default=None, description="False: shown here, executed in another window. Only with extensions."
@@ -193,7 +195,10 @@ class CallUpdate(ServerFrame):
 
     type: Literal["call_update"] = "call_update"
     call_id: str = Field(description="The call.")
-    state: str = Field(description="Its state from now on.")
+    state: str = Field(
+        description="Its state from now on.",
+        json_schema_extra={"enum": ["executing", "completed", "failed", "rejected", "expired", "cancelled"]},
+    )
 
 
 class ToolProgress(PayloadFrame):
@@ -213,7 +218,7 @@ class PendingCall(BaseModel):
 
     call_id: str = Field(description="The call.")
     tool_name: str = Field(description="Its tool.")
-    state: str = Field(description="`awaiting_approval` or `executing`.")
+    state: str = Field(description="What it waits for.", json_schema_extra={"enum": ["awaiting_approval", "executing"]})
     deadline: int = Field(description="When it ends unanswered, in milliseconds since the epoch.")
 
 
