@@ -81,6 +81,24 @@ def test_a_message_that_is_named_twice_is_answered_once(ide, model):
     assert one.text() == "Hello and again"
 
 
+def test_the_agent_reads_on_in_a_large_result(ide, model):
+    one = ide()
+    (read,) = reading(one, model, "on")
+    said = model.script(
+        "on",
+        Says("", [READ]),
+        Says("", [call("read_result", call_id=read["call_id"], offset=500_000, limit=100)]),
+        DONE,
+    )
+    assert said
+    reference = one.upload("tool_result", call_id=read["call_id"], result={"content": TEXT})
+    one.send("tool_result", call_id=read["call_id"], payload_ref=reference)
+    one.idle()
+    whole = json.dumps({"content": TEXT}, ensure_ascii=False, separators=(",", ":"))
+    assert shown(model, "on") == whole[500_000:500_100] + f"\n[characters 500000 to 500100 of {len(whole)}]"
+    assert len(one.of_type("tool_call")) == 1
+
+
 # -- and back ------------------------------------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ def test_the_catalogue_is_the_union_of_the_documents_tools_and_the_servers_own()
         *("run_command", "run_persistent", "kill_process"),
         *("git.diff", "git.status", "git.log", "git.branch", "git.commit"),
         *("apply_patch", "apply_patch_review", "prompt_user"),
-        *("switch_agent", "update_plan"),
+        *("switch_agent", "update_plan", "read_result"),
     }
     assert set(KNOWN) - set(CATALOGUE) == {"git.push"}
 

@@ -162,6 +162,49 @@ def test_a_turn_goes_on_after_a_large_call_and_a_large_result():
     assert "read_result" in result["content"]
 
 
+def test_the_agent_reads_on_where_a_result_was_cut():
+    world, (call_id,) = asked(READ)
+    lines = "".join(f"line {n}\n" for n in range(20_000))
+    world.result(call_id, result={"content": lines})
+    whole = json.dumps({"content": lines}, separators=(",", ":"))
+    read = ""
+    while len(read) < 30_000:
+        world.answer("", ("read_result", {"call_id": call_id, "offset": len(read), "limit": 9_999_999}))
+        part, note = world.history()[-1][1].rsplit("\n", 1)
+        assert note == f"[characters {len(read)} to {len(read) + 8_000} of {len(whole)}]"
+        read += part
+    assert whole.startswith(read)
+    assert len(world.of_type("tool_call")) == 1, "no IDE sees it"
+
+
+def test_the_agent_reads_a_result_of_an_earlier_turn_and_how_a_large_edit_ended():
+    world, (call_id,) = asked(write(10))
+    world.decision(call_id, "edit", modified_arguments={"path": "b.py", "content": "y" * 500_000})
+    world.result(call_id, error={"code": ErrorCode.FILE_TOO_LARGE, "message": "no " * 20_000})
+    shown = world.history()[-1][1]
+    world.answer("Done")
+    world.say("And now?")
+    world.answer("", ("read_result", {"call_id": call_id}))
+    assert world.history()[-1][1].startswith(shown[:5_000])
+
+
+def test_what_cannot_be_read_is_the_models_to_correct():
+    world, (call_id, _) = asked(READ, ("read_file", {"path": "b.py"}))
+    world.result(call_id, result={"content": "short"})
+    world.cancel()
+    world.say()
+    for arguments, code in (
+        ({"call_id": "call_of_somebody_else"}, "INVALID_CALL_ID"),
+        ({"call_id": call_id, "offset": 19}, "INVALID_ARGUMENTS"),
+        ({"call_id": call_id, "offset": -1}, "INVALID_ARGUMENTS"),
+        ({"call_id": "x" * 5_000}, "INVALID_ARGUMENTS"),
+    ):
+        world.answer("", ("read_result", arguments))
+        assert json.loads(world.history()[-1][1])["error"]["code"] == code
+    world.answer("", ("read_result", {"call_id": call_id}))
+    assert world.history()[-1][1] == '{"content":"short"}\n[characters 0 to 19 of 19]'
+
+
 def test_arguments_are_shortened_where_they_are_long():
     kept = shortened({"path": "a.py", "edits": [{"text": "x" * 9_000}, {"text": "short"}]}, 1_000)
     assert kept["path"] == "a.py"

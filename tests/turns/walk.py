@@ -25,6 +25,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("switch_agent", {"agent_type": "coder", "reason": "It writes code"}),
     ("switch_agent", {"agent_type": "nobody", "reason": "Why not"}),
     ("update_plan", {"items": [{"text": "Read", "status": "in_progress"}]}),
+    ("read_result", {"call_id": "call_unknown"}),
 )
 RESULTS: tuple[dict[str, Any], ...] = (
     {"result": {"content": "x"}},
@@ -171,7 +172,7 @@ class Walk:
         assert len(register.inbox) <= 20
         assert len(register.open_step_calls) <= 16
         assert len(register.side_calls) <= 16
-        assert not {call.tool for call in register.open_calls.values()} & {"switch_agent", "update_plan"}
+        assert not {call.tool for call in register.open_calls.values()} & {"switch_agent", "update_plan", "read_result"}
         assert register.handovers <= 3
         assert len(dumps(register.attributes()).encode()) < 8_000, "the register grows"
         if register.phase is Phase.WAITING:

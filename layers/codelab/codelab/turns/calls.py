@@ -15,6 +15,7 @@ from codelab.sessions.transition import Transition
 from codelab.turns import files, policy, turn
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
+from codelab.turns.outcomes import shown_result
 from codelab.turns.text import excerpt, shortened, within_bytes
 
 #: Different failing calls that the register remembers.
@@ -253,17 +254,6 @@ def _outcome(frame: ToolResult, tool: Tool) -> dict[str, Any]:
     if frame.error is not None:
         return {"error": {"code": frame.error.code.value, "message": frame.error.message}}
     return {"result": tool.result.normal(frame.result)}
-
-
-def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
-    """What the model is to see of a call, whole: the result itself or {error}.
-
-    A human's edit is told, or the model would take its own arguments for executed; a large one by its beginnings.
-    """
-    if call.edited_arguments is not None:
-        edited = call.decision.get("shown", call.edited_arguments)
-        return dumps({"edited_arguments": edited, **outcome})
-    return dumps(outcome.get("result", outcome))
 
 
 def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from typing import Any
 from codelab.protocol.outgoing import Plan, PlanStep
 from codelab.protocol.tools import Tool
 from codelab.sessions.items import PlanItem
-from codelab.turns import handover
+from codelab.turns import handover, outcomes
 from codelab.turns.draft import Draft
 
 #: Takes the draft and the checked arguments, gives the result as JSON. It may ask for items of the session
-#: (`draft.item`); a ProtocolError becomes the call's error, so it is raised before anything is changed.
+#: (`draft.item`) and for their contents (`draft.value`); a ProtocolError becomes the call's error, so it is raised
+#: before anything is changed.
 Execute = Callable[[Draft, dict[str, Any]], Any]
 
 
@@ -29,4 +30,5 @@ def _update_plan(draft: Draft, arguments: dict[str, Any]) -> Any:
 TOOLS: Mapping[str, Execute] = {
     "switch_agent": handover.hand_over,
     "update_plan": _update_plan,
+    "read_result": outcomes.read_result,
 }

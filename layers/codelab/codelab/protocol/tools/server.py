@@ -2,7 +2,7 @@
 
 from codelab.protocol import limits
 from codelab.protocol.tools.results import ResultForm
-from codelab.protocol.tools.schema import arguments, array, reply, string
+from codelab.protocol.tools.schema import arguments, array, integer, reply, string
 from codelab.protocol.tools.tool import Example, Tool
 
 _STATUS = string("How far it is", enum=["pending", "in_progress", "completed"])
@@ -45,6 +45,33 @@ TOOLS = (
                     ]
                 },
                 {"status": "shown"},
+            ),
+        ),
+    ),
+    Tool(
+        name="read_result",
+        description="Read on in the result of a call of this session, where characters of it were cut out.",
+        parameters=arguments(
+            {"call_id": string("The call, as the note in its result names it", minLength=1, maxLength=limits.ID_CHARS)},
+            {
+                "offset": integer("The first character to read, from 0", minimum=0),
+                "limit": integer("How many characters to read; 8,000 are the most, and the default", minimum=1),
+            },
+        ),
+        result=ResultForm(
+            reply(
+                {
+                    "content": string("That part of the result"),
+                    "offset": integer("Where it begins"),
+                    "total": integer("How many characters the whole result has"),
+                }
+            )
+        ),
+        server_side=True,
+        examples=(
+            Example(
+                {"call_id": "call_7c1d", "offset": 8000, "limit": 40},
+                {"content": "the rest of a line\\nand the next line", "offset": 8000, "total": 1000026},
             ),
         ),
     ),
