@@ -61,9 +61,6 @@ def main() -> None:
         asyncio.run(burst(cloud, "second burst", CONNECTIONS, "pieces=30"))
         total, count = pss_bytes(cloud.process.pid)
         print(f"memory after {CONNECTIONS} at once: {total / 1e9:.2f} GB (PSS) in {count} processes")
-        silent = "silence=2 pieces=30"
-        asyncio.run(burst(cloud, "50 with a model silent for 2 s, first burst", 50, silent))
-        asyncio.run(burst(cloud, "50 with a model silent for 2 s, second burst", 50, silent))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,12 @@ from typing import Any, NoReturn
 from codelab_local.processes import die_with_parent
 
 _TITLE_SPACE = 96  # room for a folder's name in the root's command line, which its forks overwrite
+#: What the runtime client is made of beside its native part: every worker imports that, so it need import no more.
+_RUNTIME_MODULES = (
+    "awslambdaric.lambda_context",
+    "awslambdaric.lambda_runtime_log_utils",
+    "awslambdaric.lambda_runtime_marshaller",
+)
 PADDING = "function" + " " * (_TITLE_SPACE - len("function"))
 
 
@@ -85,7 +91,7 @@ def _serve_root(control: socket.socket) -> None:
 
 def _preload(modules: list[str], control: socket.socket) -> None:
     """Import what the functions will import. A failure is left to the function, whose init then reports it."""
-    for name in modules:
+    for name in [*_RUNTIME_MODULES, *modules]:
         try:
             importlib.import_module(name)
         except BaseException:

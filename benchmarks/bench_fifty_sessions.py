@@ -1,0 +1,44 @@
+"""Fifty sessions at once, with a model that is silent for 2 s and then answers in 30 pieces: a fresh system, twice.
+
+What is not the model's 2 s is CPU of two cores, so that is printed too: by process for the whole burst.
+"""
+
+import asyncio
+from collections import Counter
+
+import psutil
+from codelab_local import LocalCloud
+
+from benchmarks.bench_concurrency import burst
+from benchmarks.rig import cpu_seconds, instant_model, system
+
+SESSIONS = 50
+
+
+def cpu_by_process(cloud: LocalCloud) -> Counter[str]:
+    """CPU seconds so far: of the local cloud itself, its emulator and its functions' processes together."""
+    used: Counter[str] = Counter()
+    root = psutil.Process(cloud.process.pid)
+    functions = {pid: name for name, found in cloud.functions().items() for pid in found["workers"]}
+    used["gateway"] += cpu_seconds([root.pid])
+    for process in root.children(recursive=True):
+        name = functions.get(process.pid)
+        if name is None:
+            command = " ".join(process.cmdline())
+            name = "emulator" if "emulator" in command else "zygotes"
+        used[name] += cpu_seconds([process.pid])
+    return used
+
+
+def main() -> None:
+    with instant_model() as url, system(url) as cloud:
+        for name in ("first burst", "second burst"):
+            before = cpu_by_process(cloud)
+            asyncio.run(burst(cloud, f"{name} of {SESSIONS}", SESSIONS, "silence=2 pieces=30"))
+            used = cpu_by_process(cloud) - before
+            parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in used.most_common())
+            print(f"  CPU {sum(used.values()):.2f} s: {parts}")
+
+
+if __name__ == "__main__":
+    main()
