@@ -7,6 +7,7 @@ from codelab.protocol.tools import find_tool
 
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.examples import Example, arguments_of, examples, of_kind
+from tests.protocol.conformance.forms import like
 from tests.protocol.conformance.test_frames import ids, told
 from tests.scripted_model import Says, ScriptedModel, call
 
@@ -53,15 +54,6 @@ def test_its_result_is_told_to_the_model(
     client.idle()
     assert told(scripted, example.id) == result
     assert len(scripted.requests[example.id]) == 2
-
-
-def like(example: Any, frame: Any) -> bool:
-    """Does `frame` have all fields of `example`, with values of their types?"""
-    if isinstance(example, dict):
-        return isinstance(frame, dict) and all(
-            name in frame and like(value, frame[name]) for name, value in example.items()
-        )
-    return type(example) is type(frame)
 
 
 def test_the_server_says_nothing_in_another_form_than_the_documents(connect: Connect, scripted: ScriptedModel) -> None:

@@ -66,6 +66,7 @@ REFUSED: dict[ErrorCode, tuple[Callable[[Client], None], str | None]] = {
     ErrorCode.INVALID_PATH: (context_file("a\0b"), "data.path"),
     ErrorCode.PATH_OUTSIDE_WORKSPACE: (context_file("../secret"), "data.path"),
     ErrorCode.CONTEXT_TOO_LARGE: (too_many_files, "data"),
+    ErrorCode.PAYLOAD_TOO_LARGE: (frame("upload_request", bytes=limits.PAYLOAD_BYTES + 1), "bytes"),
 }
 
 
@@ -162,6 +163,8 @@ def test_the_model_is_told_a_tools_error_by_its_code(
 UNSENT = {
     ErrorCode.PATH_OUTSIDE_WORKSPACE: call("read_file", path="../secret"),
     ErrorCode.INVALID_PATH: call("read_file", path="a" * 256),
+    ErrorCode.FILE_TOO_LARGE: call("write_file", path="a", content="x" * (limits.FILE_BYTES + 1)),
+    ErrorCode.PERMISSION_DENIED: call("write_file", path="src/main.py", content=""),
 }
 
 
@@ -170,7 +173,8 @@ def test_a_bad_call_goes_back_to_the_model_and_no_client_sees_it(
     connect: Connect, scripted: ScriptedModel, code: ErrorCode
 ) -> None:
     client = connect(extensions=1)
-    client.say(scripted.script("bad", Says("", [UNSENT[code]]), Says("Sorry")))
+    client.send("switch_agent", agent_type="architect" if code is ErrorCode.PERMISSION_DENIED else "universal")
+    client.say(scripted.script("bad", Says("", [UNSENT[code]], piece=100_000), Says("Sorry")))
     client.idle()
     assert client.text() == "Sorry"
     assert client.of_type("tool_call") == []

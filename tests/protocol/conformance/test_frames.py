@@ -145,8 +145,10 @@ def test_the_user_chooses_an_agent_and_says_something_to_it(
 ) -> None:
     """WSSwitchAgent and WSAgentSwitched have a name and no example; these are their fields in the public IDE."""
     client = connect_in_dialect()
-    client.send("switch_agent", agent_type="universal", content=scripted.script("switch", Says("Here")), reason="")
+    client.send("switch_agent", agent_type="coder", content=scripted.script("switch", Says("Here")), reason="To code")
     client.idle()
     assert client.text() == "Here"
-    for frame in client.of_type("agent_switched"):
-        assert frame["metadata"].items() <= frame.items()
+    (switched,) = client.of_type("agent_switched")
+    assert (switched["to_agent"], switched["reason"]) == ("coder", "To code")
+    assert switched["metadata"].items() <= switched.items()
+    assert {"from_agent", "to_agent", "reason", "timestamp"} <= switched["metadata"].keys()

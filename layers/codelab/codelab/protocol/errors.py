@@ -122,8 +122,9 @@ FACTS: Mapping[ErrorCode, CodeFacts] = {
     ),
     ErrorCode.PAYLOAD_TOO_LARGE: CodeFacts(
         "Too many bytes",
-        "The arguments of a call that the model wrote, or what a request says of its session, are over the limit.",
-        (_CALL, _REST),
+        "A frame that is to be sent by reference, the arguments of a call that the model wrote, or what a request says "
+        "of its session, are over the limit.",
+        (_REPLY, _CALL, _REST),
     ),
     ErrorCode.CONTEXT_TOO_LARGE: CodeFacts(
         "More than the model's context takes",
