@@ -14,7 +14,8 @@ export type ClientFrame =
   | PingFrame
   | SessionConfigFrame
   | RefreshTokenFrame
-  | UploadRequestFrame;
+  | UploadRequestFrame
+  | RulesFrame;
 
 /** A frame from the server. */
 export type ServerFrame =
@@ -29,6 +30,7 @@ export type ServerFrame =
   | PlanFrame
   | CallUpdateFrame
   | SessionInfoFrame
+  | RuleListFrame
   | ResumedFrame
   | ResyncRequiredFrame
   | PongFrame
@@ -75,6 +77,8 @@ export interface HitlDecisionFrame {
   modified_arguments?: Record<string, unknown> | null;
   /** With `reject`: the user's words, which the model is told. */
   feedback?: string | null;
+  /** Decide so about calls like this one from now on, by this agent and tool. */
+  remember?: Remember | null;
   /** Another name of `modified_arguments`. */
   modified_args?: Record<string, unknown> | null;
 }
@@ -139,6 +143,8 @@ export interface SessionConfigFrame {
   model?: string | null;
   /** What becomes of a message that comes while a turn runs. */
   when_busy?: "queue" | "reject" | "interrupt" | null;
+  /** How much the agent may do without asking. */
+  autonomy?: "manual" | "balanced" | "autonomous" | null;
   /** The session's title. */
   title?: string | null;
 }
@@ -155,6 +161,15 @@ export interface UploadRequestFrame {
   type: "upload_request";
   /** How many bytes of UTF-8 the frame's JSON has, exactly. */
   bytes: number;
+}
+
+/** List what was remembered, or revoke a rule. Answered by `rules`. */
+export interface RulesFrame {
+  type: "rules";
+  /** What is to be done. */
+  action: "list" | "revoke";
+  /** With `revoke`: the rule that no longer counts. */
+  rule_id?: string | null;
 }
 
 /** A delta of the answer; `content` repeats `token` for clients that read that name. */
@@ -371,6 +386,15 @@ export interface SessionInfoFrame {
   seq?: number;
 }
 
+/** What was remembered; the answer to `rules`. An extension: sent only to a connection that asked for extensions. */
+export interface RuleListFrame {
+  type: "rules";
+  /** Those of the session, then those of the user, the oldest first. */
+  rules: RuleInfo[];
+  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  seq?: number;
+}
+
 /**
  * The replay is complete (with `more`: ask again). Only `open_calls` are still to be executed. An extension: sent only
  * to a connection that asked for extensions.
@@ -456,7 +480,7 @@ export interface MessageDiscardedFrame {
 /** Any frame of the client that was uploaded instead: `payload_ref` is the ticket's. */
 export interface ReferencedFrame {
   /** The frame's type. */
-  type: "user_message" | "tool_result" | "hitl_decision" | "context_update" | "switch_agent" | "hello" | "resume" | "cancel" | "ping" | "session_config" | "refresh_token" | "upload_request";
+  type: "user_message" | "tool_result" | "hitl_decision" | "context_update" | "switch_agent" | "hello" | "resume" | "cancel" | "ping" | "session_config" | "refresh_token" | "upload_request" | "rules";
   /** The frame's `call_id`, if it has one. */
   call_id?: string | null;
   /** What the `upload_ticket` says. */
@@ -511,6 +535,37 @@ export interface PlanStep {
   text: string;
   /** How far it is. */
   status: "pending" | "in_progress" | "completed";
+}
+
+/** Decide so from now on: `approve` and `edit` are remembered as allowing, `reject` as denying. */
+export interface Remember {
+  /** For this session, or for all sessions of the user. */
+  scope: "session" | "user";
+  /**
+   * A glob that a call's paths must match, such as `docs/**`; `**` is any call of the tool. Without it: calls with the
+   * same paths, or, for a tool that takes none, with exactly these arguments.
+   */
+  pattern?: string | null;
+}
+
+/** A decision that is made without asking. */
+export interface RuleInfo {
+  /** Names the rule, for `revoke`. */
+  rule_id: string;
+  /** Where it counts. */
+  scope: "session" | "user";
+  /** The agent whose calls it is about; empty for calls that were made over HTTP. */
+  agent: string;
+  /** The tool that they call. */
+  tool_name: string;
+  /** A rule that denies wins over any that allows. */
+  decision: "allow" | "deny";
+  /** The glob that paths must match, if it was given one. */
+  pattern?: string;
+  /** What it covers, for people to read. */
+  covers: string;
+  /** When it was made, in milliseconds since the epoch. */
+  created_at: number;
 }
 
 /** What the agent does (Agent Protocol, "Agent Status"). */

@@ -7,10 +7,20 @@ from codelab.gateway.app import WebSocketApp
 from codelab.gateway.services import engine
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import Cancel, Hello, Ping, RefreshToken, Resume, SessionConfig, UploadRequest
+from codelab.protocol.incoming import (
+    Cancel,
+    Hello,
+    Ping,
+    RefreshToken,
+    Resume,
+    Rules,
+    SessionConfig,
+    UploadRequest,
+)
 from codelab.protocol.outgoing import Pong
 from codelab.sessions.items import dumps
 from codelab.sessions.keys import PLAN
+from codelab.sessions.rules import KEYS
 from codelab.turns import cancel, control
 from codelab.turns import resume as replay
 from codelab.turns.connections import Caller
@@ -33,6 +43,14 @@ def hello(frame: Hello, caller: Caller, sessions: Engine) -> None:
 @app.route("session_config")
 def session_config(frame: SessionConfig, caller: Caller, sessions: Engine) -> None:
     sessions.apply(caller.user, caller.session_id, lambda draft: control.configure(draft, caller, frame), wanted=[PLAN])
+
+
+@app.route("rules")
+def change_rules(frame: Rules, caller: Caller, sessions: Engine) -> None:
+    wanted = list(KEYS.values())
+    sessions.apply(
+        caller.user, caller.session_id, lambda draft: control.change_rules(draft, caller, frame), wanted=wanted
+    )
 
 
 @app.route("resume")

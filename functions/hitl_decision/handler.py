@@ -3,6 +3,7 @@
 from codelab.gateway.app import WebSocketApp
 from codelab.protocol.incoming import HitlDecision
 from codelab.sessions.keys import call_key
+from codelab.sessions.rules import KEYS
 from codelab.turns import calls
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
@@ -12,11 +13,12 @@ app = WebSocketApp()
 
 @app.route("hitl_decision")
 def hitl_decision(frame: HitlDecision, caller: Caller, engine: Engine) -> None:
+    books = KEYS.values() if frame.remember else ()
     engine.apply(
         caller.user,
         caller.session_id,
         lambda draft: calls.hitl_decision(draft, caller, frame),
-        wanted=[call_key(frame.call_id)],
+        wanted=[call_key(frame.call_id), *books],
     )
 
 

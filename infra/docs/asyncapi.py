@@ -21,6 +21,7 @@ REPLIES = {
     "ping": "pong",
     "upload_request": "upload_ticket",
     "resume": "resumed",
+    "rules": "rules",
 }
 
 _DESCRIPTION = """\
@@ -105,7 +106,7 @@ _QUERY: Document = {
 def document(bundle: Document) -> Document:
     """The AsyncAPI document for the frames of a `schemas.bundle`."""
     client, server = frames_of(bundle, "ClientFrame"), frames_of(bundle, "ServerFrame")
-    names = {schema["title"]: name for name, schema in {**client, **server}.items()}
+    names = {schema["title"]: name for frames in (client, server) for name, schema in frames.items()}
     messages = {
         _message_name(schema): _message(names[schema["title"]], schema)
         for schema in [*client.values(), *server.values()]

@@ -40,6 +40,7 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
         {"call_id": _CALL, "decision": "approve"},
         {"call_id": _CALL, "decision": "edit", "modified_arguments": _FILE},
         {"call_id": _CALL, "decision": "reject", "feedback": "Keep that file as it is"},
+        {"call_id": _CALL, "decision": "approve", "remember": {"scope": "session", "pattern": "src/**"}},
     ],
     "context_update": [
         {"action": "add_file", "data": _FILE},
@@ -55,9 +56,10 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
     "resume": [{"last_seq": 41}],
     "cancel": [{}, {"turn_id": _TURN}],
     "ping": [{"sent_at": 1767225600000}],
-    "session_config": [{"when_busy": "interrupt", "title": "Sorting"}],
+    "session_config": [{"when_busy": "interrupt", "autonomy": "balanced", "title": "Sorting"}],
     "refresh_token": [{"token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"}],
     "upload_request": [{"bytes": 1048640}],
+    "rules": [{"action": "list"}, {"action": "revoke", "rule_id": "rule_3a9f"}],
 }
 
 _SERVER: dict[str, list[dict[str, Any]]] = {
@@ -134,6 +136,22 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "context_updated": [{"action": "add_file", "path": "src/main.dart", "files": 2, "context_size": 614}],
+    "rules": [
+        {
+            "rules": [
+                {
+                    "rule_id": "rule_3a9f",
+                    "scope": "session",
+                    "agent": "coder",
+                    "tool_name": "write_file",
+                    "decision": "allow",
+                    "pattern": "src/**",
+                    "covers": "src/**",
+                    "created_at": 1767225600000,
+                }
+            ]
+        }
+    ],
     "plan": [
         {
             "turn_id": _TURN,

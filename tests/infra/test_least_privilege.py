@@ -111,6 +111,10 @@ def test_only_who_deletes_sessions_deletes_in_batches() -> None:
     assert _may("dynamodb:BatchWriteItem") == {"rest_api", "sweep"}
 
 
+def test_only_a_step_relies_on_the_users_rules() -> None:
+    assert _may("dynamodb:ConditionCheckItem") == {"llm_request"}
+
+
 def test_the_table_is_the_only_one() -> None:
     tables = {where for granted in _grants().values() for action, where in granted if action.startswith("dynamodb:")}
     assert tables <= {"${Table.Arn}", "${Table.Arn}/index/due", "${Table.Arn}/index/sessions"}

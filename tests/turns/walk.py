@@ -38,6 +38,10 @@ DECISIONS: tuple[dict[str, Any], ...] = (
     {"decision": "reject", "feedback": "no"},
     {"decision": "edit", "modified_arguments": {"path": "b.py", "content": "2"}},
     {"decision": "edit", "modified_arguments": {"path": 5}},
+    {"decision": "approve", "remember": {"scope": "session"}},
+    {"decision": "approve", "remember": {"scope": "user", "pattern": "**"}},
+    {"decision": "reject", "remember": {"scope": "user"}},
+    {"decision": "reject", "remember": {"scope": "session", "pattern": "*.py"}},
 )
 
 
@@ -54,7 +58,7 @@ class Walk:
     EVENTS = (
         "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
         "result", "result", "result", "decide", "decide", "cancel", "configure", "switch", "context", "join", "leave",
-        "wait", "owner_dies", "execute",
+        "wait", "owner_dies", "execute", "revoke",
     )  # fmt: skip
 
     def step(self) -> None:
@@ -141,7 +145,14 @@ class Walk:
         self.world.cancel(caller=self.choose.choice(CALLERS))
 
     def configure(self) -> None:
-        self.world.configure(when_busy=self.choose.choice(("queue", "reject", "interrupt")))
+        if self.choose.random() < 0.5:
+            self.world.configure(when_busy=self.choose.choice(("queue", "reject", "interrupt")))
+        else:
+            self.world.configure(autonomy=self.choose.choice(("manual", "balanced", "autonomous")))
+
+    def revoke(self) -> None:
+        if rules := self.world.remembered():
+            self.world.remembered("revoke", rule_id=self.choose.choice(rules)["rule_id"])
 
     def switch(self) -> None:
         self.world.switch(self.choose.choice(("universal", "coder", "nobody")), {"universal", "coder"})
@@ -215,6 +226,8 @@ class Walk:
                 assert item["requires_approval"]
             elif item["requires_approval"]:
                 assert decision in ("approve", "edit"), "sent for execution without a yes"
+            if item["tool"] == "run_command":
+                assert item["requires_approval"], "a command that nobody was asked about"
             if item["state"] in ("rejected", "expired"):
                 assert frame["requires_approval"], "executed after a no"
 

@@ -7,7 +7,7 @@ from typing import Any
 from codelab.agents import agents
 from codelab.config import Settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import ContextUpdate, HitlDecision, SessionConfig, SwitchAgent, ToolResult
+from codelab.protocol.incoming import ContextUpdate, HitlDecision, Rules, SessionConfig, SwitchAgent, ToolResult
 from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem, dumps
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Step, Transition
@@ -35,7 +35,10 @@ class World:
         self.objects: dict[str, str] = {}
         self._objects: dict[str, str] = {}
         self._read: dict[str, dict[str, Any] | None] = {}
+        self._fresh: set[str] = set()
         self._log: list[EventItem] | None = None
+        #: Items that the next decision is given as they were read before.
+        self.known: dict[str, dict[str, Any] | None] = {}
         self.events: list[EventItem] = []
         self.frames: list[dict[str, Any]] = []
         self.invokes: list[Step] = []
@@ -46,12 +49,15 @@ class World:
         self.apply(connections.create(IDE, self._given()))
 
     def _given(self) -> Circumstances:
-        read = dict(self._read)
-        return Circumstances(self.now, self.settings, lambda: next(self._ids), read, self._log, dict(self._objects))
+        read, objects = dict(self._read), dict(self._objects)
+        return Circumstances(
+            self.now, self.settings, lambda: next(self._ids), read, frozenset(self._fresh), self._log, objects
+        )
 
     def decide(self, decide: Callable[[Draft], Transition | None]) -> Transition | None:
         """Apply a decision, reading the items that it asks for as the shell does."""
-        self._read, self._log, self._objects = {}, None, {}
+        self._read, self._fresh, self._log, self._objects = dict(self.known), set(), None, {}
+        self.known = {}
         # The log may be ahead of the register; a writer starts at the log's end.
         self.register.last_seq = len(self.events)
         while True:
@@ -59,6 +65,7 @@ class World:
                 transition = decide(Draft.of(self.register, self._given()))
             except NeedsItems as needs:
                 self._read |= {key: self.items.get(key) for key in needs.keys}
+                self._fresh |= set(needs.keys)
                 continue
             except NeedsObject as needs:
                 self._objects[needs.digest] = self.objects[needs.digest]
@@ -75,6 +82,7 @@ class World:
             return transition
 
     def apply(self, transition: Transition) -> None:
+        self.last = transition
         written = [item.key() for item in transition.puts]
         assert len(written) == len(set(written)), "a transaction must not write one item twice"
         _check_sizes(transition)
@@ -158,6 +166,13 @@ class World:
     def configure(self, caller: Caller = IDE, **fields: Any) -> None:
         frame = SessionConfig.model_validate({"type": "session_config", **fields})
         self.decide(lambda draft: control.configure(draft, caller, frame))
+
+    def remembered(self, action: str = "list", **fields: Any) -> list[dict[str, Any]]:
+        """`rules`. Returns the rules that the answer lists."""
+        frame = Rules.model_validate({"type": "rules", "action": action, **fields})
+        self.decide(lambda draft: control.change_rules(draft, IDE, frame))
+        listed: list[dict[str, Any]] = self.replies[-1][1]["rules"]
+        return listed
 
     def greet(self, caller: Caller = IDE) -> dict[str, Any]:
         """`hello`. Returns the `session_info` that answers it."""

@@ -133,6 +133,19 @@ _EDIT_HAS_ARGUMENTS: dict[str, Any] = {
 }
 
 
+class Remember(BaseModel):
+    """Decide so from now on: `approve` and `edit` are remembered as allowing, `reject` as denying."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    scope: Literal["session", "user"] = Field(description="For this session, or for all sessions of the user.")
+    pattern: Annotated[str, StringConstraints(min_length=1, max_length=limits.PATH_CHARS)] | None = Field(
+        default=None,
+        description="A glob that a call's paths must match, such as `docs/**`; `**` is any call of the tool. Without "
+        "it: calls with the same paths, or, for a tool that takes none, with exactly these arguments.",
+    )
+
+
 class HitlDecision(ClientFrame):
     """What the human decided about a call that awaits approval."""
 
@@ -146,6 +159,9 @@ class HitlDecision(ClientFrame):
     )
     feedback: Annotated[str, StringConstraints(max_length=limits.USER_MESSAGE_CHARS)] | None = Field(
         default=None, description="With `reject`: the user's words, which the model is told."
+    )
+    remember: Remember | None = Field(
+        default=None, description="Decide so about calls like this one from now on, by this agent and tool."
     )
 
     @model_validator(mode="after")
@@ -252,9 +268,34 @@ class SessionConfig(ClientFrame):
     when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
         default=None, description="What becomes of a message that comes while a turn runs."
     )
+    autonomy: Literal["manual", "balanced", "autonomous"] | None = Field(
+        default=None, description="How much the agent may do without asking."
+    )
     title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="The session's title."
     )
+
+
+_REVOKE_NAMES_A_RULE: dict[str, Any] = {
+    "if": {"properties": {"action": {"const": "revoke"}}, "required": ["action"]},
+    "then": {"required": ["rule_id"], "properties": {"rule_id": {"type": "string"}}},
+}
+
+
+class Rules(ClientFrame):
+    """List what was remembered, or revoke a rule. Answered by `rules`."""
+
+    model_config = ConfigDict(json_schema_extra=_REVOKE_NAMES_A_RULE)
+
+    type: Literal["rules"]
+    action: Literal["list", "revoke"] = Field(description="What is to be done.")
+    rule_id: Id | None = Field(default=None, description="With `revoke`: the rule that no longer counts.")
+
+    @model_validator(mode="after")
+    def revoke_names_a_rule(self) -> Self:
+        if self.action == "revoke" and self.rule_id is None:
+            raise PydanticCustomError("missing", "revoke needs rule_id", {"field": "rule_id"})
+        return self
 
 
 class RefreshToken(ClientFrame):
@@ -286,6 +327,7 @@ FRAMES: dict[str, type[ClientFrame]] = {
     "session_config": SessionConfig,
     "refresh_token": RefreshToken,
     "upload_request": UploadRequest,
+    "rules": Rules,
 }
 
 

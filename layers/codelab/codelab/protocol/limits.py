@@ -33,6 +33,8 @@ CONNECTIONS_PER_SESSION = 8
 #: Items of a plan, and characters of one.
 PLAN_ITEMS = 30
 PLAN_CHARS = 300
+#: Remembered approvals of one session, and of one user for all sessions.
+RULES = 50
 #: Characters of a call id or of a client's message id that the server takes.
 ID_CHARS = 128
 #: Bytes of what the creator of a session says of it.

@@ -241,6 +241,28 @@ class SessionInfo(ServerFrame):
     protocol_version: str = Field(description="The version of this protocol that the server speaks.")
 
 
+class RuleInfo(BaseModel):
+    """A decision that is made without asking."""
+
+    rule_id: str = Field(description="Names the rule, for `revoke`.")
+    scope: Literal["session", "user"] = Field(description="Where it counts.")
+    agent: str = Field(description="The agent whose calls it is about; empty for calls that were made over HTTP.")
+    tool_name: str = Field(description="The tool that they call.")
+    decision: Literal["allow", "deny"] = Field(description="A rule that denies wins over any that allows.")
+    pattern: str | None = Field(default=None, description="The glob that paths must match, if it was given one.")
+    covers: str = Field(description="What it covers, for people to read.")
+    created_at: int = Field(description="When it was made, in milliseconds since the epoch.")
+
+
+class RuleList(ServerFrame):
+    """What was remembered; the answer to `rules`."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["rules"] = "rules"
+    rules: list[RuleInfo] = Field(description="Those of the session, then those of the user, the oldest first.")
+
+
 class Resumed(ServerFrame):
     """The replay is complete (with `more`: ask again). Only `open_calls` are still to be executed."""
 

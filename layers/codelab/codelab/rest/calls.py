@@ -18,6 +18,7 @@ from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, Content, Reference
 from codelab.sessions.register import CallState
+from codelab.sessions.rules import KEYS
 from codelab.turns import side_calls
 
 router = APIRouter(prefix="/tools", tags=["tools"], route_class=JsonRoute)
@@ -125,7 +126,7 @@ def execute_tool(
         user,
         new.session_id,
         lambda draft: side_calls.execute(draft, sender, call_id, new.tool_name, new.arguments),
-        wanted=[keys.call_key(call_id), keys.TOOLS],
+        wanted=[keys.call_key(call_id), keys.TOOLS, *KEYS.values()],
     )
     call = _settled(user, new.session_id, call_id, wait)
     shown = _shown(user, new.session_id, call)

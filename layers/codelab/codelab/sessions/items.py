@@ -222,6 +222,8 @@ class CallItem:
 
     call_id: str
     turn_id: str
+    #: Who has made the call, empty for none of the agents.
+    agent: str
     tool: str
     arguments: Content
     requires_approval: bool
@@ -257,6 +259,7 @@ class CallItem:
     def attributes(self) -> dict[str, Any]:
         return {
             "turn_id": self.turn_id,
+            "agent": self.agent,
             "tool": self.tool,
             "arguments": _stored(self.arguments),
             "requires_approval": self.requires_approval,
@@ -276,6 +279,7 @@ class CallItem:
         return cls(
             call_id=item["sk"].removeprefix("CALL#"),
             turn_id=item["turn_id"],
+            agent=item.get("agent", ""),
             tool=item["tool"],
             arguments=_content(item["arguments"]),
             requires_approval=item["requires_approval"],

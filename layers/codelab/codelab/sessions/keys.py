@@ -5,6 +5,8 @@ import zlib
 
 REGISTER = "REGISTER"
 PLAN = "PLAN"
+RULES = "RULES"
+USER_RULES = "USER_RULES"
 ABOUT = "ABOUT"
 TOOLS = "TOOLS"
 DUE_SHARDS = 8
@@ -21,6 +23,14 @@ def owner_and_session(pk: str) -> tuple[str, str]:
     """The parts of `partition`."""
     _, user, session_id = pk.split("#")
     return user, session_id
+
+
+def home(pk: str, sk: str) -> str:
+    """The partition in which a session's decision finds the item `sk`: the session's, but for what is its user's.
+
+    `USER#{user}` is no session's partition: those begin otherwise, and a user's name has no `#`.
+    """
+    return f"USER#{owner_and_session(pk)[0]}" if sk == USER_RULES else pk
 
 
 def content_object(user: str, session_id: str, digest: str) -> str:

@@ -127,6 +127,8 @@ class Register:
     #: Calls that failed, by digest, and how often in a row: what fails again and again is not sent again.
     failures: dict[str, int] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
+    #: The newest versions of the two rule books that this session knows of, by scope: older ones are not relied on.
+    rules: dict[str, int] = field(default_factory=dict)
     #: How often agents have handed this turn over.
     handovers: int = 0
 
@@ -222,6 +224,7 @@ class Register:
             "cancelled_at": self.cancelled_at,
             "failures": self.failures,
             "usage": self.usage,
+            "rules": self.rules,
             "handovers": self.handovers,
             "calls": {
                 call_id: {"tool": call.tool, "state": call.state.value, "due": call.due, "seq": call.seq}
@@ -288,6 +291,7 @@ class Register:
             cancelled_at=item.get("cancelled_at", 0),
             failures=item.get("failures", {}),
             usage=item.get("usage", {}),
+            rules=item.get("rules", {}),
             handovers=item.get("handovers", 0),
             inbox=item.get("inbox", []),
             files={digest: FileEntry(*entry) for digest, entry in item.get("files", {}).items()},

@@ -13,8 +13,9 @@ from botocore.exceptions import ClientError
 
 from codelab.sessions import keys
 from codelab.sessions.bulk import Bulk
-from codelab.sessions.items import EventItem, FileItem, MessageItem, ToolsItem, from_dynamodb, to_dynamodb
+from codelab.sessions.items import EventItem, FileItem, MessageItem, from_dynamodb, to_dynamodb
 from codelab.sessions.register import Register
+from codelab.sessions.rules import RuleBook
 from codelab.sessions.transition import Transition
 
 if TYPE_CHECKING:
@@ -80,11 +81,14 @@ class SessionStore:
             request = answer.get("UnprocessedKeys") or {}
         return found
 
-    def history(self, pk: str, first: int, last: int) -> tuple[list[MessageItem], list[dict[str, Any]]]:
-        """Messages first … last (at most 99 of them) in order, and the client's tools as it has declared them."""
-        found = self.items(pk, [keys.TOOLS, *(keys.message_key(n) for n in range(first, last + 1))])
-        tools = found.pop(keys.TOOLS, None)
-        return [MessageItem.of(found[sk]) for sk in sorted(found)], ToolsItem.of(tools).declarations if tools else []
+    def history(
+        self, pk: str, first: int, last: int, wanted: Iterable[str] = ()
+    ) -> tuple[list[MessageItem], dict[str, dict[str, Any] | None]]:
+        """Messages first … last and other items in one round trip, at most 100 together; None for what is not there."""
+        messages, wanted = [keys.message_key(n) for n in range(first, last + 1)], list(wanted)
+        found = self.items(pk, [*messages, *wanted])
+        history = [MessageItem.of(found[sk]) for sk in messages if sk in found]
+        return history, {sk: found.get(sk) for sk in wanted}
 
     def files(self, register: Register) -> list[FileItem]:
         """The files of the session's context, the first added first."""
@@ -148,14 +152,20 @@ class SessionStore:
         for item in transition.puts:
             put: dict[str, Any] = {
                 "TableName": self._table,
-                "Item": to_dynamodb({"pk": after.pk, "sk": item.key(), **item.attributes()}),
+                "Item": to_dynamodb({**_place(after.pk, item.key()), **item.attributes()}),
             }
-            if not item.replaces:
+            if isinstance(item, RuleBook):
+                put |= _version_is(item.version - 1)
+            elif not item.replaces:
                 put["ConditionExpression"] = "attribute_not_exists(pk)"
             writes.append({"Put": put})
         for event in transition.events:
             writes.append({"Put": self._event_put(after.pk, event)})
         writes += [{"Delete": {"TableName": self._table, "Key": _key(after.pk, sk)}} for sk in transition.deletes]
+        if transition.relies_on is not None:
+            book = transition.relies_on
+            check = {"TableName": self._table, "Key": _key(after.pk, book.key()), **_version_is(book.version)}
+            writes.append({"ConditionCheck": check})
         try:
             self._client.transact_write_items(TransactItems=writes)
         except ClientError as error:
@@ -294,7 +304,21 @@ class SessionStore:
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:
-    return {"pk": {"S": pk}, "sk": {"S": sk}}
+    return to_dynamodb(_place(pk, sk))
+
+
+def _place(pk: str, sk: str) -> dict[str, Any]:
+    return {"pk": keys.home(pk, sk), "sk": sk}
+
+
+def _version_is(version: int) -> dict[str, Any]:
+    """The condition that an item has this version, 0 that there is none."""
+    if version == 0:
+        return {"ConditionExpression": "attribute_not_exists(pk)"}
+    return {
+        "ConditionExpression": "version = :version",
+        "ExpressionAttributeValues": to_dynamodb({":version": version}),
+    }
 
 
 def _register(item: dict[str, Any]) -> Register:
@@ -314,8 +338,9 @@ def _why(error: ClientError, transition: Transition) -> Exception | None:
     reasons: list[dict[str, str]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]
     codes = [reason.get("Code", "None") for reason in reasons]
     failed = [index for index, code in enumerate(codes) if code == "ConditionalCheckFailed"]
-    items = [None, *transition.puts, *transition.events]  # a delete has no condition that could fail
-    failed_keys = [item.key() for item in (items[index] for index in failed) if item is not None]
+    # The register comes first; the rest, rules that were relied on, means a conflict whatever their key is.
+    written = [None, *transition.puts, *transition.events]
+    failed_keys = [item.key() for item in (written[index] for index in failed if index < len(written)) if item]
     inputs = [key for key in failed_keys if key.startswith("INPUT#")]
     if inputs:
         return Duplicate(inputs[0])

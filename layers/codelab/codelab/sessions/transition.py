@@ -15,8 +15,9 @@ from codelab.sessions.items import (
     ToolsItem,
 )
 from codelab.sessions.register import Register
+from codelab.sessions.rules import RuleBook
 
-Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | ToolsItem
+Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | ToolsItem | RuleBook
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Transition:
     `puts`, `events` and `deletes` (sort keys) go into the transaction with the register; the rest is run after it has
     succeeded: `invoke` first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody
     reported as posted), then connections are told why and closed, then `replies` go to one connection each: frames
-    that are not logged.
+    that are not logged. `relies_on` are rules of the user's that must not have changed since they were read.
 
     `objects` (JSON text by digest) are the large contents that items refer to. They are written before the transaction;
     if it fails they are of no account.
@@ -53,6 +54,7 @@ class Transition:
     before: Register | None
     after: Register
     puts: tuple[Item, ...] = ()
+    relies_on: RuleBook | None = None
     events: tuple[EventItem, ...] = ()
     deletes: tuple[str, ...] = ()
     invoke: Step | None = None

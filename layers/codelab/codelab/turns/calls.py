@@ -12,7 +12,7 @@ from codelab.protocol.tools.declared import declared_tool
 from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
 from codelab.sessions.register import CallEntry, CallState, Phase, Register, SideCall
 from codelab.sessions.transition import Transition
-from codelab.turns import files, policy, turn
+from codelab.turns import files, policy, rules, turn
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 from codelab.turns.outcomes import shown_result
@@ -70,7 +70,8 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
 def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transition | None:
     """A human approves, edits or rejects. None: the same was decided before.
 
-    Raises ProtocolError: INVALID_CALL_ID, INVALID_ARGUMENTS where an edit does not fit the tool.
+    Raises ProtocolError: INVALID_CALL_ID, INVALID_ARGUMENTS where an edit does not fit the tool or what is to be
+    remembered makes no rule.
     """
     call = draft.call(frame.call_id)
     entry = _entry(draft.register, frame.call_id)
@@ -85,17 +86,20 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     call.decision = _decision(frame.decision, caller, draft.now)
     if frame.feedback:
         call.decision["feedback"] = frame.feedback
-    if frame.decision == "reject":
-        outcome = {"result": {"status": "rejected", "feedback": frame.feedback or ""}}
-        settle(draft, call, CallState.REJECTED, outcome, by=caller)
-        continue_turn(draft)
-        return draft.finish()
     if frame.decision == "edit" and frame.modified_arguments is not None:
         edited = _checked_edit(draft, call, frame.modified_arguments)
         call.edited_arguments = edited
         call.decision["modified"] = digest_of(frame.modified_arguments)
         if len(dumps(edited).encode()) > limits.CONTENT_BYTES:
             call.decision["shown"] = shortened(edited, _EDIT_BYTES)
+    if frame.remember is not None:
+        rules.remember(draft, call, tool, "deny" if frame.decision == "reject" else "allow", frame.remember)
+        call.decision["remember"] = frame.remember.model_dump()
+    if frame.decision == "reject":
+        outcome = {"result": {"status": "rejected", "feedback": frame.feedback or ""}}
+        settle(draft, call, CallState.REJECTED, outcome, by=caller)
+        continue_turn(draft)
+        return draft.finish()
     entry.state = CallState.EXECUTING
     call.state = entry.state.value
     entry.due = draft.now + policy.deadline_ms(tool, awaiting_approval=False, settings=draft.settings)
@@ -145,6 +149,7 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
         turn_id=call.turn_id or None,
         deadline=entry.due,
         risk=tool_of(call).risk_of(arguments),
+        reason=f"Approved by {rule_id}" if (rule_id := call.decision.get("rule_id")) else None,
     )
     payload = content if isinstance(content, Reference) else None
     return draft.emit(frame, Audience.ALL if awaiting else Audience.EXECUTOR, payload)
@@ -184,7 +189,7 @@ def settle(
 def _count_failure(register: Register, call: CallItem, state: CallState) -> None:
     """Remember how often in a row this very call has failed."""
     digest = call_digest(call.tool, call.arguments)
-    if state is CallState.FAILED:
+    if state is CallState.FAILED or "rule_id" in call.decision:  # nobody would ever stop the second kind either
         register.failures[digest] = register.failures.pop(digest, 0) + 1
         while len(register.failures) > _FAILURES_KEPT:
             register.failures.pop(next(iter(register.failures)))
@@ -273,7 +278,8 @@ def _entry(register: Register, call_id: str) -> CallEntry | None:
 
 def _already(call: CallItem, frame: HitlDecision) -> bool:
     """Is this a repeat of what was decided? An approve after an implicit approval counts as one."""
-    if call.decision.get("decision") != frame.decision:
+    remembered = frame.remember.model_dump() if frame.remember else None
+    if call.decision.get("decision") != frame.decision or call.decision.get("remember") != remembered:
         return False
     if frame.decision == "edit":
         return frame.modified_arguments is not None and call.decision.get("modified") == digest_of(

@@ -4,13 +4,13 @@ from typing import Any
 
 from codelab.protocol import PROTOCOL_VERSION, limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import Hello, SessionConfig, SwitchAgent
+from codelab.protocol.incoming import Hello, Rules, SessionConfig, SwitchAgent
 from codelab.protocol.outgoing import PendingCall, PlanStep, SessionInfo
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem, PlanItem, ToolsItem
 from codelab.sessions.register import Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import connections, handover, messages
+from codelab.turns import connections, handover, messages, rules
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 
@@ -89,6 +89,15 @@ def change(draft: Draft, changes: dict[str, Any]) -> Transition:
     """Change the title, if it is among the `changes`, and the settings that are."""
     draft.register.title = changes.pop("title", draft.register.title)
     draft.register.settings.update(changes)
+    return draft.finish()
+
+
+def change_rules(draft: Draft, caller: Caller, frame: Rules) -> Transition:
+    """List what was remembered, or revoke a rule and list the others. Raises ProtocolError INVALID_ARGUMENTS."""
+    _greet(draft, caller)
+    if frame.rule_id is not None and frame.action == "revoke":
+        rules.revoke(draft, frame.rule_id)
+    draft.replies.append((caller.connection_id, rules.listing(draft)))
     return draft.finish()
 
 

@@ -21,6 +21,7 @@ from codelab.sessions.items import (
     refer,
 )
 from codelab.sessions.register import Phase, Posting, Register
+from codelab.sessions.rules import RuleBook
 from codelab.sessions.transition import Item, Resend, Step, Transition
 from codelab.turns.text import within_bytes
 
@@ -57,6 +58,8 @@ class Circumstances:
     new_id: Callable[[], str]
     #: Items of the session that were read, by sort key; None for one that does not exist.
     items: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
+    #: Those of them that were read after the register.
+    fresh: frozenset[str] = frozenset()
     #: The frames behind the register's `message_seq`, if they were read.
     log: Sequence[EventItem] | None = None
     #: Contents of the session that were read: JSON text by digest.
@@ -79,6 +82,7 @@ class Draft:
     close: list[str] = field(default_factory=list)
     replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
     objects: dict[str, str] = field(default_factory=dict)
+    relies_on: RuleBook | None = None
 
     @classmethod
     def of(cls, register: Register, given: Circumstances) -> "Draft":
@@ -219,6 +223,7 @@ class Draft:
             before=self.before,
             after=register,
             puts=tuple(put.referring(self.objects) if isinstance(put, CallItem) else put for put in self.puts),
+            relies_on=self.relies_on,
             events=tuple(self.events),
             deletes=tuple(self.deletes),
             invoke=self.invoke,

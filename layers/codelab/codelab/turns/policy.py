@@ -6,23 +6,32 @@ from typing import Any
 from codelab.config import Settings
 from codelab.protocol.tools import Tool, canonical_name
 
+#: Tools that run any command: they ask even an autonomous session, and no rule allows them.
+RUNS_COMMANDS = frozenset({"run_command", "run_persistent"})
 
-def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings) -> bool:
-    """The catalogue's defaults, changed by `HITL_ENABLED` and `HITL_DANGEROUS_TOOLS`; run_command always asks.
 
-    A tool that is listed asks for all its calls; by default one that changes nothing by this very call does not.
+def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings, autonomy: str = "balanced") -> bool:
+    """The catalogue's defaults, changed by the operator and by the session's `autonomy`; run_command always asks.
+
+    The operator: `HITL_ENABLED=false` turns the defaults off; `HITL_DANGEROUS_TOOLS` replaces them, or adds to them. A
+    tool that is listed asks for all its calls, also those of an autonomous session; by default one that changes nothing
+    by this very call does not. The session: `manual` asks for all that does not only read, whatever the operator says;
+    `autonomous` for commands and for what the operator has listed.
     """
     if tool.always_approval:
         return True
+    if autonomy == "manual" and tool.risk_of(arguments) != "read":
+        return True
     if not settings.hitl_enabled:
         return False
+    written = settings.hitl_dangerous_tools.strip()
+    listed = tool.name in _names(written.removeprefix("+"))
+    if autonomy == "autonomous":
+        return listed or tool.name in RUNS_COMMANDS
     by_default = tool.approval and not tool.is_harmless(arguments)
-    listed = settings.hitl_dangerous_tools.strip()
-    if listed.startswith("+"):
-        return by_default or tool.name in _names(listed[1:])
-    if listed:
-        return tool.name in _names(listed)
-    return by_default
+    if written and not written.startswith("+"):
+        return listed
+    return listed or by_default
 
 
 def deadline_ms(tool: Tool, *, awaiting_approval: bool, settings: Settings) -> int:

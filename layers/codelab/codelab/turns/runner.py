@@ -5,7 +5,7 @@ lasts: a function that invokes itself is taken for a loop by Lambda.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,8 +28,9 @@ from codelab.requests import (
     Transport,
 )
 from codelab.sessions import keys
-from codelab.sessions.items import MessageItem
+from codelab.sessions.items import MessageItem, ToolsItem
 from codelab.sessions.register import LEASE_MARGIN_MS, Register
+from codelab.sessions.rules import KEYS as RULE_BOOKS
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps
 from codelab.turns.answers import ANSWER, answer_of, counted, failure, tool_messages
@@ -43,6 +44,9 @@ _ROUTING_S = 20.0
 #: Time that the owner keeps for the commit after the model's deadline, and that a further step needs at least.
 _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
+
+#: Read with the history: what decides about the calls of the answer, and the client's own tools.
+_READ = (*RULE_BOOKS.values(), keys.TOOLS)
 
 
 class StepRunner:
@@ -109,7 +113,7 @@ class StepRunner:
         )
         sender.start()
         decide = self._ask(started.after, lease, sender, cancellation, reading.result, remaining_ms)
-        committed = engine.decide(user, session_id, decide, register=sender.register)
+        committed = engine.decide(user, session_id, decide, register=sender.register, known=reading.result()[1])
         if committed is not None:
             engine.send(outbox, committed)
         return committed
@@ -156,13 +160,15 @@ class StepRunner:
         lease: Lease,
         sender: StreamSender,
         cancellation: Cancellation,
-        conversation: Callable[[], tuple[list[MessageItem], list[dict[str, Any]]]],
+        conversation: Callable[[], tuple[list[MessageItem], Mapping[str, dict[str, Any] | None]]],
         remaining_ms: Callable[[], int],
     ) -> Callable[[Draft], Transition | None]:
         """Call the model and stream its text. Returns the decision that commits what came of it."""
         streamed: list[str] = []
         try:
-            history, declarations = conversation()
+            history, items = conversation()
+            declared = items[keys.TOOLS]
+            declarations = ToolsItem.of(declared).declarations if declared else []
             register = self._routed(register, lease, sender, cancellation, history)
             agent = self._agent(register).joined_by(map(declared_tool, declarations))
             messages = assemble(history, agent.prompt, budget=self._settings.max_context_tokens)
@@ -188,8 +194,10 @@ class StepRunner:
             sender.close()
         return lambda draft: steps.fail(draft, lease, problem, usage, "".join(sender.sent), sender.log_end)
 
-    def _history(self, pk: str, last: int) -> tuple[list[MessageItem], list[dict[str, Any]]]:
-        return self._engine.store.history(pk, max(1, last - self._settings.max_context_messages + 1), last)
+    def _history(self, pk: str, last: int) -> tuple[list[MessageItem], dict[str, dict[str, Any] | None]]:
+        """The newest messages, and in the same round trip what else the step needs."""
+        first = max(1, last - self._settings.max_context_messages + 1)
+        return self._engine.store.history(pk, first, last, _READ)
 
     def _config_for(self, agent: Agent, register: Register) -> RequestConfig:
         """The agent's settings; the model that the session's user has chosen wins."""

@@ -4,6 +4,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -122,18 +123,20 @@ class Engine:
         decide: Decide,
         wanted: Iterable[str] = (),
         register: Register | None = None,
+        known: Mapping[str, dict[str, Any] | None] = MappingProxyType({}),
         *,
         absent_too: bool = False,
     ) -> Transition | None:
         """Commit what `decide` makes of the register, without running its effects.
 
         `wanted` are sort keys of items the decision needs, read in the same round trip. A `register` that was just
-        read saves the first read. `absent_too`: also of a session that is being forked or deleted. None where there was
-        nothing to do. Raises ProtocolError; BeingErased for such a session.
+        read saves the first read, and so do `known` items. `absent_too`: also of a session that is being forked or
+        deleted. None where there was nothing to do. Raises ProtocolError; BeingErased for such a session.
         """
         pk = keys.partition(user, session_id)
         wanted = list(wanted)
-        items: dict[str, dict[str, Any] | None] = {}
+        items: dict[str, dict[str, Any] | None] = dict(known)
+        fresh: frozenset[str] = frozenset()
         accepted: dict[str, dict[str, Any] | None] = {}
         log: list[EventItem] | None = None
         objects: dict[str, str] = {}
@@ -152,7 +155,7 @@ class Engine:
                 raise BeingErased
             register.last_seq = max(register.last_seq, log_end)
             try:
-                transition = decide(Draft.of(register, self._given({**accepted, **items}, log, objects)))
+                transition = decide(Draft.of(register, self._given({**accepted, **items}, log, objects, fresh)))
                 if transition is not None and transition.writes:
                     new = {digest: text for digest, text in transition.objects.items() if digest not in written}
                     if new:
@@ -163,6 +166,7 @@ class Engine:
             except NeedsItems as needs:
                 found = self.store.items(pk, needs.keys)
                 items |= {key: found.get(key) for key in needs.keys}
+                fresh |= set(needs.keys)
                 continue
             except NeedsObject as needs:
                 objects[needs.digest] = self.payloads.read(user, session_id, needs.digest)
@@ -177,7 +181,7 @@ class Engine:
             except Conflict:
                 self._back_off(attempt)
             attempt += 1
-            register, items, log = None, {}, None
+            register, items, fresh, log = None, {}, frozenset(), None
         raise _contended()
 
     def apply(self, user: str, session_id: str, decide: Decide, wanted: Iterable[str] = ()) -> Transition | None:
@@ -255,8 +259,9 @@ class Engine:
         items: dict[str, dict[str, Any] | None],
         log: list[EventItem] | None = None,
         objects: Mapping[str, str] | None = None,
+        fresh: frozenset[str] = frozenset(),
     ) -> Circumstances:
-        return Circumstances(self.clock(), self.settings, self.ids, items, log, objects or {})
+        return Circumstances(self.clock(), self.settings, self.ids, items, fresh, log, objects or {})
 
     def _send_live(self, outbox: Outbox, events: Sequence[EventItem], register: Register, delivery: Delivery) -> None:
         """To all but those that a replayer brings up to date.

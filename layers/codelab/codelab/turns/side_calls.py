@@ -10,7 +10,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import CallItem, ToolsItem, is_same
 from codelab.sessions.register import CallState
 from codelab.sessions.transition import Transition
-from codelab.turns import calls, policy
+from codelab.turns import calls, rules
 from codelab.turns.connections import Caller, lead
 from codelab.turns.draft import Draft
 
@@ -18,8 +18,9 @@ from codelab.turns.draft import Draft
 def execute(draft: Draft, caller: Caller, call_id: str, tool_name: str, arguments: dict[str, Any]) -> Transition | None:
     """Make the call `call_id`, or None if this very call was made before: what has come of it is in its item.
 
-    The policy decides, as for a model's call, whether a human is asked. Raises ProtocolError: TOOL_NOT_FOUND,
-    INVALID_ARGUMENTS (also for a `call_id` that names another call), RATE_LIMITED, EXECUTION_FAILED without an IDE.
+    Policy and rules decide, as for a model's call, whether a human is asked. Raises ProtocolError: TOOL_NOT_FOUND,
+    INVALID_ARGUMENTS (also for a `call_id` that names another call), RATE_LIMITED, PERMISSION_DENIED where a rule
+    denies, EXECUTION_FAILED without an IDE.
     """
     register, tool = draft.register, _tool(draft, tool_name)
     if tool.server_side:
@@ -46,13 +47,22 @@ def execute(draft: Draft, caller: Caller, call_id: str, tool_name: str, argument
     call = CallItem(
         call_id=call_id,
         turn_id="",
+        agent="",
         tool=tool.name,
         arguments=arguments,
-        requires_approval=policy.needs_approval(tool, arguments, draft.settings),
+        requires_approval=False,
         state=CallState.EXECUTING.value,
         at=draft.now,
         declaration=tool.declaration,
     )
+    denied = rules.judge(draft, call, tool)
+    if denied is not None:
+        raise ProtocolError(
+            ErrorCode.PERMISSION_DENIED,
+            "The user has decided before that calls like this one are not to be made",
+            call_id=call_id,
+            details={"rule_id": denied.rule_id},
+        )
     calls.open_call(draft, call)
     return draft.finish()
 

@@ -1,6 +1,7 @@
 """A step: one schema-enforced Request to the model, run under a lease and committed once."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from codelab.agents import Agent
 from codelab.protocol import limits
@@ -10,7 +11,7 @@ from codelab.protocol.tools import Tool
 from codelab.sessions.items import CallItem, CallRequest, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, policy, server_tools, turn
+from codelab.turns import calls, rules, server_tools, turn
 from codelab.turns.draft import Draft
 from codelab.turns.text import shortened
 
@@ -21,6 +22,7 @@ MAX_FAILURES = 3
 _HOPELESS = 5
 #: Bytes that are kept of arguments that are too large.
 _REFUSED_BYTES = 2_000
+_DENIED = "The user has decided before that calls like this one are not to be made; do not repeat it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +177,11 @@ def _cut(request: CallRequest, most: int) -> CallRequest:
 
 
 def _take_call(draft: Draft, request: CallRequest, answer: Answer, problem: ProtocolError | None) -> None:
-    """Open a call, or settle it at once: the client sees neither a bad call nor one that is executed here."""
+    """Open a call, or settle it at once: the client sees none that is bad, denied by a rule or executed here."""
     call = CallItem(
         call_id=request.call_id,
         turn_id=draft.register.turn_id,
+        agent=answer.agent.name,
         tool=request.tool,
         arguments=request.arguments,
         requires_approval=False,
@@ -202,16 +205,24 @@ def _take_call(draft: Draft, request: CallRequest, answer: Answer, problem: Prot
             )
         if tool.server_side:
             result = server_tools.execute(draft, tool, call.arguments)
-            draft.register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, 0, 0)
-            calls.settle(draft, call, CallState.COMPLETED, {"result": result}, was_sent=False)
+            _settle_at_once(draft, call, CallState.COMPLETED, {"result": result})
             return
-        call.requires_approval = policy.needs_approval(tool, call.arguments, draft.settings)
     except ProtocolError as error:
-        draft.register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, 0, 0)
         outcome = {"error": {"code": error.code.value, "message": error.message}}
-        calls.settle(draft, call, CallState.FAILED, outcome, was_sent=False)
+        _settle_at_once(draft, call, CallState.FAILED, outcome)
+        return
+    denied = rules.judge(draft, call, tool)
+    if denied is not None:
+        call.decision = {"decision": "reject", "rule_id": denied.rule_id, "at": draft.now}
+        rejected = {"status": "rejected", "reason": "rule", "rule_id": denied.rule_id, "feedback": _DENIED}
+        _settle_at_once(draft, call, CallState.REJECTED, {"result": rejected})
         return
     calls.open_call(draft, call)
+
+
+def _settle_at_once(draft: Draft, call: CallItem, state: CallState, outcome: dict[str, Any]) -> None:
+    draft.register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, 0, 0)
+    calls.settle(draft, call, state, outcome, was_sent=False)
 
 
 def count(register: Register, usage: dict[str, int]) -> None:

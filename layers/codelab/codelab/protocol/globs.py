@@ -1,0 +1,44 @@
+"""Globs as .gitignore reads them: `*.md` is any such file, `docs/*.md` one in docs, `docs/**` everything below it.
+
+A pattern may come from anybody, so matching takes time in proportion to the two lengths, whatever the pattern is.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+_MANY = "**"
+
+
+def matches(glob: str, path: str) -> bool:
+    """Does `path` (relative to the workspace, `/` or `\\` between its parts) match? Case counts.
+
+    `*` and `?` stand for characters of one name, `**` for any number of directories, at the end for all below.
+    """
+    parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
+    if "/" not in glob:
+        return bool(parts) and _name(glob, parts[-1])
+    wanted = [part for part in glob.split("/") if part]
+    if wanted[-1:] == [_MANY]:
+        wanted.append("*")  # below it, not itself
+    return _run(wanted, parts, _MANY, _name)
+
+
+def _name(glob: str, name: str) -> bool:
+    return _run(glob, name, "*", lambda wanted, found: wanted in ("?", found))
+
+
+def _run(wanted: Sequence[str], found: Sequence[str], star: str, fits: Callable[[str, str], bool]) -> bool:
+    """Match a sequence in which `star` stands for any number of elements: only the last star is ever tried again."""
+    at, seen, retry = 0, 0, None
+    while seen < len(found):
+        if at < len(wanted) and wanted[at] == star:
+            retry = (at + 1, seen)
+            at += 1
+        elif at < len(wanted) and fits(wanted[at], found[seen]):
+            at, seen = at + 1, seen + 1
+        elif retry is not None:
+            retry = (retry[0], retry[1] + 1)
+            at, seen = retry
+        else:
+            return False
+    return all(rest == star for rest in wanted[at:])

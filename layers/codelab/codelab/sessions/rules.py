@@ -1,0 +1,55 @@
+"""Remembered approvals as they are stored: one bounded item for a session, one for its user."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+from codelab.sessions import keys
+from codelab.sessions.items import dumps
+
+Scope = Literal["session", "user"]
+Effect = Literal["allow", "deny"]
+
+KEYS: dict[Scope, str] = {"session": keys.RULES, "user": keys.USER_RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A decision about the calls of one agent and tool: those whose paths match `pattern`, or, without one, those with
+    the same `digest`. `covers` says it for people."""
+
+    rule_id: str
+    agent: str
+    tool: str
+    effect: Effect
+    pattern: str
+    digest: str
+    covers: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBook:
+    """The rules of one scope. `version` counts the changes; a change is written only over what it was made from."""
+
+    replaces: ClassVar[bool] = True
+
+    scope: Scope
+    version: int = 0
+    rules: tuple[Rule, ...] = ()
+
+    def key(self) -> str:
+        return KEYS[self.scope]
+
+    def changed(self, rules: tuple[Rule, ...]) -> Self:
+        return replace(self, version=self.version + 1, rules=rules)
+
+    def attributes(self) -> dict[str, Any]:
+        return {"version": self.version, "rules": dumps([asdict(rule) for rule in self.rules])}
+
+    @classmethod
+    def of(cls, scope: Scope, item: dict[str, Any] | None) -> Self:
+        """The book in its item. Raises ValueError, TypeError or KeyError for one that cannot be understood."""
+        if item is None:
+            return cls(scope)
+        return cls(scope, int(item["version"]), tuple(Rule(**rule) for rule in json.loads(item["rules"])))

@@ -1,0 +1,342 @@
+"""Remembered approvals and autonomy: what is asked about, and what was decided before."""
+
+import json
+from typing import Any
+
+import pytest
+from codelab.protocol.errors import ErrorCode
+from codelab.sessions.keys import USER_RULES
+
+from tests.turns.world import World, refusal
+
+Call = tuple[str, dict[str, Any]]
+
+
+def write(path: str, content: str = "1") -> Call:
+    return ("write_file", {"path": path, "content": content})
+
+
+WRITE = write("src/a.py")
+RUN: Call = ("run_command", {"command": "make"})
+
+
+def called(world: World, *wanted: Call) -> list[str]:
+    """A turn that makes these calls. Returns their ids."""
+    if not world.register.turn_id or world.register.status == "idle":
+        world.say()
+    return world.answer("", *wanted)
+
+
+def finish(world: World) -> None:
+    """End the turn, whatever is open."""
+    world.cancel()
+    if world.register.phase == "running":
+        world.fail(world.acquire(), "")  # type: ignore[arg-type]
+
+
+def asks(world: World, *wanted: Call) -> list[str]:
+    """Of each call: "asks", "runs" or "rejected". The turn is over then."""
+    states = {"awaiting_approval": "asks", "executing": "runs"}
+    found = [world.call_item(call_id)["state"] for call_id in called(world, *wanted)]
+    finish(world)
+    return [states.get(state, state) for state in found]
+
+
+def remember(world: World, wanted: Call, decision: str, scope: str = "session", **fields: Any) -> None:
+    pattern = {"pattern": fields.pop("pattern")} if "pattern" in fields else {}
+    (call_id,) = called(world, wanted)
+    try:
+        world.decision(call_id, decision, remember={"scope": scope, **pattern}, **fields)
+    finally:
+        finish(world)
+
+
+# -- remembering -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scope", ["session", "user"])
+def test_what_was_approved_once_is_not_asked_about_again(scope: str) -> None:
+    world = World()
+    remember(world, WRITE, "approve", scope)
+    assert asks(world, write("src/a.py", "other"), write("src/b.py")) == ["runs", "asks"]
+    (frame,) = [frame for frame in world.of_type("tool_call") if frame.get("reason")]
+    (rule,) = world.remembered()
+    assert rule["rule_id"] in frame["reason"]
+    assert (rule["scope"], rule["decision"], rule["tool_name"], rule["agent"]) == (
+        scope,
+        "allow",
+        "write_file",
+        "universal",
+    )
+
+
+def test_what_was_rejected_once_is_rejected_without_asking() -> None:
+    world = World()
+    remember(world, WRITE, "reject", feedback="never")
+    sent = len(world.of_type("tool_call"))
+    (call_id,) = called(world, WRITE)
+    assert world.call_item(call_id)["state"] == "rejected"
+    assert len(world.of_type("tool_call")) == sent, "no client saw the call"
+    result = json.loads(world.history()[-1][1])
+    assert (result["status"], result["reason"]) == ("rejected", "rule")
+    assert result["rule_id"] == world.remembered()[0]["rule_id"]
+    assert world.register.phase == "dispatched", "the turn goes on"
+
+
+def test_a_model_that_insists_on_what_is_denied_is_stopped() -> None:
+    world = World()
+    remember(world, WRITE, "reject")
+    world.say()
+    for _ in range(6):
+        if world.register.phase == "dispatched":
+            world.answer("", WRITE)
+    assert world.of_type("turn_end")[-1]["reason"] == "error"
+
+
+def test_a_pattern_covers_paths_that_match() -> None:
+    world = World()
+    remember(world, WRITE, "approve", pattern="src/**")
+    assert asks(world, write("src/x/b.py"), write("b.py"), write("srcs/b.py")) == ["runs", "asks", "asks"]
+    assert world.remembered()[0]["pattern"] == "src/**"
+
+
+def test_all_paths_of_a_call_must_match_to_be_allowed_and_one_to_be_denied() -> None:
+    def move(source: str, destination: str) -> Call:
+        return ("move_file", {"from": source, "to": destination})
+
+    world = World()
+    remember(world, move("src/a", "src/b"), "approve", pattern="src/**")
+    assert asks(world, move("src/a", "src/c"), move("src/a", "a"), move("a", "src/a")) == ["runs", "asks", "asks"]
+    remember(world, move("a", "secret/a"), "reject", pattern="secret/**")
+    assert asks(world, move("secret/a", "src/c"), move("src/a", "secret/a")) == ["rejected", "rejected"]
+
+
+def test_a_rule_is_about_one_tool_and_one_agent() -> None:
+    world = World()
+    remember(world, WRITE, "approve", pattern="**")
+    assert asks(world, ("delete_file", {"path": "src/a.py"})) == ["asks"]
+    world.switch("coder", {"coder"})
+    assert asks(world, WRITE) == ["asks"]
+    world.switch("universal", {"universal"})
+    assert asks(world, WRITE) == ["runs"]
+
+
+def test_what_denies_wins() -> None:
+    world = World()
+    remember(world, write("src/secret.py"), "reject")
+    remember(world, WRITE, "approve", "user", pattern="src/**")
+    assert asks(world, write("src/secret.py"), write("src/b.py")) == ["rejected", "runs"]
+
+
+@pytest.mark.parametrize(
+    "path", ["src/secret.py", "./src/secret.py", "src//secret.py", "src\\secret.py", "SRC/Secret.PY", "src/secret.py."]
+)
+@pytest.mark.parametrize("pattern", [None, "src/secret.*", "src/**"])
+def test_another_spelling_of_a_path_does_not_escape_what_denies(path: str, pattern: str | None) -> None:
+    world = World()
+    remember(world, write("src/secret.py"), "reject", **({"pattern": pattern} if pattern else {}))
+    assert asks(world, write(path)) == ["rejected"]
+
+
+@pytest.mark.parametrize("path", ["src\\a.py", "SRC/a.py", "src\\..\\a.py", "src/../a.py", "x\\src/a.py"])
+def test_another_spelling_of_a_path_is_not_allowed(path: str) -> None:
+    world = World()
+    remember(world, WRITE, "approve", pattern="src/**")
+    assert asks(world, write(path)) != ["runs"]
+
+
+def test_a_directory_is_denied_with_all_that_is_in_it() -> None:
+    world = World()
+    remember(world, ("delete_file", {"path": "secret/a"}), "reject", pattern="secret/**")
+    assert asks(world, ("delete_file", {"path": "secret"})) == ["rejected"]
+
+
+def test_a_patch_is_denied_by_the_paths_in_it_and_allowed_by_none() -> None:
+    def patch(path: str) -> Call:
+        return ("apply_patch", {"diff": f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n"})
+
+    world = World()
+    remember(world, patch("secret/a"), "reject", pattern="secret/**")
+    assert asks(world, patch("secret/b"), patch("src/a")) == ["rejected", "asks"]
+    error = refusal(lambda: remember(world, patch("src/a"), "approve", pattern="src/**"))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember.pattern")
+
+
+def test_a_tool_without_paths_is_remembered_by_its_arguments() -> None:
+    def commit(message: str) -> Call:
+        return ("git.commit", {"message": message})
+
+    world = World()
+    remember(world, commit("one"), "approve")
+    assert asks(world, commit("one"), commit("two")) == ["runs", "asks"]
+    remember(world, commit("two"), "approve", pattern="**")
+    assert asks(world, commit("three")) == ["runs"]
+
+
+def test_an_edit_is_remembered_as_it_was_edited() -> None:
+    world = World()
+    remember(world, WRITE, "edit", modified_arguments={"path": "docs/a.md", "content": "2"})
+    assert asks(world, WRITE, write("docs/a.md")) == ["asks", "runs"]
+
+
+# -- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", ["run_command", "run_persistent"])
+@pytest.mark.parametrize("pattern", [None, "**"])
+def test_commands_are_asked_about_every_time(tool: str, pattern: str | None) -> None:
+    world = World()
+    arguments = {"command": "make", **({"process_id": "p"} if tool == "run_persistent" else {})}
+    (call_id,) = called(world, (tool, arguments))
+    wish = {"scope": "session", "pattern": pattern}
+    error = refusal(lambda: world.decision(call_id, "approve", remember=wish))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember")
+    assert world.call_item(call_id)["state"] == "awaiting_approval", "nothing was decided"
+    assert world.remembered() == []
+    world.decision(call_id, "reject", remember=wish)
+    finish(world)
+    assert asks(world, (tool, arguments)) == ["rejected"], "but a no may be remembered"
+
+
+def test_a_stored_rule_that_allows_commands_is_ignored() -> None:
+    world = World()
+    remember(world, WRITE, "approve", pattern="**")
+    item = world.items["RULES"]
+    rules = json.loads(item["rules"])
+    for tool in ("run_command", "run_persistent"):
+        rules.append({**rules[0], "tool": tool, "rule_id": tool})
+    item["rules"] = json.dumps(rules)
+    assert asks(world, RUN, ("run_persistent", {"command": "make", "process_id": "p"})) == ["asks", "asks"]
+
+
+@pytest.mark.parametrize("pattern", ["docs/**", "../**", "/src/**", "src/../**", "C:/**", "*.md"])
+def test_a_pattern_must_cover_the_call_it_comes_with_and_stay_inside(pattern: str) -> None:
+    world = World()
+    (call_id,) = called(world, WRITE)
+    error = refusal(lambda: world.decision(call_id, "approve", remember={"scope": "user", "pattern": pattern}))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember.pattern")
+    assert world.call_item(call_id)["state"] == "awaiting_approval"
+
+
+def test_there_is_a_bound_and_nothing_is_decided_beyond_it() -> None:
+    world = World(max_steps=100)
+    for n in range(50):
+        remember(world, write(f"{n}.py"), "approve")
+    (call_id,) = called(world, WRITE)
+    error = refusal(lambda: world.decision(call_id, "approve", remember={"scope": "session"}))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember")
+    world.decision(call_id, "approve", remember={"scope": "user"})
+    assert len(world.remembered()) == 51
+
+
+def test_the_same_rule_is_kept_once_and_a_repeated_decision_changes_nothing() -> None:
+    world = World()
+    first, second = called(world, WRITE, WRITE)
+    for call_id in (first, second, first):
+        world.decision(call_id, "approve", remember={"scope": "session"})
+    assert len(world.remembered()) == 1
+    error = refusal(lambda: world.decision(first, "approve", remember={"scope": "user"}))
+    assert error.code is ErrorCode.INVALID_CALL_ID, "what is not remembered is not silently accepted"
+
+
+# -- revoking, and what fails ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scope", ["session", "user"])
+def test_a_revoked_rule_counts_no_more(scope: str) -> None:
+    world = World()
+    remember(world, WRITE, "approve", scope)
+    (rule,) = world.remembered()
+    assert world.remembered("revoke", rule_id=rule["rule_id"]) == []
+    assert asks(world, WRITE) == ["asks"]
+    error = refusal(lambda: world.remembered("revoke", rule_id=rule["rule_id"]))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "rule_id")
+
+
+@pytest.mark.parametrize("scope", ["session", "user"])
+def test_rules_that_were_read_before_a_change_are_not_relied_on(scope: str) -> None:
+    world = World()
+    remember(world, WRITE, "approve", scope)
+    world.say()
+    lease = world.acquire()
+    before = {key: world.items.get(key) for key in ("RULES", USER_RULES)}
+    world.remembered("revoke", rule_id=world.remembered()[0]["rule_id"])
+    world.known = before
+    (call_id,) = world.answer("", WRITE, lease=lease)
+    assert world.call_item(call_id)["state"] == "awaiting_approval"
+
+
+def test_rules_that_were_taken_away_by_other_hands_are_gone() -> None:
+    world = World()
+    remember(world, WRITE, "approve", "user")
+    del world.items[USER_RULES]
+    assert asks(world, WRITE) == ["asks"]
+    remember(world, WRITE, "approve", "user")
+    assert asks(world, WRITE) == ["runs"]
+
+
+def test_a_step_relies_on_the_users_rules_not_having_changed() -> None:
+    world = World()
+    remember(world, WRITE, "approve", "user")
+    remember(world, write("b.py"), "approve", "session")
+    called(world, write("b.py"))
+    assert world.last.relies_on is None
+    finish(world)
+    called(world, WRITE)
+    assert world.last.relies_on is not None
+    assert world.last.relies_on.version == 1
+
+
+@pytest.mark.parametrize("rules", ["no JSON", "[5]", '[{"rule_id": "x"}]'])
+def test_rules_that_cannot_be_read_allow_nothing(rules: str) -> None:
+    world = World()
+    remember(world, WRITE, "approve")
+    world.items["RULES"]["rules"] = rules
+    world.configure(autonomy="autonomous")
+    assert asks(world, WRITE, ("read_file", {"path": "a.py"})) == ["asks", "asks"]
+    assert refusal(world.remembered).code is ErrorCode.DATABASE_ERROR
+
+
+# -- autonomy --------------------------------------------------------------------------------------------------------
+
+READ: Call = ("read_file", {"path": "a.py"})
+BRANCHES: Call = ("git.branch", {"action": "list"})
+PERSISTENT: Call = ("run_persistent", {"command": "make", "process_id": "p"})
+ALL = (READ, BRANCHES, WRITE, PERSISTENT, RUN)
+
+
+@pytest.mark.parametrize(
+    ("settings", "autonomy", "expected"),
+    [
+        ({}, None, "runs runs asks asks asks"),
+        ({}, "balanced", "runs runs asks asks asks"),
+        ({}, "manual", "runs runs asks asks asks"),
+        ({}, "autonomous", "runs runs runs asks asks"),
+        ({"hitl_enabled": False}, "balanced", "runs runs runs runs asks"),
+        ({"hitl_enabled": False}, "manual", "runs runs asks asks asks"),
+        ({"hitl_enabled": False}, "autonomous", "runs runs runs runs asks"),
+        ({"hitl_dangerous_tools": "read_file"}, "balanced", "asks runs runs runs asks"),
+        ({"hitl_dangerous_tools": "read_file"}, "manual", "asks runs asks asks asks"),
+        ({"hitl_dangerous_tools": "read_file"}, "autonomous", "asks runs runs asks asks"),
+        ({"hitl_dangerous_tools": "+read_file, write_to_file"}, "autonomous", "asks runs asks asks asks"),
+    ],
+)
+def test_how_much_is_done_without_asking(settings: dict[str, Any], autonomy: str | None, expected: str) -> None:
+    world = World(**settings)
+    if autonomy:
+        world.configure(autonomy=autonomy)
+    assert asks(world, *ALL) == expected.split()
+
+
+def test_an_autonomous_session_heeds_what_denies() -> None:
+    world = World()
+    remember(world, WRITE, "reject")
+    world.configure(autonomy="autonomous")
+    assert asks(world, WRITE) == ["rejected"]
+
+
+def test_a_rule_of_the_users_own_is_heeded_in_a_manual_session() -> None:
+    world = World()
+    remember(world, WRITE, "approve")
+    world.configure(autonomy="manual")
+    assert asks(world, WRITE) == ["runs"]
