@@ -26,6 +26,8 @@ def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
     """
     if len(text) <= most:
         return text
+    if most < _NOTE_CHARS:  # there are many results and little room: the note alone would take more
+        return text[:most] + "…"
     half = most // 2
     if whole:  # what is in the middle is the note of the first cut
         half = max(0, min(half, (len(text) - _NOTE_CHARS - len(call_id)) // 2))
