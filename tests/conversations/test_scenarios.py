@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from infra.docs.schemas import frames_of
 from tests.conftest import Open
 from tests.conversations.test_identity import bearing, guarded, guarded_cloud, token
 from tests.frames import DOCUMENT
-from tests.ide import PATIENCE, Ide
+from tests.ide import PATIENCE, Ide, put
 from tests.scripted_model import Says, ScriptedModel, call, chooses
 
 __all__ = ["guarded", "guarded_cloud"]
@@ -25,6 +26,7 @@ __all__ = ["guarded", "guarded_cloud"]
 PAGE = (Path(__file__).parents[2] / "docs/protocol.md").read_text(encoding="utf-8")
 _SECTION = re.compile(r"^### (.+?)\n\n```mermaid\n(.+?)```", re.MULTILINE | re.DOTALL)
 _MESSAGE = re.compile(r"^  (I->>S|S->>I): (\w+)((?: \w+=\S+)*)( …)?$")
+_UPLOAD = "  I->>B: PUT the whole tool_result"
 
 WRITE = call("write_file", path="a.py", content="1")
 
@@ -42,13 +44,15 @@ class Line(NamedTuple):
 
 
 def lines_of(diagram: str) -> list[Line]:
-    """The arrows between the IDE and the server, and the notes over both."""
+    """The arrows between the IDE and the server or S3, and the notes over both."""
     found = []
     for line in diagram.splitlines():
         if (match := _MESSAGE.match(line)) is not None:
             arrow, kind, fields, repeats = match.groups()
             pairs = dict(pair.split("=") for pair in fields.split())
             found.append(Line(arrow[0], kind, {name: _value(text) for name, text in pairs.items()}, bool(repeats)))
+        elif line == _UPLOAD:
+            found.append(Line("I", "PUT", {}))
         elif line.startswith("  Note over I,S: "):
             found.append(Line("", line.partition(": ")[2], {}))
         else:
@@ -73,6 +77,7 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "The agent is chosen": [[Says("I shall write it.")]],
     "The user switches the agent": [[Says("I shall draw it.")]],
     "The connection breaks": [[Says("", [call("read_file", path="a.py")]), Says("That was it.")]],
+    "A large result": [[Says("", [call("read_file", path="a.py")]), Says("A long file.")]],
     "The user stops it": [[Says("word " * 2_000, delay=0.01)]],
     "A message while a turn runs": [[Says("The first answer", silence=3.0)], [Says("The second answer")]],
     "The token expires": [[Says("never asked")], [Says("Welcome back")]],
@@ -91,6 +96,8 @@ class Scene:
         self._call: dict[str, Any] = {}
         self._repeated: Line | None = None
         self._ide: Ide
+        self._upload = b""
+        self._ticket: dict[str, Any] = {}
 
     def play(self, line: Line) -> None:
         if line.sender == "S":
@@ -107,6 +114,10 @@ class Scene:
     def _do(self, kind: str, fields: dict[str, Any]) -> None:
         if kind == "connect":
             self._ide = self._open()
+        elif kind == "PUT":
+            assert put(self._ticket, self._upload) == 200
+        elif "payload_ref" in fields:
+            self._ide.send(kind, call_id=self._call["call_id"], payload_ref=self._ticket["payload_ref"])
         elif fields.get("content", "") is None:
             self._ide.send_wrong(kind, **fields)
         else:
@@ -122,6 +133,11 @@ class Scene:
             case "hitl_decision":
                 edit = {"modified_arguments": {"path": "b.py", "content": "2"}} if fields["decision"] == "edit" else {}
                 return {"call_id": self._call["call_id"], **edit}
+            case "upload_request":
+                result = {"content": "x" * 200_000}
+                frame = {"type": "tool_result", "call_id": self._call["call_id"], "result": result}
+                self._upload = json.dumps(frame).encode()
+                return {"bytes": len(self._upload)}
             case "refresh_token":
                 return {"token": token()}
         return {}
@@ -136,6 +152,8 @@ class Scene:
         if frame["type"] == "tool_call":
             assert frame["call_id"] == self._call.get("call_id", frame["call_id"])
             self._call = frame
+        elif frame["type"] == "upload_ticket":
+            self._ticket = frame
 
     def _ends_repetition(self, line: Line, frame: dict[str, Any]) -> bool:
         return line.kind == frame["type"] and line.fits(frame)
@@ -185,10 +203,6 @@ def test_the_scenarios_speak_of_every_frame_of_the_seed_documents() -> None:
 
 
 def test_every_frame_and_every_query_option_is_on_the_page() -> None:
-    types = [
-        schema["properties"]["type"]["const"]
-        for schema in DOCUMENT["$defs"].values()
-        if "type" in schema.get("properties", {})
-    ]
+    types = [name for direction in ("ClientFrame", "ServerFrame") for name in frames_of(DOCUMENT, direction)]
     for name in [*types, "extensions=1", "last_seq=", "viewer=1", "profile=args", "token="]:
         assert name in PAGE, name
