@@ -5,7 +5,7 @@ from typing import Any
 from codelab.gateway.identity import caller_of
 from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.turns import connections
+from codelab.turns import connections, oversize
 
 sessions = engine()
 
@@ -13,10 +13,10 @@ sessions = engine()
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """A session that is gone by now has forgotten its connections already."""
     caller = caller_of(event)
+    was_cut_off = event["requestContext"].get("disconnectStatusCode") == oversize.CLOSE_CODE
+    leave = oversize.cut_off if was_cut_off else connections.disconnect
     try:
-        sessions.apply(
-            caller.user, caller.session_id, lambda draft: connections.disconnect(draft, caller.connection_id)
-        )
+        sessions.apply(caller.user, caller.session_id, lambda draft: leave(draft, caller.connection_id))
     except ProtocolError as error:
         if error.code is not ErrorCode.SESSION_NOT_FOUND:
             raise

@@ -199,8 +199,7 @@ class Gateway:
         route = self._api.routes.get("$disconnect")
         if route is None or route.function is None:
             return
-        code = connection.socket.close_code or 1006
-        event = self._events.disconnect(connection.caller, code, connection.socket.close_reason or "")
+        event = self._events.disconnect(connection.caller, *_why_closed(connection.socket))
         self._run(self._notify(route.function, event))
 
     async def _notify(self, function: str, event: dict[str, Any]) -> None:
@@ -211,6 +210,14 @@ class Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _why_closed(socket: ServerConnection) -> tuple[int, str]:
+    """The code and reason of whoever began to close: the gateway's own count even if the client never answers them."""
+    closing = socket.protocol.close_sent
+    if closing is not None and not socket.protocol.close_rcvd_then_sent:
+        return closing.code, closing.reason
+    return socket.close_code or 1006, socket.close_reason or ""
 
 
 def _selector(expression: str) -> Any:

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from tests.ide import Ide, fetched, put
 from tests.scripted_model import Says, ScriptedModel, call
@@ -226,3 +227,23 @@ def test_a_ticket_is_for_one_upload_of_its_size_and_kind(ide):
     assert put(other, b"x" * 10) == 403
     assert put(ticket, b"x" * 10) == 200
     assert put(ticket, b"y" * 10) == 412
+
+
+@pytest.mark.parametrize("frames", [1, 8], ids=["a frame over 32 KB", "a message over 128 KB"])
+def test_a_result_that_no_message_holds_ends_its_call_and_the_turn_goes_on(ide, model, frames):
+    name = f"cut {frames}"
+    one, two = ide(f"payload-cut-{frames}"), ide(f"payload-cut-{frames}", extensions=True, viewer=1)
+    (read,) = reading(one, model, name)
+    body = json.dumps({"type": "tool_result", "call_id": read["call_id"], "result": "x" * frames * 40_000})
+    pieces = [body[start : start + 30_000] for start in range(0, len(body), 30_000)]
+
+    def send_all() -> None:
+        one.socket.send(body if frames == 1 else pieces)
+        one.idle()
+
+    with pytest.raises(ConnectionClosed):
+        send_all()
+    assert two.expect("call_update")["state"] == "failed"
+    two.idle()
+    assert two.text() == "Done"
+    assert "PAYLOAD_TOO_LARGE" in shown(model, name)

@@ -131,8 +131,8 @@ class System:
         self._callers[connection] = events.authorizer_context(session, **caller)
         return self._handle("connect", events.connect(connection, self._callers[connection]))
 
-    def disconnect(self, connection: str) -> Any:
-        return self._handle("disconnect", events.disconnect(connection, self._callers[connection]))
+    def disconnect(self, connection: str, **how: Any) -> Any:
+        return self._handle("disconnect", events.disconnect(connection, self._callers[connection], **how))
 
     def send(self, connection: str, frame_type: str, **fields: Any) -> Any:
         return self.send_raw(connection, frame_type, json.dumps({"type": frame_type, **fields}))

@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.functions.recorder import INVOKE, POST, READ_MANY, TRANSACTION
+from tests.functions.recorder import INVOKE, POST, READ, READ_MANY, TRANSACTION
 from tests.functions.system import System
 from tests.functions.template import REGION
 from tests.scripted_model import call
@@ -118,3 +118,37 @@ def test_a_pong_repeats_no_more_than_a_frame_holds(system: System) -> None:
     system.send_raw("c1", "control", json.dumps({"type": "ping", "payload_ref": reference}))
     (error,) = system.aws.frames("c1")
     assert error["error_code"] == "PAYLOAD_TOO_LARGE"
+
+
+# -- a connection that was closed with 1009 ------------------------------------------------------------------------
+
+
+def test_a_result_that_closed_its_connection_ends_its_call_and_the_turn_goes_on(system: System) -> None:
+    system.connect("c1")
+    (call_id,) = system.ask("c1", "", READ_A)
+    system.disconnect("c1", status=1009, reason="message too big")
+    assert system.aws.calls == [READ, READ_MANY, TRANSACTION, INVOKE]
+    assert system.item(f"CALL#{call_id}")["state"] == "failed"
+    assert json.loads(system.history()[-1][1])["error"]["code"] == "PAYLOAD_TOO_LARGE"
+    assert system.connections() == set()
+    system.disconnect("c1", status=1009)
+    assert system.aws.calls == [READ], "it has left already"
+
+
+def test_of_several_calls_none_is_blamed(system: System) -> None:
+    system.connect("c1")
+    system.ask("c1", "", READ_A, call("read_file", path="b.py"))
+    system.disconnect("c1", status=1009)
+    assert {it["state"] for it in system.item("REGISTER")["calls"].values()} == {"executing"}
+
+
+def test_what_awaits_approval_and_what_another_window_executes_is_left_alone(system: System) -> None:
+    system.connect("c1")
+    system.connect("c2")
+    read, write = system.ask("c1", "", READ_A, call("write_file", path="a.py", content="1"))
+    system.disconnect("c2", status=1009)
+    states = {call_id: it["state"] for call_id, it in system.item("REGISTER")["calls"].items()}
+    assert states == {read: "executing", write: "awaiting_approval"}
+    system.disconnect("c1", status=1009)
+    states = {call_id: it["state"] for call_id, it in system.item("REGISTER")["calls"].items()}
+    assert states == {read: "failed", write: "awaiting_approval"}

@@ -4,6 +4,9 @@ Run every minute for sessions whose `due_at` has passed, and at once when `llm_r
 beside another, does no harm: it changes only what is still due.
 """
 
+from itertools import islice
+
+from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.register import REPAIR_AFTER_MS, CallState, Phase, Posting
@@ -70,7 +73,8 @@ def _revive_step(draft: Draft, failed: Step | None) -> None:
 
 def _expire_calls(draft: Draft) -> None:
     """A tool that does not answer in its time has failed; an approval that is not given in its time is a no."""
-    due = {call_id: entry for call_id, entry in draft.register.open_calls.items() if entry.due <= draft.now}
+    overdue = {call_id: entry for call_id, entry in draft.register.open_calls.items() if entry.due <= draft.now}
+    due = dict(islice(overdue.items(), limits.CALLS_PER_STEP))  # no more fit one transaction; the next sweep goes on
     draft.need(keys.call_key(call_id) for call_id in due)
     for call_id, entry in due.items():
         call = draft.call(call_id)

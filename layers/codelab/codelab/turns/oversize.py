@@ -1,0 +1,31 @@
+"""A connection that API Gateway has closed because it sent more than a WebSocket message, or a frame of one, holds."""
+
+from codelab.protocol.errors import ErrorCode
+from codelab.sessions.register import CallState
+from codelab.sessions.transition import Transition
+from codelab.turns import calls, connections
+from codelab.turns.draft import Draft
+
+#: Message too big (RFC 6455, 7.4.1).
+CLOSE_CODE = 1009
+
+_MESSAGE = "The result is larger than a WebSocket message, and the IDE did not send it by reference; ask for less"
+
+
+def cut_off(draft: Draft, connection_id: str) -> Transition:
+    """`$disconnect` with 1009. What was sent is lost; most likely it was the result of a call.
+
+    If the connection had one call to execute, that ends with PAYLOAD_TOO_LARGE: sent again it would be cut off again.
+    Of several nobody knows which it was, so none is blamed: those whose results fit are settled when the client is
+    back, until the large one is alone, or its deadline ends it. What awaits approval is not decided by this.
+    """
+    register = draft.register
+    its_own = {it.seq for it in connections.executing(register) if it.connection_id == connection_id}
+    executed = [call_id for call_id, entry in register.open_calls.items() if entry.seq in its_own]
+    if connection_id in register.connections and len(executed) == 1:
+        call = draft.call(executed[0])
+        if call is not None:
+            outcome = calls.unfinished(call, ErrorCode.PAYLOAD_TOO_LARGE, _MESSAGE)
+            calls.settle(draft, call, CallState.FAILED, outcome)
+            calls.continue_turn(draft)
+    return connections.disconnect(draft, connection_id)
