@@ -1,5 +1,7 @@
 """A client declares tools of its own, and the agent uses them as any other."""
 
+import json
+
 import pytest
 
 from tests.scripted_model import Says, call
@@ -60,3 +62,12 @@ def test_a_hello_with_a_tool_that_cannot_be_is_refused_whole_and_the_next_one_co
     session.expect("session_info")
     session.say(model.script("after", Says("", [call("ide.stages")])))
     assert session.expect("tool_call")["tool_name"] == "ide.stages"
+
+
+@pytest.mark.parametrize(("agent", "offered"), [("ask", {"ide.stages"}), ("coder", {"ide.deploy", "ide.stages"})])
+def test_an_agent_gets_those_that_do_no_more_than_it_may(session, model, agent, offered):
+    session.send("switch_agent", agent_type=agent)
+    session.say(model.script("agent", Says("Ready")))
+    session.idle()
+    (asked,) = model.requests["agent"]
+    assert {name for name in ("ide.deploy", "ide.stages") if f'"{name}"' in json.dumps(asked)} == offered

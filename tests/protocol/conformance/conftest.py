@@ -107,6 +107,12 @@ def connect_in_dialect(server: Server, dialect: Dialect) -> Iterator[Connect]:
 
 
 @pytest.fixture
+def session() -> str:
+    """A session that nobody has opened yet."""
+    return next(_sessions)
+
+
+@pytest.fixture
 def http(server: Server) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.http, headers=server.headers, timeout=40) as client:
         yield client

@@ -96,8 +96,8 @@ def test_a_busy_session_refuses_if_it_was_told_to(connect: Connect, scripted: Sc
     assert client.text() == "At last"
 
 
-def test_a_viewer_may_not_execute(connect: Connect, scripted: ScriptedModel) -> None:
-    client, viewer = connect("conformance_viewed"), connect("conformance_viewed", viewer=1, extensions=1)
+def test_a_viewer_may_not_execute(connect: Connect, scripted: ScriptedModel, session: str) -> None:
+    client, viewer = connect(session), connect(session, viewer=1, extensions=1)
     client.say(scripted.script("viewed", Says("", [call("read_file", path="a")]), Says("Read")))
     asked = client.expect("tool_call")
     viewer.result(viewer.expect("tool_call"), {"content": "forged"})
@@ -108,10 +108,10 @@ def test_a_viewer_may_not_execute(connect: Connect, scripted: ScriptedModel) -> 
     assert told(scripted, "viewed") == {"content": "real"}
 
 
-def test_the_oldest_of_too_many_windows_is_told(connect: Connect) -> None:
-    first = connect("conformance_crowd")
+def test_the_oldest_of_too_many_windows_is_told(connect: Connect, session: str) -> None:
+    first = connect(session)
     for _ in range(limits.CONNECTIONS_PER_SESSION):
-        connect("conformance_crowd")
+        connect(session)
     error = first.expect("error")
     assert (error["error_code"], error["retryable"]) == ("RATE_LIMITED", False)
 
