@@ -13,11 +13,12 @@ from codelab.sessions.store import SessionStore
 from codelab_local import LocalCloud
 from websockets.sync.client import connect
 
-from benchmarks.bench_first_token import first_token
+from benchmarks.bench_streaming import through_the_system
 from benchmarks.rig import instant_model, summary, system
 
 ROUNDS = 100
 SHORT, LONG = 50, 5_000
+CONTENT = "pieces=1"
 
 
 def grow(cloud: LocalCloud, session: str, messages: int) -> None:
@@ -69,12 +70,12 @@ def main() -> None:
         grow(cloud, "short", SHORT)
         grow(cloud, "long", LONG)
         for _ in range(5):
-            first_token(short)
-            first_token(long)
+            through_the_system(short, CONTENT)
+            through_the_system(long, CONTENT)
         times: dict[str, list[float]] = {"short": [], "long": []}
         for _ in range(ROUNDS):
             for name, socket in (("short", short), ("long", long)):
-                times[name].append(first_token(socket))
+                times[name].append(through_the_system(socket, CONTENT).first)
                 time.sleep(0.01)
         sizes = {name: bytes_read(cloud, name) for name in ("short", "long")}
     ratio = statistics.median(times["long"]) / statistics.median(times["short"])

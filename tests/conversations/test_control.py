@@ -17,6 +17,24 @@ def test_hello_is_answered_by_the_session_as_it_is(ide):
     assert "seq" not in info
 
 
+def test_session_info_tells_what_runs_what_is_open_and_where_the_log_ends(ide, model):
+    session = ide("described", extensions=True)
+    session.say(
+        model.script("described", Says("Writing", [call("write_file", path="a", content="b")]), Says("Written"))
+    )
+    asked = session.expect("tool_call")
+    session.expect("agent_status", status="waiting_approval")
+    session.send("hello")
+    info = session.expect("session_info")
+    assert (info["status"], info["turn_id"]) == ("waiting_approval", asked["turn_id"])
+    (pending,) = info["pending_calls"]
+    assert (pending["call_id"], pending["tool_name"], pending["state"], pending["deadline"]) == (
+        asked["call_id"], "write_file", "awaiting_approval", asked["deadline"],
+    )  # fmt: skip
+    assert info["last_seq"] == max(frame.get("seq", 0) for frame in session.frames)
+    assert {"connections": 8, "replayed_frames": 500, "file_bytes": 1_000_000}.items() <= info["limits"].items()
+
+
 def test_a_client_that_said_hello_gets_extension_frames(ide, model):
     session = ide()
     session.send("hello")

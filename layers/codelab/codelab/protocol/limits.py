@@ -30,6 +30,8 @@ CALLS_PER_STEP = 16
 SIDE_CALLS = 16
 INBOX = 20
 CONNECTIONS_PER_SESSION = 8
+#: Frames that one `resume` replays; a client that is further behind asks again.
+REPLAY_FRAMES = 500
 #: Items of a plan, and characters of one.
 PLAN_ITEMS = 30
 PLAN_CHARS = 300

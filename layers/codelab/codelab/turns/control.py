@@ -156,6 +156,11 @@ def session_info(draft: Draft) -> SessionInfo:
             "websocket_message_bytes": 128 * 1024,
             "calls_per_step": limits.CALLS_PER_STEP,
             "queued_messages": limits.INBOX,
+            "connections": limits.CONNECTIONS_PER_SESSION,
+            "replayed_frames": limits.REPLAY_FRAMES,
+            "path_chars": limits.PATH_CHARS,
+            "file_bytes": limits.FILE_BYTES,
+            "diff_bytes": limits.DIFF_BYTES,
         },
         protocol_version=PROTOCOL_VERSION,
     )

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from codelab.delivery.post import Outcome, render
+from codelab.protocol import limits
 from codelab.protocol.outgoing import Resumed, ResyncRequired
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
@@ -17,8 +18,6 @@ from codelab.turns import control
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
 
-#: Frames of one replay; a client that is further behind asks again.
-REPLAY_FRAMES = 500
 _PAGE = 100
 #: Between two tries to post to a connection that is not there yet, in seconds.
 _NOT_YET_S = 0.05
@@ -41,7 +40,7 @@ def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.
 
 def _replay(engine: Engine, caller: Caller, begun: Transition, replay: "_Replay") -> None:
     last_seq, end = replay.seq, engine.store.log_end(begun.after.pk, begun.after.last_seq)
-    if last_seq > end or not replay.up_to(begun.after, min(end, last_seq + REPLAY_FRAMES)):
+    if last_seq > end or not replay.up_to(begun.after, min(end, last_seq + limits.REPLAY_FRAMES)):
         _switch_to_live(engine, caller)
         replay.post(ResyncRequired(last_seq=end).wire())
         return
