@@ -107,7 +107,7 @@ class _Pattern:
             if part.endswith("+}"):
                 rest = unquote("/".join(given[index:]))
                 return {**found, part[1:-2]: rest} if rest else None
-            if index >= len(given):
+            if index >= len(given) or not given[index]:
                 return None
             if part.startswith("{"):
                 found[part[1:-1]] = unquote(given[index])

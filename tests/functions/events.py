@@ -5,6 +5,7 @@ headers and the query and no messageId, a MESSAGE event has a body and neither, 
 the authorizer's context is on every one of them, its values turned into strings.
 """
 
+import json
 from typing import Any
 
 _API, _STAGE = "a1b2c3d4e5", "v1"
@@ -83,6 +84,56 @@ def disconnect(connection: str, authorizer: dict[str, Any], *, status: int = 100
         },
         "isBase64Encoded": False,
     }
+
+
+def http(
+    method: str,
+    path: str,
+    *,
+    user: str = "ann",
+    body: Any = None,
+    query: str = "",
+    headers: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """A request to the HTTP API, payload format 2.0, with the authorizer's context."""
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": "ANY /api/v1/{proxy+}",
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": {"host": _DOMAIN, "content-type": "application/json", **(headers or {})},
+        "requestContext": {
+            "accountId": "123456789012",
+            "apiId": _API,
+            "authorizer": {"lambda": {"user": user}},
+            "domainName": _DOMAIN,
+            "domainPrefix": _API,
+            "http": {
+                "method": method,
+                "path": path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": "203.0.113.7",
+                "userAgent": "test",
+            },
+            "requestId": "JKJaXmPLvHcESHA=",
+            "routeKey": "ANY /api/v1/{proxy+}",
+            "stage": "$default",
+            "time": "14/Nov/2023:22:13:21 +0000",
+            "timeEpoch": _CONNECTED_AT,
+        },
+        "isBase64Encoded": False,
+    }
+    if body is not None:
+        event["body"] = json.dumps(body)
+    return event
+
+
+def authorize_http(*, headers: dict[str, str] | None = None, query: dict[str, str] | None = None) -> dict[str, Any]:
+    """What a REQUEST authorizer of the HTTP API gets, payload format 2.0."""
+    event = http("GET", "/api/v1/sessions", headers=headers)
+    del event["requestContext"]["authorizer"]
+    arn = f"arn:aws:execute-api:eu-central-1:123456789012:{_API}/$default/GET/api/v1/sessions"
+    return {**event, "type": "REQUEST", "routeArn": arn, "identitySource": [], "queryStringParameters": query or {}}
 
 
 def schedule() -> dict[str, Any]:

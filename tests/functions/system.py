@@ -142,6 +142,11 @@ class System:
         key = route if route in ROUTES else "$default"
         return self._handle(route, events.message(connection, self._callers[connection], key, body))
 
+    def http(self, method: str, path: str, context: Context | None = None, **fields: Any) -> tuple[int, Any]:
+        """A request to `/api/v1`; gives the status and the body of the answer."""
+        answer = self._handle("rest_api", events.http(method, f"/api/v1{path}", **fields), context or Context(29_000))
+        return answer["statusCode"], json.loads(answer["body"])
+
     def run_step(self, context: Context | None = None) -> None:
         """Run `llm_request` as the last asynchronous invoke has asked for."""
         name, payload = self.aws.invokes[-1]

@@ -206,3 +206,19 @@ def test_outside_the_local_cloud_tokens_cannot_be_turned_off(system: System) -> 
     system.environment = {"AUTH_MODE": "none"}
     with pytest.raises(ConfigurationError, match="AUTH_MODE=none"):
         system.load("authorize")
+
+
+def test_an_http_request_is_let_through_with_its_user(authorize: Function) -> None:
+    assert authorize(events.authorize_http(headers={"authorization": f"Bearer {token()}"})) == {
+        "isAuthorized": True,
+        "context": {"user": "ann"},
+    }
+    by_query = authorize(events.authorize_http(query={"token": token()}))
+    assert by_query["context"] == {"user": "ann"}
+
+
+@pytest.mark.parametrize("make", [lambda: "", lambda: "not.a.token", _expired], ids=["none", "nonsense", "expired"])
+def test_an_http_request_without_a_valid_token_is_nobodys(authorize: Function, make: Any) -> None:
+    """rest_api refuses it: an HTTP API would do so in a shape of its own."""
+    answer = authorize(events.authorize_http(headers={"authorization": f"Bearer {make()}"}))
+    assert answer == {"isAuthorized": True, "context": {"user": ""}}

@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.conftest import Open
 from tests.rest.test_history import said
 from tests.rest.test_sessions import error_of
-from tests.scripted_model import Says, ScriptedModel
+from tests.scripted_model import Says, ScriptedModel, call
 
 
 class Table:
@@ -89,6 +89,31 @@ def test_nothing_is_left_of_a_session_with_ten_thousand_events(api: httpx.Client
     table.fill(session, "MESSAGE", 100)
     api.delete(f"/sessions/{session}")
     table.wait_until_empty(session)
+
+
+def test_the_objects_of_a_session_are_deleted_with_it(
+    api: httpx.Client, cloud: LocalCloud, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    large = call("write_file", path="large.txt", content="x" * 40_000)
+    marker = model.script("large", Says("", [large]), Says("Done"))
+    window = ide(session)
+    window.say(marker)
+    asked = window.expect("tool_call")
+    s3 = cloud.client("s3")
+    objects = [
+        found["Key"]
+        for bucket in s3.list_buckets()["Buckets"]
+        for found in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])
+        if f"/{session}/" in found["Key"]
+    ]
+    assert objects
+    (waiting,) = api.get(f"/sessions/{session}/pending-approvals").json()["pending_approvals"]
+    assert waiting["call_id"] == asked["call_id"]
+    assert httpx.get(waiting["payload_url"]).json() == {"path": "large.txt", "content": "x" * 40_000}
+    api.delete(f"/sessions/{session}")
+    for bucket in s3.list_buckets()["Buckets"]:
+        kept = {found["Key"] for found in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])}
+        assert not kept & set(objects)
 
 
 def test_a_session_is_deleted_while_its_answer_streams(
