@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
 from tests.faults.ide import Frame
-from tests.faults.model import PAUSE, SILENCE, STOP, Says, says
+from tests.faults.model import CUT, PAUSE, SILENCE, STOP, Says, says
 from tests.faults.player import Conversation, Reaction
 from tests.scripted_model import call
 
@@ -32,6 +32,14 @@ def execute(frame: Frame) -> Sequence[Reaction]:
 
 def _out_of_order(frame: Frame) -> Sequence[Reaction]:
     return [({"a.py": 900, "b.py": 300, "c.py": 600}[frame["arguments"]["path"]], execute(frame)[0][1])]
+
+
+def _large(frame: Frame) -> Sequence[Reaction]:
+    return [(SOON, result(frame, {"content": "line\n" * 30_000}))]
+
+
+def _written(frame: Frame) -> Sequence[Reaction]:
+    return [(SOON, result(frame, {"success": True, "bytes": frame["payload_bytes"]}))]
 
 
 def _in_pieces(frame: Frame) -> Sequence[Reaction]:
@@ -61,6 +69,8 @@ def _is(frame_type: str, **fields: Any) -> Callable[[Frame], bool]:
 
 READ_A, READ_B, READ_C = (call("read_file", path=f"{name}.py") for name in "abc")
 WRITE = call("write_file", path="a.py", content="x = 1")
+WRITE_MUCH = call("write_file", path="a.py", content="x = 1\n" * 30_000)
+READ_ON = call("read_result", call_id=CUT, offset=8_000)
 RUN = call("run_command", command="make")
 PLAN = call("update_plan", items=[{"text": "Read a.py", "status": "in_progress"}])
 
@@ -174,6 +184,26 @@ CONVERSATIONS = [
         {"plan": [says("A plan. ", calls=[PLAN]), says(calls=[PLAN, READ_A]), _ANSWER]},
         [say("plan")],
         execute=execute,
+    ),
+    Conversation(
+        "a large result",
+        {"one": [says("Reading. ", calls=[READ_A]), says("Reading on. ", calls=[READ_ON]), _ANSWER]},
+        [say("one")],
+        execute=_large,
+    ),
+    Conversation(
+        "a large call",
+        {"large": [says("Writing. ", calls=[WRITE_MUCH, READ_A]), _ANSWER]},
+        [say("large")],
+        decide=decision("approve"),
+        execute=lambda frame: _written(frame) if "payload_url" in frame else execute(frame),
+    ),
+    Conversation(
+        "a large edit",
+        _WRITING,
+        [say("write")],
+        decide=decision("edit", modified_arguments={"path": "b.py", "content": "x = 2\n" * 30_000}),
+        execute=_written,
     ),
     Conversation(
         "slow model",

@@ -6,6 +6,7 @@ from enum import StrEnum
 READ, READ_MANY, TRANSACTION = "GetItem", "BatchGetItem", "TransactWriteItems"
 APPEND, CLEAR, QUERY = "PutItem", "UpdateItem", "Query"
 INVOKE, POST = "Invoke", "PostToConnection"
+FETCH, STORE = "GetObject", "PutObject"
 
 
 class Kind(StrEnum):

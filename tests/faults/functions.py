@@ -105,7 +105,8 @@ class Worker:
             self._handlers[folder] = module.handler
         invoking = aws.client("lambda")
         aws.warm(invoking, "invoke", FunctionName="warm")
-        for client in (aws.client("dynamodb"), invoking, aws.connections_client(settings().connections_url)):
+        connections = aws.connections_client(settings().connections_url)
+        for client in (aws.client("dynamodb"), aws.client("s3"), invoking, connections):
             events = client.meta.events
             session = client._endpoint.http_session
             events.register_first("before-send", lambda session=session, **sent: self._before_send(session, **sent))

@@ -87,4 +87,5 @@ class Ide:
 
 def bare(frame: Frame) -> Frame:
     """A frame without what differs between connections."""
-    return {name: value for name, value in frame.items() if name not in ("execute", "args")}
+    hidden = ("execute", "args", "payload_url", "payload_bytes")
+    return {name: value for name, value in frame.items() if name not in hidden}

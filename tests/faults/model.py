@@ -14,6 +14,10 @@ from codelab.requests import Call, TransportError
 
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 
+#: In a call: the id, which is random, of the call whose result was cut.
+CUT = "<cut>"
+_CUT_CALL = re.compile(r"call_id (call_[0-9a-f]{24})")
+
 #: A piece of a script that is not said: time passes there, and other events happen.
 PAUSE = "<pause>"
 #: Another one: the model is silent for so long that the register is read.
@@ -79,6 +83,8 @@ class ScriptedTransport:
             if answer.breaks:
                 raise TransportError("scripted end of the connection")
             calls = json.dumps(answer.calls, ensure_ascii=False)
+            if CUT in calls:
+                calls = calls.replace(CUT, _CUT_CALL.findall(json.dumps(body["messages"]))[-1])
             yield [_chunk(f'", "calls": {calls}}}')]
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         yield [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from codelab_local.deployment import WebSocketApi
 from codelab_local.gateway_events import Caller, EventBuilder, scheduled
@@ -14,7 +15,7 @@ from tests.faults.fault import Fault, Kind
 from tests.faults.functions import Order
 from tests.faults.ide import Contradiction, Frame, Ide
 from tests.faults.model import Script
-from tests.faults.stage import REGION, Stage, Stored
+from tests.faults.stage import BUCKET, REGION, Objects, Stage, Stored
 
 USER, SESSION = "ann", "s1"
 PK = f"SESSION#{USER}#{SESSION}"
@@ -24,6 +25,8 @@ MINUTE = 60_000
 
 #: Milliseconds that things take.
 EVENT_MS, INVOKE_MS, GAP_MS, RETRY_MS, REACTION_MS = 10, 20, 2_000, 3_000, 200
+#: Bytes of JSON that a client does not send as one WebSocket frame.
+LARGE = 30_000
 #: More events or sweeps than that, and the conversation is stuck.
 MOST_EVENTS, MOST_SWEEPS = 150, 30
 
@@ -100,6 +103,8 @@ class World:
     left: bool = False
     posted: dict[int, list[Frame]] = field(default_factory=dict)
     refusals: list[Frame] = field(default_factory=list)
+    #: Frames that wait for a ticket, by their size.
+    uploads: dict[int, Frame] = field(default_factory=dict)
 
 
 class Seen(NamedTuple):
@@ -115,6 +120,7 @@ class Snapshot(NamedTuple):
 
     world: World
     items: list[Stored]
+    objects: Objects
 
 
 class Stuck(Exception):
@@ -145,7 +151,7 @@ class Player:
         if start is None:
             self.world = World(ides=[Ide(viewer=n > 0) for n in range(1 + conversation.viewers)])
             self._snapshots = True
-            stage.fill([])
+            stage.fill([], {})
             for n in range(len(self.world.ides)):
                 self._connect(n, 0)
             for frame in conversation.before:
@@ -154,17 +160,20 @@ class Player:
         else:
             self.world = copy.deepcopy(start.world)
             self._snapshots = False
-            stage.fill(start.items)
+            stage.fill(start.items, start.objects)
 
     # -- time ----------------------------------------------------------------------------------------------------
 
-    def play(self) -> list[Stored]:
-        """Let everything happen until nothing is outstanding. Returns the table. Raises Stuck, Contradiction."""
+    def play(self) -> tuple[list[Stored], Objects]:
+        """Let everything happen until nothing is outstanding. Returns the table and the bucket.
+
+        Raises Stuck, Contradiction.
+        """
         self._until(None)
         while self._again:
             self._happen(self._again.pop())
             self._until(None)
-        return self._stage.items()
+        return self._stage.items(), self._stage.objects()
 
     def _until(self, end: int | None) -> None:
         """Let happen what happens until `end`, or until nothing is left to happen."""
@@ -214,7 +223,7 @@ class Player:
         if self._snapshots and self._depth == 0:
             snapshot = copy.deepcopy(world)
             snapshot.queue.append((world.now, 0, copy.deepcopy(item)))
-            self.snapshots.append(Snapshot(snapshot, self._stage.items()))
+            self.snapshots.append(Snapshot(snapshot, self._stage.items(), self._stage.objects()))
         index, world.events = world.events, world.events + 1
         self._run(index, item)
         fault = self._fault
@@ -266,6 +275,8 @@ class Player:
             self._failed(item, died=end != "done")
         elif item.what == "connect":
             self._connected(item)
+        elif item.frame.get("type") == "upload_request" and item.frame["bytes"] in world.uploads:
+            self._later(RETRY_MS, item)  # no ticket has come
 
     def _event(self, item: Item) -> tuple[str, str, dict[str, Any]]:
         """The function, a name for what happens, and the event."""
@@ -369,6 +380,8 @@ class Player:
                 self._send(position, answer, delay)
             if not reactions:
                 world.refusals.append(frame)
+        elif frame["type"] == "upload_ticket":
+            self._upload(position, frame)
         had_gap = bool(ide.held)
         for new in ide.receive(frame):
             if not ide.viewer:
@@ -380,7 +393,21 @@ class Player:
     # -- the user ------------------------------------------------------------------------------------------------
 
     def _send(self, ide: int, frame: Frame, delay: int) -> None:
+        """What is too large for a WebSocket frame is uploaded first."""
+        size = len(json.dumps(frame).encode())
+        if size > LARGE:
+            self.world.uploads[size] = frame
+            frame = {"type": "upload_request", "bytes": size}
         self._later(delay, Item("frame", ide=ide, frame=frame))
+
+    def _upload(self, ide: int, ticket: Frame) -> None:
+        """Use a ticket, unless it is a second one for the same frame."""
+        frame = self.world.uploads.pop(int(ticket["headers"]["Content-Length"]), None)
+        if frame is not None:
+            key = unquote(urlsplit(ticket["url"]).path.partition(f"/{BUCKET}/")[2])
+            self._stage.upload(key, json.dumps(frame).encode())
+            named = {name: frame[name] for name in ("type", "call_id") if name in frame}
+            self._send(ide, {**named, "payload_ref": ticket["payload_ref"]}, REACTION_MS)
 
     def _say(self, delay: int) -> None:
         world = self.world
@@ -409,7 +436,7 @@ class Player:
             self._reconnect(0)
 
 
-_CONTROL = ("hello", "resume", "cancel", "ping", "session_config")
+_CONTROL = ("hello", "resume", "cancel", "ping", "session_config", "upload_request")
 
 
 def _resume(ide: Ide) -> Frame:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,8 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
+from xml.sax.saxutils import unescape
 
 from codelab.sessions.items import from_dynamodb
 from codelab_local.aws_api import AwsApi
@@ -19,12 +22,14 @@ from codelab_local.template import read_template
 
 ROOT = Path(__file__).parents[2]
 REGION = "eu-central-1"
-TABLE = "codelab-faults"
+TABLE, BUCKET = "codelab-faults", "codelab-faults-payloads"
 
 _START_S = 60.0
 
 #: An item as DynamoDB writes it.
 Stored = dict[str, Any]
+#: What is in the bucket, by key.
+Objects = dict[str, bytes]
 
 _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -33,6 +38,7 @@ _ENVIRONMENT = {
     "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
     "TABLE_NAME": TABLE,
+    "PAYLOAD_BUCKET": BUCKET,
     "CONNECTIONS_URL": "http://connections.invalid/v1",
     "LLM_FUNCTION": "codelab-llm-request",
     "STREAM_MAX_DELAY_MS": "0",
@@ -72,6 +78,9 @@ class Stage:
         wanted = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
         self._definition = {"TableName": TABLE, **{name: properties[name] for name in wanted}}
         self._call("CreateTable", self._definition)
+        where = f"<LocationConstraint>{REGION}</LocationConstraint>"
+        wanted_there = f"<CreateBucketConfiguration>{where}</CreateBucketConfiguration>"
+        self._api.request("s3", "PUT", f"/{BUCKET}", wanted_there.encode())
         return self
 
     def __exit__(
@@ -125,13 +134,29 @@ class Stage:
         found: list[Stored] = self._call("Scan", {"TableName": TABLE, "ConsistentRead": True})["Items"]
         return found
 
-    def fill(self, items: list[Stored]) -> None:
-        """Leave exactly `items` in the table."""
+    def fill(self, items: list[Stored], objects: Objects) -> None:
+        """Leave exactly `items` in the table, and `objects` in the bucket."""
+        for key in self._keys() - objects.keys():
+            self._api.request("s3", "DELETE", f"/{BUCKET}/{quote(key)}")
+        for key, body in objects.items():
+            self.upload(key, body)
         self._call("DeleteTable", {"TableName": TABLE})
         self._call("CreateTable", self._definition)
         for start in range(0, len(items), 25):
             puts = [{"PutRequest": {"Item": item}} for item in items[start : start + 25]]
             self._call("BatchWriteItem", {"RequestItems": {TABLE: puts}})
+
+    def objects(self) -> Objects:
+        """Everything in the bucket."""
+        return {key: self._api.request("s3", "GET", f"/{BUCKET}/{quote(key)}") for key in self._keys()}
+
+    def upload(self, key: str, body: bytes) -> None:
+        """Put an object, as a client does that has a ticket for it."""
+        self._api.request("s3", "PUT", f"/{BUCKET}/{quote(key)}", body)
+
+    def _keys(self) -> set[str]:
+        listing = self._api.request("s3", "GET", f"/{BUCKET}?list-type=2").decode()
+        return {unescape(key) for key in re.findall("<Key>([^<]*)</Key>", listing)}
 
     def due_at(self, pk: str) -> int | None:
         """When the session is due, as its register says."""

@@ -40,7 +40,7 @@ class Sweep:
         self._stage = stage
         self._conversation = conversation
         player = Player(stage, conversation)
-        self.wanted = Outcome.of(player.play(), player.world)
+        self.wanted = Outcome.of(*player.play(), player.world)
         self.seen: dict[int, Seen] = player.seen
         self._snapshots: list[Snapshot] = player.snapshots
 
@@ -76,7 +76,7 @@ class Sweep:
         start = [snapshot for snapshot in self._snapshots if snapshot.world.events <= fault.event][-1]
         player = Player(self._stage, self._conversation, fault, point.recovery, start)
         try:
-            found = Outcome.of(player.play(), player.world)
+            found = Outcome.of(*player.play(), player.world)
         except Stuck as stuck:
             return player.hit, [(STUCK, str(stuck))]
         except Contradiction as contradiction:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.faults.conversations import CONVERSATIONS
-from tests.faults.fault import APPEND, CLEAR, INVOKE, POST, QUERY, READ, READ_MANY, TRANSACTION
+from tests.faults.fault import APPEND, CLEAR, FETCH, INVOKE, POST, QUERY, READ, READ_MANY, STORE, TRANSACTION
 from tests.faults.player import Player, counted
 from tests.faults.stage import Stage
 
@@ -89,6 +89,16 @@ BUDGETS: Mapping[str, list[Event]] = {
         ("resume", {READ: 2, READ_MANY: 4, TRANSACTION: 2, POST: 3, CLEAR: 1}),
         ("tool_result", {**LAST_RESULT[1], POST: 2, CLEAR: 1}),
         step(2, 2, 12),
+    ],
+    # Content that goes by reference is fetched once and stored once; the agent reads on in it at the cost of the call's
+    # item and of the object, beside the step's own calls.
+    "a large result": [
+        CONNECT,
+        USER_MESSAGE,
+        step(1, 1, 5),
+        ("upload_request", {POST: 1}),
+        ("tool_result", {**LAST_RESULT[1], FETCH: 1, STORE: 1}),
+        ("step 2", {READ: 5, READ_MANY: 3, FETCH: 1, TRANSACTION: 4, APPEND: 3, POST: 8, CLEAR: 1}),
     ],
     # The invoke was lost with its sender, who sends again what was accepted; the sweep invokes.
     "an invoke that was lost": [

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from codelab.sessions.items import from_dynamodb
 
 from tests.faults.ide import Frame, bare
 from tests.faults.player import World
-from tests.faults.stage import Stored
+from tests.faults.stage import Objects, Stored
+
+_CALL_ID = re.compile(r"call_[0-9a-f]{24}")
 
 LOST, DOUBLED, STUCK = "lost", "doubled", "stuck"
 
@@ -21,15 +24,16 @@ Complaint = tuple[str, str]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a run: the table, and what the client has seen."""
+    """The end of a run: the table, the bucket, and what the client has seen."""
 
     items: dict[str, dict[str, Any]]
+    objects: Objects
     world: World
 
     @classmethod
-    def of(cls, stored: list[Stored], world: World) -> "Outcome":
+    def of(cls, stored: list[Stored], objects: Objects, world: World) -> "Outcome":
         items = [from_dynamodb(item) for item in stored]
-        return cls({item["sk"]: item for item in items}, world)
+        return cls({item["sk"]: item for item in items}, objects, world)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         return [self.items[sk] for sk in sorted(self.items) if sk.startswith(kind + "#")]
@@ -40,10 +44,10 @@ class Outcome:
 
     def history(self) -> list[tuple[str, str, list[Any]]]:
         """Roles, contents and calls; the ids of calls are random, and their results may come in any order."""
-        messages = [
-            (item["role"], item["content"], [call[1:] for call in json.loads(item.get("calls", "[]"))])
-            for item in self.of_kind("MESSAGE")
-        ]
+        messages = []
+        for item in self.of_kind("MESSAGE"):
+            made = json.loads(_CALL_ID.sub("call", item.get("calls", "[]")))
+            messages.append((item["role"], _CALL_ID.sub("call", item["content"]), [call[1:] for call in made]))
         groups = itertools.groupby(messages, key=lambda message: message[0] == "tool")
         return [message for are_tools, group in groups for message in (sorted(group) if are_tools else group)]
 
@@ -85,7 +89,7 @@ def complaints(
 
     `loose`: of a stopped answer any beginning will do. `exact`: nobody has died, so the log must be the same.
     """
-    wrong = [*_register(found), *_inputs(found), *_calls(found), *_finals(found), *_log(found)]
+    wrong = [*_register(found), *_inputs(found), *_calls(found), *_finals(found), *_log(found), *_objects(found)]
     if wanted is not None:
         wrong += _differences(found, wanted, loose=loose, exact=exact)
     return wrong
@@ -162,6 +166,15 @@ def _log(found: Outcome) -> Iterator[Complaint]:
     for number, ide in enumerate(found.world.ides):
         if ide.have != len(events):
             yield LOST, f"client {number} has {ide.have} of {len(events)} frames, the next is {events[ide.have]}"
+
+
+def _objects(found: Outcome) -> Iterator[Complaint]:
+    """Whatever an item refers to is there."""
+    there = {key.rpartition("/")[2] for key in found.objects if key.startswith("items/")}
+    for sk, item in found.items.items():
+        for name, value in item.items():
+            if isinstance(value, dict) and "digest" in value and value["digest"] not in there:
+                yield LOST, f"{sk}: {name} is in no object"
 
 
 def _differences(found: Outcome, wanted: Outcome, *, loose: bool, exact: bool) -> Iterator[Complaint]:
