@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from codelab.agents import FALLBACK, agents, read_agents
-from codelab.agents.globs import matches
+from codelab.protocol.globs import matches
 from codelab.protocol.tools import CATALOGUE
 from codelab.requests import RequestConfig
 

@@ -21,9 +21,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from codelab.agents.globs import matches
 from codelab.agents.handover import with_targets
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.globs import matches
 from codelab.protocol.tools import CATALOGUE, Tool
 
 #: Who answers where nobody else was chosen.

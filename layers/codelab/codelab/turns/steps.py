@@ -22,7 +22,6 @@ MAX_FAILURES = 3
 _HOPELESS = 5
 #: Bytes that are kept of arguments that are too large.
 _REFUSED_BYTES = 2_000
-_DENIED = "The user has decided before that calls like this one are not to be made; do not repeat it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +213,7 @@ def _take_call(draft: Draft, request: CallRequest, answer: Answer, problem: Prot
     denied = rules.judge(draft, call, tool)
     if denied is not None:
         call.decision = {"decision": "reject", "rule_id": denied.rule_id, "at": draft.now}
-        rejected = {"status": "rejected", "reason": "rule", "rule_id": denied.rule_id, "feedback": _DENIED}
+        rejected = {"status": "rejected", "reason": "rule", "rule_id": denied.rule_id, "feedback": ""}
         _settle_at_once(draft, call, CallState.REJECTED, {"result": rejected})
         return
     calls.open_call(draft, call)
