@@ -147,6 +147,10 @@ class System:
         answer = self._handle("rest_api", events.http(method, f"/api/v1{path}", **fields), context or Context(29_000))
         return answer["statusCode"], json.loads(answer["body"])
 
+    def event(self, connection: str, frame: dict[str, Any]) -> dict[str, Any]:
+        """The event of a frame, for one that comes while another is worked on."""
+        return events.message(connection, self._callers[connection], frame["type"], json.dumps(frame))
+
     def run_step(self, context: Context | None = None) -> None:
         """Run `llm_request` as the last asynchronous invoke has asked for."""
         name, payload = self.aws.invokes[-1]

@@ -1,0 +1,76 @@
+"""Remembered approvals and autonomy, against the running system."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.scripted_model import Says, call
+
+WRITE = call("write_file", path="docs/a.md", content="1")
+OTHER = call("write_file", path="docs/b.md", content="1")
+
+
+def test_what_was_approved_once_is_executed_without_asking_until_it_is_revoked(ide, model):
+    session = ide("remembering", extensions=True)
+    marker = model.script("write twice", Says("One.", [WRITE]), Says("Two.", [OTHER]), Says("Done."))
+    wish = {"scope": "session", "pattern": "docs/**"}
+    assert session.converse(marker, lambda _: {"success": True}, remember=wish) == "One.Two.Done."
+    assert [frame["requires_approval"] for frame in session.of_type("tool_call")] == [True, False, False]
+    session.send("rules", action="list")
+    (rule,) = session.expect("rules")["rules"]
+    assert (rule["pattern"], rule["decision"], rule["scope"]) == ("docs/**", "allow", "session")
+    session.send("rules", action="revoke", rule_id=rule["rule_id"])
+    assert session.expect("rules")["rules"] == []
+    session.say(model.script("write again", Says("", [WRITE]), Says("Done.")))
+    assert session.expect("tool_call")["requires_approval"] is True
+
+
+def test_what_was_rejected_once_is_not_asked_about_again(ide, model):
+    session = ide(extensions=True)
+    session.converse(
+        model.script("never", Says("", [WRITE]), Says("No.")), str, decision="reject", remember={"scope": "session"}
+    )
+    asked = len(session.of_type("tool_call"))
+    text = session.converse(model.script("insist", Says("Again. ", [WRITE]), Says("Still no.")), str)
+    assert text == "Again. Still no."
+    assert len(session.of_type("tool_call")) == asked
+    results = [message for message in model.requests["insist"][-1]["messages"] if message["role"] == "tool"]
+    assert '"reason":"rule"' in results[-1]["content"]
+
+
+def test_an_autonomous_session_asks_for_commands_alone(ide, model):
+    session = ide(extensions=True)
+    session.send("session_config", autonomy="autonomous")
+    assert session.expect("session_info")["settings"] == {"autonomy": "autonomous"}
+    run = call("run_command", command="make")
+    session.say(model.script("both", Says("", [WRITE, run]), Says("Done.")))
+    asks = {frame["tool_name"]: frame["requires_approval"] for frame in (session.expect("tool_call") for _ in range(2))}
+    assert asks == {"write_file": False, "run_command": True}
+
+
+def test_a_command_is_never_remembered_as_allowed(ide, model):
+    session = ide()
+    session.say(model.script("command", Says("", [call("run_command", command="make")]), Says("Done.")))
+    asked = session.expect("tool_call")
+    session.decide(asked, "approve", remember={"scope": "user", "pattern": "**"})
+    error = session.expect("error")
+    assert (error["error_code"], error["details"]["field"]) == ("INVALID_ARGUMENTS", "remember")
+    session.decide(asked, "approve")
+    assert session.expect("tool_call")["requires_approval"] is False
+
+
+def test_what_several_sessions_remember_at_once_is_all_kept(ide, model):
+    def remember(n: int) -> None:
+        session = ide(f"at once {n}".replace(" ", "-"), extensions=True)
+        write = call("write_file", path=f"at-once/{n}.md", content="1")
+        session.converse(
+            model.script(f"at once {n}", Says("", [write]), Says("Done.")), str, remember={"scope": "user"}
+        )
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(remember, range(6)))
+    session = ide(extensions=True)
+    session.send("rules", action="list")
+    rules = [rule for rule in session.expect("rules")["rules"] if rule["covers"].startswith("at-once/")]
+    assert {rule["covers"] for rule in rules} == {f"at-once/{n}.md" for n in range(6)}
+    for rule in rules:  # the other tests have the same user
+        session.send("rules", action="revoke", rule_id=rule["rule_id"])
+        session.expect("rules")
