@@ -147,3 +147,17 @@ def test_a_fork_without_time_is_refused_and_leaves_nothing(system: System) -> No
     assert (status, refused["error"]["code"]) == (413, "PAYLOAD_TOO_LARGE")
     system.sweep(later_s=1)
     assert system.all_keys() == before
+
+
+def test_database_error(system: System) -> None:
+    system.connect("c1")
+    system.aws.refuse(READ_MANY, 400, "ProvisionedThroughputExceededException")
+    status, refused = system.http("GET", "/sessions/s1")
+    assert (status, refused["error"]["code"]) == (500, "DATABASE_ERROR")
+    assert system.http("GET", "/sessions/s1")[0] == 200
+
+
+def test_an_error_of_ours_is_answered_in_the_same_shape(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codelab.sessions.store.SessionStore.listed", lambda *_: 1 / 0)
+    status, refused = system.http("GET", "/sessions")
+    assert (status, refused["error"]["code"]) == (500, "AGENT_ERROR")

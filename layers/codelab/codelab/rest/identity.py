@@ -13,7 +13,7 @@ from codelab.turns.connections import Caller
 SESSION_ID = r"^[A-Za-z0-9_.:-]+$"
 
 
-def user(request: Request) -> str:
+async def user(request: Request) -> str:
     """The subject of the request's token, as the authorizer said. Raises ProtocolError UNAUTHORIZED without one."""
     context = request.scope["aws.event"]["requestContext"].get("authorizer", {}).get("lambda", {})
     found: str = context.get("user", "")
@@ -30,7 +30,7 @@ SessionId = Annotated[
 ]
 
 
-def remaining_ms(request: Request) -> Callable[[], int]:
+async def remaining_ms(request: Request) -> Callable[[], int]:
     """What the invocation has left."""
     found: Callable[[], int] = request.scope["aws.context"].get_remaining_time_in_millis
     return found
