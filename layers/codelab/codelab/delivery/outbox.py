@@ -111,8 +111,18 @@ class Outbox:
             lane = self._lane(target, register)
             if frames and not lane.is_gone:
                 batches.append((lane, _Batch(frames, delivery)))
+        self._enqueue(batches)
+        return delivery
+
+    def reply(self, connection_id: str, frame: dict[str, Any], register: Register) -> None:
+        """Have a frame that is not logged posted to one connection, after what waits for it."""
+        if connection_id in register.connections:
+            self._enqueue([(self._lane(connection_id, register), _Batch(deque([frame]), Delivery(0)))])
+
+    def _enqueue(self, batches: Sequence[tuple[_Lane, _Batch]]) -> None:
         with self._changed:
-            delivery.outstanding += len(batches)
+            for _, batch in batches:
+                batch.delivery.outstanding += 1
             idle = [lane for lane, _ in batches if not lane.is_posting]
             for lane, batch in batches:
                 if len(lane.waiting) >= LANE_BATCHES:
@@ -124,7 +134,6 @@ class Outbox:
         else:
             for lane in idle:
                 _threads.submit(self._post_all, lane)
-        return delivery
 
     def wait(self, delivery: Delivery, timeout_s: float) -> bool:
         """Wait until one connection has the batch, the fastest, or no one is left to get it. False if none has yet."""

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from codelab.config import Settings
 from codelab.delivery.outbox import Delivery, Outbox
 from codelab.delivery.payloads import Payloads
-from codelab.delivery.post import Poster
+from codelab.delivery.post import PATIENCE_S, Poster
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Error
@@ -184,30 +184,40 @@ class Engine:
             register, items, fresh, log = None, {}, frozenset(), None
         raise _contended()
 
-    def apply(self, user: str, session_id: str, decide: Decide, wanted: Iterable[str] = ()) -> Transition | None:
+    def apply(
+        self,
+        user: str,
+        session_id: str,
+        decide: Decide,
+        wanted: Iterable[str] = (),
+        patience_s: float = PATIENCE_S,
+    ) -> Transition | None:
         """`decide`, then the effects of what was committed."""
         transition = self.decide(user, session_id, decide, wanted)
         if transition is not None:
-            self.run_effects(transition)
+            self.run_effects(transition, patience_s)
         return transition
 
-    def run_effects(self, transition: Transition) -> None:
-        """Invoke, post, report as posted, reply. What fails or dies here is repaired by the sweep."""
+    def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S) -> None:
+        """Invoke, post, reply, report as posted. What fails or dies here is repaired by the sweep.
+
+        A post that is refused is tried again for `patience_s`.
+        """
         register = transition.after
         if transition.invoke is not None:
             self.invoke(register, transition.invoke)
-        outbox = Outbox(self.poster, self.clock)
+        outbox = Outbox(self.poster, self.clock, patience_s)
         self.send(outbox, transition)
         self._resend(outbox, transition)
         for first, last in transition.repost:
             self._repost(outbox, register, first, last)
+        for connection_id, frame in transition.replies:
+            outbox.reply(connection_id, frame, register)
         outbox.drain()
         self.report(register, outbox)
-        for connection_id in transition.close:
-            self.poster.post(connection_id, Error.of(_replaced()).wire())
+        for connection_id in transition.close:  # once each: a newer window's `$connect` waits for it
+            self.poster.attempt(connection_id, Error.of(_replaced()).wire())
             self.poster.close(connection_id)
-        for connection_id, frame in transition.replies:
-            self.poster.post(connection_id, frame)
 
     def invoke(self, register: Register, step: Step) -> None:
         """Start `llm_request` asynchronously. A lost or refused invoke is repeated by the sweep."""

@@ -49,7 +49,8 @@ class Sweeper:
     def _look_after(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
         with _failures_logged(user, session_id):
             try:
-                self._engine.apply(user, session_id, sweep.tick)
+                # It is itself the next try of a post that was refused, and has many sessions to look after.
+                self._engine.apply(user, session_id, sweep.tick, patience_s=0)
             except BeingErased:
                 self._eraser.erase(user, session_id, remaining_ms)
 
