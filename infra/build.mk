@@ -6,7 +6,8 @@ LINT_REGION := us-east-1
 
 # Every requirements.txt and the groups of pyproject.toml that it holds; the layer has the project's own dependencies.
 REQUIREMENTS := layers/codelab=--no-default-groups functions/authorize=--only-group=authorize \
-  functions/control=--only-group=authorize functions/llm_request=--only-group=llm functions/rest_api=--only-group=rest
+  functions/control=--only-group=authorize functions/llm_request=--only-group=llm functions/rest_api=--only-group=rest \
+  functions/rest_stream=--only-group=stream
 define requirements_of
 { printf '\043 Written from uv.lock by `make requirements`; do not edit.\n'; \
 $(UV) export --quiet --frozen --no-emit-project --no-hashes --no-annotate --no-header $$(cut -d= -f2- <<<"$$entry"); }

@@ -27,7 +27,7 @@ from codelab_local.gateway_events import EventBuilder
 from codelab_local.health import Health
 from codelab_local.http_api import HttpGateway
 from codelab_local.http_events import HttpEventBuilder
-from codelab_local.http_protocol import Application, Request, Response
+from codelab_local.http_protocol import Answer, Application, Request, Response
 from codelab_local.internal_api import InternalApi
 from codelab_local.lambda_service import LambdaService
 from codelab_local.object_store import PREFIX, ObjectStore
@@ -39,6 +39,7 @@ from codelab_local.schedules import Schedules
 from codelab_local.settings import Settings
 from codelab_local.source_watch import SourceWatch
 from codelab_local.template import Template, read_template
+from codelab_local.web_functions import WebFunction, is_web_function
 from codelab_local.zygotes import ColdStarts, InitFailed, Processes, Root, WorkerConfig, Zygote
 
 REAP_INTERVAL = 2.0
@@ -57,6 +58,7 @@ class Cloud:
         self._gateway: Gateway | None = None
         self._logs: dict[str, FunctionLog] = {}
         self._pools: dict[str, Pool] = {}
+        self._web: dict[str, WebFunction] = {}
         self._lambdas = LambdaService(self._pools, settings.retry_minute)
         self._schedules: Schedules | None = None
         self._watch: SourceWatch | None = None
@@ -99,7 +101,7 @@ class Cloud:
         self._schedules = Schedules(deployment, self._lambdas, settings.schedule_minute)
         self._schedules.start()
         if settings.watch:
-            self._watch = SourceWatch(self._pools.values())
+            self._watch = SourceWatch([*self._pools.values(), *self._web.values()])
             self._watch.start()
         self._reaper = asyncio.get_running_loop().create_task(self._reap())
 
@@ -122,6 +124,8 @@ class Cloud:
             await self._watch.stop()
         for pool in self._pools.values():
             pool.close()
+        for web in self._web.values():
+            web.close()
         if self._root is not None:
             self._root.stop()
         self._internal.stop()
@@ -182,6 +186,9 @@ class Cloud:
             log = FunctionLog(function.source.name)
             self._logs[function.name] = log
             config = self._config(function, deployment)
+            if is_web_function(function):
+                self._web[function.source.name] = WebFunction(function, config.environment, log)
+                continue
             self._pools[function.name] = Pool(
                 function,
                 self._settings.concurrency,
@@ -260,7 +267,12 @@ class Cloud:
                 integration_timeout=self._settings.integration_timeout,
             )
 
-        def answer(request: Request) -> Response | Awaitable[Response]:
+        web = [(prefix, self._web[name]) for prefix, name in self._settings.web_paths.items() if name in self._web]
+
+        def answer(request: Request) -> Response | Awaitable[Answer]:
+            for prefix, function in web:
+                if request.path.startswith(prefix):
+                    return function.handle(request)
             if request.path.startswith(f"{PREFIX}/"):
                 return store.handle(request)
             if gateway is not None and (request.path != "/health" or gateway.serves(request.method, request.path)):
@@ -281,6 +293,8 @@ class Cloud:
             self._look_after_children()
             for pool in self._pools.values():
                 pool.reap(self._settings.worker_idle)
+            for web in self._web.values():
+                web.reap(self._settings.worker_idle)
 
     def _look_after_children(self) -> None:
         if self._emulator.process is not None and self._emulator.process.poll() is not None:

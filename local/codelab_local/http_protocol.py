@@ -8,7 +8,8 @@ is a function from :class:`Request` to a :class:`Response` or to something that 
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -61,9 +62,17 @@ class Response:
         return head.encode("latin-1", "replace") + b"\r\n" + self.body
 
 
+@dataclass(slots=True)
+class Stream:
+    """A response that is passed on while it comes, head and all; the connection ends with it."""
+
+    chunks: AsyncGenerator[bytes]
+
+
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
-Application = Callable[[Request], Response | Awaitable[Response]]
+Answer = Response | Stream
+Application = Callable[[Request], Response | Awaitable[Answer]]
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -74,7 +83,9 @@ class HttpProtocol(asyncio.Protocol):
         self._open_protocols = open_protocols
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[tuple[Request, bool]] = deque()
-        self._running: asyncio.Future[Response] | None = None
+        self._running: asyncio.Future[Any] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._url = b""
         self._headers: dict[str, str] = {}
         self._header_bytes = 0
@@ -94,6 +105,12 @@ class HttpProtocol(asyncio.Protocol):
         self._waiting.clear()
         if self._running is not None:
             self._running.cancel()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -162,14 +179,30 @@ class HttpProtocol(asyncio.Protocol):
             self._running = asyncio.ensure_future(answer)
             self._running.add_done_callback(partial(self._finish, keep_alive))
 
-    def _finish(self, keep_alive: bool, done: "asyncio.Future[Response]") -> None:
+    def _finish(self, keep_alive: bool, done: "asyncio.Future[Answer]") -> None:
         self._running = None
         if done.cancelled():
             self.transport.close()
             return
         error = done.exception()
-        self._write(done.result() if error is None else _internal_error(error), keep_alive)
+        answer = done.result() if error is None else _internal_error(error)
+        if isinstance(answer, Stream):
+            self._running = asyncio.ensure_future(self._pass_on(answer))
+            return
+        self._write(answer, keep_alive)
         self._next()
+
+    async def _pass_on(self, stream: Stream) -> None:
+        """No more of it is held than the client has not read yet of one chunk, and the transport's own buffer."""
+        async with aclosing(stream.chunks) as chunks:
+            try:
+                async for chunk in chunks:
+                    self.transport.write(chunk)
+                    await self._writable.wait()
+            except OSError:
+                self.transport.abort()  # the head is sent: only a cut says that it failed
+            finally:
+                self.transport.close()
 
     def _write(self, response: Response, keep_alive: bool) -> None:
         if self.transport.is_closing():

@@ -37,6 +37,7 @@ class Settings:
     paths: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_names: frozenset[str] = frozenset()
+    web_paths: Mapping[str, str] = field(default_factory=dict)
     demo_model: bool = False
     # From --env: overlaid last, over every function.
     overrides: Mapping[str, str] = field(default_factory=dict)
@@ -76,10 +77,9 @@ class Settings:
             shuffle_seed=read.optional_integer("GATEWAY_SHUFFLE"),
             worker_idle=read.seconds("LOCAL_WORKER_IDLE_S", 120.0),
             watch=not read.flag("LOCAL_NO_WATCH"),
-            parameters=dict(parameters or {}),
             overrides=dict(overrides or {}),
             caller=dict(environ),
-            **_project(template.parent / "pyproject.toml"),
+            **_project(template.parent / "pyproject.toml", parameters or {}),
         )
 
 
@@ -123,16 +123,24 @@ class _Reader:
         return text in ("1", "true", "yes")
 
 
-def _project(path: Path) -> dict[str, Any]:
-    """The `[tool.codelab-local]` table beside the template; every key is optional."""
+def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
+    """The `[tool.codelab-local]` table beside the template; every key is optional. `parameters` override its own."""
     if not path.is_file():
-        return {}
+        return {"parameters": dict(parameters)}
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise StartError(f"{path} is not valid TOML: {error}") from None
     table = document.get("tool", {}).get("codelab-local", {})
-    known: dict[str, type] = {"paths": list, "environment": dict, "pass": list, "demo_model": bool, "service": str}
+    known: dict[str, type] = {
+        "paths": list,
+        "parameters": dict,
+        "environment": dict,
+        "pass": list,
+        "web_paths": dict,
+        "demo_model": bool,
+        "service": str,
+    }
     for key, value in table.items():
         if key not in known:
             raise StartError(f"{path}: [tool.codelab-local] has no setting {key!r}; there are {', '.join(known)}")
@@ -140,6 +148,8 @@ def _project(path: Path) -> dict[str, Any]:
             raise StartError(f"{path}: [tool.codelab-local] {key} must be a {known[key].__name__}")
     fields: dict[str, Any] = {
         "paths": tuple(str(form) for form in table.get("paths", ())),
+        "parameters": {**{name: str(value) for name, value in table.get("parameters", {}).items()}, **parameters},
+        "web_paths": {str(prefix): str(folder) for prefix, folder in table.get("web_paths", {}).items()},
         "environment": {name: str(value) for name, value in table.get("environment", {}).items()},
         "pass_names": frozenset(str(name) for name in table.get("pass", ())),
         "demo_model": table.get("demo_model", False),

@@ -7,12 +7,13 @@ from pathlib import Path
 from watchfiles import DefaultFilter, awatch
 
 from codelab_local.pool import Pool
+from codelab_local.web_functions import WebFunction
 
 
 class SourceWatch:
-    """Watches the folders of all pools' functions until it is stopped."""
+    """Watches the folders of all functions until it is stopped."""
 
-    def __init__(self, pools: Iterable[Pool]) -> None:
+    def __init__(self, pools: Iterable[Pool | WebFunction]) -> None:
         self._pools = list(pools)
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -35,5 +36,5 @@ class SourceWatch:
                     pool.change()
 
 
-def _folders(pool: Pool) -> tuple[Path, ...]:
+def _folders(pool: Pool | WebFunction) -> tuple[Path, ...]:
     return (pool.function.folder, *pool.function.source.layers)

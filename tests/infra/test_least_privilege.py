@@ -66,6 +66,7 @@ def test_only_the_functions_named_here_reach_the_secrets() -> None:
         "authorize": {"${JwtSecret}"},
         "control": {"${JwtSecret}"},  # refresh_token
         "llm_request": {"${LlmApiKeySecret}"},
+        "rest_stream": {"${JwtSecret}"},  # its URL has no authorizer
     }
 
 
@@ -133,7 +134,7 @@ def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() ->
     assert granted == {
         *(
             ("GetObject", "items/*", folder)
-            for folder in takes_frames | {"llm_request", "sweep", "disconnect", "rest_api"}
+            for folder in takes_frames | {"llm_request", "sweep", "disconnect", "rest_api", "rest_stream"}
         ),
         *(("GetObject", "tickets/*", folder) for folder in takes_frames),
         *(("PutObject", "items/*", folder) for folder in ("tool_result", "hitl_decision", "llm_request", "rest_api")),
@@ -161,11 +162,24 @@ def test_functions_invoke_none_but_those_that_run_beside_them() -> None:
 def test_api_gateway_invokes_by_route() -> None:
     """A permission without a source, or for the whole API, would let any route of any API run the function."""
     for name, permission in _template().get_resources("AWS::Lambda::Permission").items():
+        if permission["Properties"]["Principal"] == "*":
+            continue  # a function URL's, which the next test is about
         source = text(permission["Properties"].get("SourceArn", ""))
         assert source, name
         if permission["Properties"]["Principal"] == "apigateway.amazonaws.com":
             assert "${WebSocketApi}/" in source or "HttpApi" in source, name
             assert not source.endswith("/*/*"), name
+
+
+def test_only_the_stream_has_a_url_of_its_own_and_only_if_it_is_wanted() -> None:
+    (url,) = _template().get_resources("AWS::Lambda::Url").values()
+    assert url["Condition"] == "StreamsOverRest"
+    for name, permission in _template().get_resources("AWS::Lambda::Permission").items():
+        if permission["Properties"]["Principal"] == "*":
+            assert permission["Condition"] == "StreamsOverRest", name
+            properties = permission["Properties"]
+            through_the_url = properties.get("FunctionUrlAuthType") == "NONE" or properties.get("InvokedViaFunctionUrl")
+            assert through_the_url, f"{name}: anybody may invoke"
 
 
 def test_buckets_are_closed() -> None:

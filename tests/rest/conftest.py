@@ -7,6 +7,9 @@ import httpx
 import pytest
 from codelab_local import LocalCloud
 
+from tests.conftest import TEMPLATE
+from tests.scripted_model import ScriptedModel
+
 _sessions = (f"rest_{n}" for n in itertools.count(1))
 
 
@@ -24,3 +27,10 @@ def session(api: httpx.Client) -> str:
     assert answer.status_code == 201
     name: str = answer.json()["session_id"]
     return name
+
+
+@pytest.fixture(scope="session")
+def buffered_cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
+    """The system without the function URL: the stream is served by the HTTP API, which buffers."""
+    with LocalCloud(TEMPLATE, environment=model.environment, parameters={"RestStreaming": "false"}) as running:
+        yield running

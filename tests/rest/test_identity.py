@@ -36,6 +36,8 @@ def test_without_a_valid_token_nothing_is_answered(guarded: httpx.Client, header
         guarded.get("/api/v1/sessions", headers=headers),
         guarded.post("/api/v1/sessions", headers=headers, json={}),
         guarded.get("/api/v1/tools", headers=headers),
+        guarded.get("/api/v1/chat/stream/mine", headers=headers),
+        guarded.post("/api/v1/tools/execute", headers=headers, json={}),
     ):
         assert (answer.status_code, error_of(answer)["code"]) == (401, "UNAUTHORIZED")
 
@@ -58,6 +60,8 @@ def test_another_users_session_is_not_there(guarded: httpx.Client) -> None:
         guarded.patch("/api/v1/sessions/mine", headers=bob, json={"title": "his"}),
         guarded.post("/api/v1/chat/message", headers=bob, json={"session_id": "mine", "message": "hello"}),
         guarded.delete("/api/v1/sessions/mine", headers=bob),
+        guarded.get("/api/v1/chat/stream/mine", headers=bob),
+        guarded.get("/api/v1/tools/calls/call_1", headers=bob, params={"session_id": "mine"}),
     ]
     absent = guarded.get("/api/v1/sessions/there_is_none", headers=bob)
     assert {answer.text for answer in foreign} == {absent.text}
@@ -70,3 +74,18 @@ def test_a_user_id_that_is_not_the_tokens_is_refused(guarded: httpx.Client) -> N
     answer = guarded.post("/api/v1/sessions", headers=as_user("ann"), json={"user_id": "bob"})
     assert (answer.status_code, error_of(answer)["code"]) == (403, "PERMISSION_DENIED")
     assert error_of(answer)["details"] == {"field": "user_id"}
+
+
+def test_an_event_source_that_can_send_no_header_has_its_token_in_the_query(guarded: httpx.Client) -> None:
+    guarded.post("/api/v1/sessions", headers=as_user("eve"), json={"session_id": "hers"})
+    token = as_user("eve")["Authorization"].removeprefix("Bearer ")
+    answer = guarded.get("/api/v1/chat/stream/hers", params={"token": token, "last_seq": 0, "wait": 0})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+
+
+def test_a_stream_ends_with_its_token(guarded: httpx.Client) -> None:
+    guarded.post("/api/v1/sessions", headers=as_user("kim"), json={"session_id": "short"})
+    began = time.monotonic()
+    with guarded.stream("GET", "/api/v1/chat/stream/short?last_seq=0", headers=as_user("kim", 3)) as answer:
+        assert answer.read().startswith(b"retry:")
+    assert time.monotonic() - began < 30, "not the 14 minutes that a stream may last"

@@ -35,6 +35,9 @@ class Settings(BaseModel):
     jwt_audience: str = ""
     codelab_local: bool = False
 
+    # Does the host of this process pass a body on while it is being made?
+    rest_streaming: bool = False
+
     # The model.
     llm_base_url: str = ""
     llm_model: str = "gpt-4.1-mini"

@@ -36,18 +36,18 @@ def render(event: EventItem, connection_id: str, register: Register, payloads: P
         frame = {**frame, "execute": False}
     frame = for_profile(frame, connection.args_profile)
     if event.payload is not None and not _fits(frame):
-        kept = {name: value for name, value in frame.items() if name not in _LARGE}
+        kept = {name: value for name, value in frame.items() if name not in LARGE_FIELDS}
         url = payloads.url(register.user, register.session_id, event.payload.digest)
         return {**kept, "payload_url": url, "payload_bytes": event.payload.bytes}
     return frame
 
 
 #: What a payload stands for: the large field of each frame that can have one, and its mirror.
-_LARGE = frozenset({ToolCall.payload_field, ToolProgress.payload_field, "args"})
+LARGE_FIELDS = frozenset({ToolCall.payload_field, ToolProgress.payload_field, "args"})
 
 
 def _fits(frame: dict[str, Any]) -> bool:
-    return not _LARGE.isdisjoint(frame) and len(dumps(frame).encode()) <= limits.INLINE_FRAME_BYTES
+    return not LARGE_FIELDS.isdisjoint(frame) and len(dumps(frame).encode()) <= limits.INLINE_FRAME_BYTES
 
 
 def for_profile(frame: dict[str, Any], args_profile: bool) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from fastapi import FastAPI
 
-from codelab.rest import approvals, calls, chat, context, errors, health, requests, sessions, tools
+from codelab.rest import approvals, calls, chat, context, errors, health, requests, sessions, stream, tools
 
 _DESCRIPTION = (
     """Sessions, messages, tools and context of an AI agent for IDEs, over the same engine as the WebSocket."""
@@ -20,6 +20,6 @@ def create_app() -> FastAPI:
     )
     errors.install(app)
     app.include_router(health.router)
-    for group in (sessions, approvals, chat, context, tools, calls, requests):
+    for group in (sessions, approvals, chat, stream, context, tools, calls, requests):
         app.include_router(group.router, prefix="/api/v1")
     return app

@@ -114,6 +114,8 @@ class Register:
     status: Status = Status.IDLE
     phase: Phase = Phase.IDLE
     turn_id: str = ""
+    #: The log's end when the turn began.
+    turn_seq: int = 0
     step: int = 0
     attempt: int = 0
     dispatched_at: int = 0
@@ -214,6 +216,7 @@ class Register:
             "status": self.status.value,
             "phase": self.phase.value,
             "turn_id": self.turn_id,
+            "turn_seq": self.turn_seq,
             "step": self.step,
             "attempt": self.attempt,
             "dispatched_at": self.dispatched_at,
@@ -281,6 +284,7 @@ class Register:
             status=Status(item["status"]),
             phase=Phase(item["phase"]),
             turn_id=item.get("turn_id", ""),
+            turn_seq=item.get("turn_seq", 0),
             step=item.get("step", 0),
             attempt=item.get("attempt", 0),
             dispatched_at=item.get("dispatched_at", 0),

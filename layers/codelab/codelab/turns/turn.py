@@ -18,6 +18,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     """Start the turn that answers `message`."""
     register = draft.register
     register.turn_id = draft.given.new_id()
+    register.turn_seq = register.last_seq
     register.usage = {}
     register.handovers = 0
     register.last_activity = draft.now

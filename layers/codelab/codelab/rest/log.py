@@ -1,0 +1,107 @@
+"""Reading a session's log as it grows, by key: what a stream over HTTP tells.
+
+DynamoDB tells nobody that an item was written, so the log is asked for the frame after the last one: one key while
+nothing comes, more at once while a reader is behind. What a step streams is in the log before the register knows of
+it; the register is asked now and then whether anything still runs.
+"""
+
+from typing import Any
+
+from codelab.delivery.payloads import Payloads
+from codelab.delivery.post import LARGE_FIELDS
+from codelab.protocol.outgoing import ResyncRequired
+from codelab.sessions.items import Audience, EventItem
+from codelab.sessions.register import Phase, Register
+from codelab.sessions.store import SessionStore
+
+#: Frames that the seed document knows by another name, beside `assistant_message`, which is `token`.
+_NAMES = {"turn_end": "done"}
+#: The type comes first, whatever order the log has.
+_FIRST = {"type": ""}
+#: Frames that one read asks for, at most.
+_PAGE = 100
+#: When the register is looked at again while nothing comes, in milliseconds: while a turn runs, and else.
+_BUSY_MS, _IDLE_MS = 1_000, 10_000
+
+
+class LogReader:
+    """Gives every frame behind `seq` once, in order. `seq` is the last one that was given.
+
+    `is_behind`: the next frame is probably there already. `is_busy`: a turn runs, as far as is known. `is_over`: all
+    turns have ended and everything of them was given. `is_gone`: the session was deleted.
+    """
+
+    def __init__(self, store: SessionStore, payloads: Payloads, register: Register, seq: int) -> None:
+        self._store = store
+        self._payloads = payloads
+        self._register = register
+        self._asked_at = 0
+        self._window = 1
+        self._had_turn_end = True
+        self.seq = seq
+        self.is_behind = True
+        self.is_busy = register.phase is not Phase.IDLE
+        self.is_over = self.is_gone = False
+
+    def read(self, now: int) -> list[tuple[int, dict[str, Any]]]:
+        """What comes next, perhaps nothing, as (seq, event). `now` in ms. One read of the table, at times three."""
+        found = self._next(self._window, now)
+        if not found and now - self._asked_at >= self._patience_ms():
+            found = self._ask(now)
+        self.is_behind = len(found) == self._window
+        self._window = min(_PAGE, 4 * self._window) if self.is_behind else 1
+        if found:
+            self.is_busy, self.is_over = True, False
+            self._had_turn_end = any(event["type"] == "done" for _, event in found)
+            self.seq = found[-1][0]
+        return found
+
+    def _next(self, count: int, now: int) -> list[tuple[int, dict[str, Any]]]:
+        """The next frames without a gap: of two that are written while they are read, the first may be missed."""
+        first = self.seq + 1
+        events = self._store.events(self._register.pk, first, first + count - 1, now)
+        return [(event.seq, self._shown(event)) for place, event in enumerate(events) if event.seq == first + place]
+
+    def _patience_ms(self) -> int:
+        if self._had_turn_end:
+            return 0
+        return _BUSY_MS if self.is_busy else _IDLE_MS
+
+    def _ask(self, now: int) -> list[tuple[int, dict[str, Any]]]:
+        """What the register says. Frames it knows of that are not in the log have expired."""
+        register = self._store.read(self._register.pk)
+        if register is None or register.erase_at:
+            self.is_gone = True
+            return []
+        self._asked_at, self._had_turn_end = now, False
+        self.is_busy = register.phase is not Phase.IDLE
+        if register.last_seq > self.seq:
+            found = self._next(1, now)
+            return found or [(register.last_seq, self._lost(register.last_seq))]
+        self.is_over = bool(register.turn_id) and not self.is_busy
+        return []
+
+    def beyond(self, now: int) -> list[tuple[int, dict[str, Any]]]:
+        """A reader that has frames which the log has not is of another life of the session: it begins at the end."""
+        end = self._store.log_end(self._register.pk, self._register.last_seq)
+        if self.seq <= end:
+            return []
+        self.seq = end
+        return [(end, self._lost(end))]
+
+    @staticmethod
+    def _lost(end: int) -> dict[str, Any]:
+        return ResyncRequired(last_seq=end).wire()
+
+    def _shown(self, event: EventItem) -> dict[str, Any]:
+        """A logged frame as REST tells it: `token` and `done` have names of their own, all others are as they are."""
+        frame = event.frame
+        if event.audience is Audience.EXECUTOR:
+            frame = {**frame, "execute": False}
+        if event.payload is not None and LARGE_FIELDS.isdisjoint(frame):
+            url = self._payloads.url(self._register.user, self._register.session_id, event.payload.digest)
+            frame = {**frame, "payload_url": url, "payload_bytes": event.payload.bytes}
+        if frame["type"] == "assistant_message":
+            rest = {name: value for name, value in frame.items() if name not in ("type", "token", "content")}
+            return {"type": "token", "content": frame["content"], **rest}
+        return {**_FIRST, **frame, "type": _NAMES.get(frame["type"], frame["type"])}

@@ -1,0 +1,126 @@
+"""Functions that are web servers: behind the Lambda Web Adapter, which starts their script and passes requests to it.
+
+In the cloud such a function has a URL of its own; here the requests of one path prefix are passed to it, and its
+answers as they come. One process serves all of them. It is started by the first request, and ended when it has had none
+for a while or when its source changes.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from codelab_local.deployment import Function
+from codelab_local.function_log import FunctionLog
+from codelab_local.http_protocol import Request, Response, Stream
+from codelab_local.processes import before_exec, free_port, kill_group
+
+_WRAPPER = "/opt/bootstrap"
+_START_S = 20.0
+_CHUNK = 64 * 1024
+_HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade", "expect"}
+
+
+def is_web_function(function: Function) -> bool:
+    """Is it run by the Lambda Web Adapter, and no handler of events?"""
+    return function.environment.get("AWS_LAMBDA_EXEC_WRAPPER") == _WRAPPER
+
+
+class WebFunction:
+    """One such function. To be used in the event loop of the main thread."""
+
+    def __init__(self, function: Function, environment: Mapping[str, str], log: FunctionLog) -> None:
+        self.function = function
+        self._environment = dict(environment)
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+        self._open = 0
+        self._idle_since = 0.0
+        self._starting: asyncio.Task[None] | None = None
+
+    async def handle(self, request: Request) -> Response | Stream:
+        """Pass a request on. 502 if the server does not start, or not answer, as the adapter says it."""
+        try:
+            reader, writer = await self._connect()
+        except OSError as error:
+            self._log.line(f"is not answering: {error}")
+            return Response.json({"message": "Bad Gateway"}, 502)
+        writer.write(_head(request) + request.body)
+        return Stream(self._answer(reader, writer))
+
+    def change(self) -> None:
+        """The source has changed: the next request is served by what it is now."""
+        self.close()
+
+    def reap(self, idle_s: float) -> None:
+        """End the process if it has had nothing to do for so long."""
+        if self._process is not None and not self._open and time.monotonic() - self._idle_since > idle_s:
+            self.close()
+
+    def close(self) -> None:
+        if self._process is not None:
+            kill_group(self._process)
+            self._process = None
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._process is None or self._process.poll() is not None:
+            self._starting = self._starting or asyncio.get_running_loop().create_task(self._start())
+        if self._starting is not None:
+            await asyncio.shield(self._starting)
+        return await asyncio.open_connection("127.0.0.1", self._port, limit=_CHUNK)
+
+    async def _start(self) -> None:
+        try:
+            self.close()
+            self._port, self._idle_since = free_port(), time.monotonic()
+            path = os.pathsep.join((str(Path(sys.executable).parent), self._environment.get("PATH", os.defpath)))
+            self._process = subprocess.Popen(
+                [str(self.function.folder / self.function.handler)],
+                cwd=self.function.folder,
+                env={**self._environment, "PATH": path, "AWS_LWA_PORT": str(self._port)},
+                stdin=subprocess.DEVNULL,
+                stdout=self._log.writer,
+                stderr=self._log.writer,
+                start_new_session=True,
+                preexec_fn=before_exec(os.getpid(), 9),
+            )
+            await self._wait_until_it_listens(self._process)
+        finally:
+            self._starting = None
+
+    async def _wait_until_it_listens(self, process: "subprocess.Popen[bytes]") -> None:
+        deadline = time.monotonic() + _START_S
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+                writer.close()
+                return
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.02)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncGenerator[bytes]:
+        self._open += 1
+        try:
+            while chunk := await reader.read(_CHUNK):
+                yield chunk
+        finally:
+            self._open -= 1
+            self._idle_since = time.monotonic()
+            with suppress(OSError):
+                writer.close()
+
+
+def _head(request: Request) -> bytes:
+    """The request as it is passed on; the answer ends with its connection."""
+    target = request.path + (f"?{request.query}" if request.query else "")
+    headers = {name: value for name, value in request.headers.items() if name not in _HOP_BY_HOP}
+    headers |= {"x-forwarded-for": request.peer, "connection": "close", "content-length": str(len(request.body))}
+    lines = [f"{request.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode("latin-1", "replace")

@@ -1,0 +1,191 @@
+"""The answer as Server-Sent Events: what a browser's EventSource sees, whatever is cut and however the host answers."""
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from codelab_local import LocalCloud
+
+from tests.conftest import Open, opener
+from tests.rest.event_source import Event, EventSource, Parser
+from tests.rest.test_sessions import error_of
+from tests.scripted_model import Says, ScriptedModel, call
+
+Told = list[dict[str, Any]]
+
+
+@pytest.fixture(params=["streamed", "buffered"])
+def host(request: pytest.FixtureRequest) -> LocalCloud:
+    """Each of the two hosts of the stream."""
+    fixture = "cloud" if request.param == "streamed" else "buffered_cloud"
+    running: LocalCloud = request.getfixturevalue(fixture)
+    return running
+
+
+@pytest.fixture
+def api(host: LocalCloud) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=f"{host.http}/api/v1", timeout=40) as client:
+        yield client
+
+
+@pytest.fixture
+def window(host: LocalCloud) -> Iterator[Open]:
+    yield from opener(host)
+
+
+def told(answer: httpx.Response) -> Told:
+    """The events of a whole answer; each id is its event's seq."""
+    parser = Parser()
+    events = [(event.last_event_id, json.loads(event.data)) for event in parser.feed(answer.content)]
+    assert [seq for seq, _ in events] == [str(event.get("seq", event.get("last_seq"))) for _, event in events]
+    return [event for _, event in events]
+
+
+def say(api: httpx.Client, session: str, text: str) -> int:
+    answer = api.post("/chat/message", json={"session_id": session, "message": text})
+    last_seq: int = answer.json()["last_seq"]
+    return last_seq
+
+
+def until_done(source: EventSource) -> Iterator[Event]:
+    for event in source.events():
+        yield event
+        if json.loads(event.data)["type"] == "done":
+            return
+
+
+def test_an_answer_is_streamed_as_the_seed_document_shows(
+    api: httpx.Client, session: str, model: ScriptedModel
+) -> None:
+    say(api, session, model.script("sse seed", Says("Создаю файл", piece=2)))
+    answer = api.get(f"/chat/stream/{session}")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = told(answer)
+    tokens = [event for event in events if event["type"] == "token"]
+    assert "".join(token["content"] for token in tokens) == "Создаю файл"
+    assert all(text.startswith('data: {"type":"') for text in answer.text.splitlines() if text.startswith("data"))
+    assert [event["type"] for event in events][-2:] == ["done", "agent_status"], "and then it ends"
+
+
+def test_a_call_is_shown_with_its_arguments_and_not_to_be_executed_by_who_reads(
+    api: httpx.Client, session: str, window: Open, model: ScriptedModel
+) -> None:
+    marker = model.script("sse call", Says("", [call("write_file", path="main.dart", content="x")]), Says("Done"))
+    ide = window(session)
+    thread = threading.Thread(target=ide.converse, args=(marker, lambda frame: {"success": True}))
+    thread.start()
+    events = [json.loads(event.data) for event in until_done(EventSource(f"{api.base_url}chat/stream/{session}"))]
+    thread.join()
+    asked, sent = [event for event in events if event["type"] == "tool_call"]
+    assert next(iter(asked)) == "type"
+    assert (asked["tool_name"], asked["arguments"]) == ("write_file", {"path": "main.dart", "content": "x"})
+    assert (asked["requires_approval"], "execute" in asked) == (True, False)
+    assert (sent["call_id"], sent["requires_approval"], sent["execute"]) == (asked["call_id"], False, False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_client_that_is_cut_off_anywhere_sees_every_event_once(
+    api: httpx.Client, session: str, model: ScriptedModel, seed: int
+) -> None:
+    choose = random.Random(seed)
+    text = "".join(choose.choice(("слово ", "word ", "🙂 ")) for _ in range(60))
+    say(api, session, model.script(f"sse cut {seed}", Says(text, piece=5, delay=0.03)))
+    source = EventSource(f"{api.base_url}chat/stream/{session}", cut=lambda: choose.choice((7, 60, 250, 500, 900)))
+    source.retry_ms = 1
+    seen = []
+    for event in until_done(source):
+        seen.append(event)
+        source.retry_ms = 1  # the test has no time to wait as long as it is told to
+    assert [int(event.last_event_id) for event in seen] == list(range(1, len(seen) + 1))
+    spoken = [json.loads(event.data) for event in seen]
+    assert "".join(event["content"] for event in spoken if event["type"] == "token") == text
+    assert source.connections > 3
+
+
+def test_a_client_goes_on_where_it_was(api: httpx.Client, session: str) -> None:
+    say(api, session, "hello")
+    everything = told(api.get(f"/chat/stream/{session}"))
+    for after in (0, 1, len(everything) - 1):
+        query = api.get(f"/chat/stream/{session}", params={"last_seq": after, "wait": 0})
+        header = api.get(
+            f"/chat/stream/{session}", params={"last_seq": 0, "wait": 0}, headers={"Last-Event-ID": str(after)}
+        )
+        assert told(query) == told(header) == everything[after:]
+
+
+def test_without_a_position_the_latest_turn_is_told_alone(api: httpx.Client, session: str) -> None:
+    say(api, session, "first")
+    first = told(api.get(f"/chat/stream/{session}"))
+    last_seq = say(api, session, "second")
+    second = told(api.get(f"/chat/stream/{session}"))
+    assert second[0]["seq"] == last_seq + 1 == first[-1]["seq"] + 1
+    assert [event["type"] for event in second].count("done") == 1
+
+
+def test_what_the_session_does_on_the_websocket_is_told_too(
+    api: httpx.Client, session: str, window: Open, model: ScriptedModel
+) -> None:
+    ide = window(session)
+    ide.send("switch_agent", agent_type="ask")
+    ide.expect("agent_switched")
+    (event,) = told(api.get(f"/chat/stream/{session}", params={"last_seq": 0, "limit": 1}))
+    assert (event["type"], event["to_agent"], event["content"]) == ("agent_switched", "ask", "Switched to ask")
+
+
+def test_a_stream_is_bounded_by_events_and_by_seconds(api: httpx.Client, session: str) -> None:
+    say(api, session, "hello")
+    assert len(told(api.get(f"/chat/stream/{session}"))) > 2
+    assert len(told(api.get(f"/chat/stream/{session}", params={"limit": 2}))) == 2
+    answer = api.get(f"/chat/stream/{session}", params={"last_seq": 10**6, "wait": 0})
+    assert [event["type"] for event in told(answer)] == ["resync_required"]
+    end = told(answer)[0]["last_seq"]
+    quiet = api.get(f"/chat/stream/{session}", params={"last_seq": end, "wait": 0.3})
+    assert (told(quiet), quiet.text.count("retry:")) == ([], 1)
+
+
+def test_who_has_more_than_there_is_begins_again_at_the_end(api: httpx.Client, session: str) -> None:
+    """The session was deleted, and another one has its name."""
+    answer = api.get(f"/chat/stream/{session}", headers={"Last-Event-ID": "7"}, params={"wait": 0})
+    assert told(answer) == [{"type": "resync_required", "last_seq": 0}]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/chat/stream/there_is_none", 404, "SESSION_NOT_FOUND"),
+        ("/chat/stream/a%23b", 422, "INVALID_ARGUMENTS"),
+        ("/chat/stream/x?last_seq=-1", 422, "INVALID_ARGUMENTS"),
+        ("/chat/stream/x?limit=0", 422, "INVALID_ARGUMENTS"),
+        ("/chat/stream/x?wait=many", 422, "INVALID_ARGUMENTS"),
+    ],
+)
+def test_what_is_wrong_is_refused(api: httpx.Client, path: str, status: int, code: str) -> None:
+    answer = api.get(path)
+    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+
+
+def test_a_stream_ends_when_its_session_is_deleted(api: httpx.Client, session: str) -> None:
+    with api.stream("GET", f"/chat/stream/{session}", params={"last_seq": 0}) as answer:
+        if "transfer-encoding" in answer.headers:  # while it is streamed
+            api.delete(f"/sessions/{session}")
+        answer.read()
+    api.delete(f"/sessions/{session}")
+    assert api.get(f"/chat/stream/{session}").status_code == 404
+
+
+def test_tokens_come_while_the_model_speaks(cloud: LocalCloud, model: ScriptedModel) -> None:
+    """Only where the host streams."""
+    with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
+        session = api.post("/sessions", json={}).json()["session_id"]
+        gate = model.script("sse live", Says("word " * 200, piece=5, delay=0.05))
+        source = EventSource(f"{api.base_url}chat/stream/{session}?last_seq=0")
+        say(api, session, gate)
+        for event in source.events():
+            if json.loads(event.data)["type"] == "token":
+                break
+        assert api.get(f"/sessions/{session}").json()["status"] == "thinking", "it is still speaking"
+        assert source.connections == 1
