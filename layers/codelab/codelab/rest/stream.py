@@ -53,9 +53,9 @@ data: {"type":"done","turn_id":"t1","reason":"completed","usage":{},"seq":4}
 
 """
 
-_DESCRIPTION = """Server-Sent Events, each a JSON object whose `type` is `token`, `tool_call`, `done` or the name of another
-frame, with the frame's `seq` as its id. All frames are told, also those of extensions. A call is shown, not to be
-executed here. `resync_required`: the log does not reach back so far; read the history."""
+_DESCRIPTION = """Server-Sent Events, each a JSON object whose `type` is `token`, `tool_call`, `done` or the name of
+another frame, with the frame's `seq` as its id. All frames are told, also those of extensions. A call is shown, not to
+be executed here. `resync_required`: the log does not reach back so far; read the history."""
 
 
 class EventStream(StreamingResponse):
@@ -112,10 +112,9 @@ class _Course:
         now = time.monotonic()
         if reader.is_behind:
             return 0
+        pause = _BUSY_S if reader.is_busy else _IDLE_S
         if now - self.flowed_at < _FLOWS_FOR_S:
             pause = _FLOWING_S
-        else:
-            pause = _BUSY_S if reader.is_busy else _IDLE_S
         return max(0.0, min(pause, self.until - now))
 
 
