@@ -5,6 +5,8 @@ from typing import Any
 
 import httpx
 import pytest
+from codelab.protocol.incoming import SessionConfig
+from codelab.rest.sessions import SettingsChange
 from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -185,6 +187,12 @@ def test_title_and_settings_are_changed(api: httpx.Client, session: str) -> None
     assert (shown["title"], shown["settings"]) == ("Neu", {"when_busy": "reject"})
     api.patch(f"/sessions/{session}", json={"settings": {"model": "other"}})
     assert api.get(f"/sessions/{session}").json()["settings"] == {"when_busy": "reject", "model": "other"}
+
+
+def test_the_settings_are_those_of_the_websocket() -> None:
+    for name in SettingsChange.model_fields:
+        assert SettingsChange.model_fields[name].annotation == SessionConfig.model_fields[name].annotation
+    assert set(SettingsChange.model_fields) == set(SessionConfig.model_fields) - {"type", "title"}
 
 
 def test_a_message_is_refused_where_the_session_says_so(

@@ -96,13 +96,16 @@ class Session(BaseModel):
 
 
 class SettingsChange(Body):
-    """Settings to be changed; null means no change."""
+    """Settings to be changed, those of the frame `session_config`; null means no change."""
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="The model that is asked from the next step on"
     )
     when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
         default=None, description="What becomes of a message that comes while a turn runs"
+    )
+    autonomy: Literal["manual", "balanced", "autonomous"] | None = Field(
+        default=None, description="How much the agent may do without asking"
     )
 
 
