@@ -74,6 +74,7 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "A call that the user approves": [[Says("", [WRITE]), Says("Written.")]],
     "A call that the user edits": [[Says("", [WRITE]), Says("Written as you wish.")]],
     "A call that the user rejects": [[Says("", [WRITE]), Says("Then not.")]],
+    "A decision that is remembered": [[Says("", [WRITE]), Says("", [WRITE]), Says("Written twice.")]],
     "The agent is chosen": [[Says("I shall write it.")]],
     "The user switches the agent": [[Says("I shall draw it.")]],
     "The connection breaks": [[Says("", [call("read_file", path="a.py")]), Says("That was it.")]],
@@ -81,7 +82,7 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "The user stops it": [[Says("word " * 2_000, delay=0.01)]],
     "A message while a turn runs": [[Says("The first answer", silence=3.0)], [Says("The second answer")]],
     "The token expires": [[Says("never asked")], [Says("Welcome back")]],
-    "Errors": [[Says(status=400)]],
+    "Something is wrong": [[Says(status=400)]],
 }
 
 
@@ -105,6 +106,7 @@ class Scene:
         elif line.sender == "I":
             self._do(line.kind, line.fields)
         elif line.kind == "the connection breaks":
+            self._ide.expect("agent_status", status="executing_tool")  # this and what came before it are lost
             self._ide.socket.socket.close()
             self._logged.clear()
         else:
@@ -121,7 +123,11 @@ class Scene:
         elif fields.get("content", "") is None:
             self._ide.send_wrong(kind, **fields)
         else:
+            if "remember" in fields:
+                fields = {**fields, "remember": {"scope": fields["remember"]}}
             self._ide.send(kind, **{**self._needed(kind, fields), **fields})
+        if kind == "tool_result":
+            self._call = {}
 
     def _needed(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields that a diagram leaves out."""
