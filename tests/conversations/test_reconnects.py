@@ -157,6 +157,7 @@ def fill_log(cloud: Any, session: str, frames: int) -> None:
         for seq in range(start, min(start + 25, frames + 1)):
             text = f"{seq} слово "
             frame = {"type": "assistant_message", "token": text, "content": text, "is_final": False, "seq": seq}
+            frame |= {"message_id": "msg_long", "turn_id": "turn_long"}
             item = {"frame": {"S": json.dumps(frame)}, "audience": {"S": "all"}, "ttl": {"N": str(2**40)}}
             key = {"pk": {"S": f"SESSION#local#{session}"}, "sk": {"S": f"EVENT#{seq:012d}"}}
             puts.append({"PutRequest": {"Item": {**key, **item}}})
