@@ -28,7 +28,7 @@ Decide = Callable[[Draft], Transition | None]
 
 #: Decisions on one register that may lose a race before the sender is told to try again.
 _TRIES = 30
-#: Frames that one repair posts again; what is beyond is the next sweep's.
+#: Frames that one repair posts again, the newest: who misses older ones sees the gap and resumes.
 _REPOST = 500
 
 
@@ -298,9 +298,8 @@ class Engine:
             outbox.send(events, register, [resend.connection_id], delivery)
 
     def _repost(self, outbox: Outbox, register: Register, first: int, last: int) -> None:
-        last = min(last, first + _REPOST - 1)
         delivery = outbox.tracked(first)
-        for start in range(first, last + 1, 100):
+        for start in range(max(first, last - _REPOST + 1), last + 1, 100):
             events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
             self._send_live(outbox, events, register, delivery)
 
