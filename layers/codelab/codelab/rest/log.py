@@ -14,10 +14,6 @@ from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Phase, Register
 from codelab.sessions.store import SessionStore
 
-#: Frames that the seed document knows by another name, beside `assistant_message`, which is `token`.
-_NAMES = {"turn_end": "done"}
-#: The type comes first, whatever order the log has.
-_FIRST = {"type": ""}
 #: Frames that one read asks for, at most.
 _PAGE = 100
 #: When the register is looked at again while nothing comes, in milliseconds: while a turn runs, and else.
@@ -94,14 +90,18 @@ class LogReader:
         return ResyncRequired(last_seq=end).wire()
 
     def _shown(self, event: EventItem) -> dict[str, Any]:
-        """A logged frame as REST tells it: `token` and `done` have names of their own, all others are as they are."""
+        """A logged frame as REST tells it, in the seed document's names and order."""
         frame = event.frame
         if event.audience is Audience.EXECUTOR:
             frame = {**frame, "execute": False}
         if event.payload is not None and LARGE_FIELDS.isdisjoint(frame):
             url = self._payloads.url(self._register.user, self._register.session_id, event.payload.digest)
             frame = {**frame, "payload_url": url, "payload_bytes": event.payload.bytes}
-        if frame["type"] == "assistant_message":
-            rest = {name: value for name, value in frame.items() if name not in ("type", "token", "content")}
-            return {"type": "token", "content": frame["content"], **rest}
-        return {**_FIRST, **frame, "type": _NAMES.get(frame["type"], frame["type"])}
+        kind = frame["type"]
+        if kind == "assistant_message":
+            shown = {"type": "token", "content": frame["content"]}
+            others = frame.keys() - {"type", "token", "content", "seq"}
+        else:
+            shown = {"type": "done" if kind == "turn_end" else kind}
+            others = frame.keys() - {"type", "seq"}
+        return {**shown, **{name: frame[name] for name in frame if name in others}, "seq": event.seq}

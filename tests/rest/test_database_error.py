@@ -1,0 +1,64 @@
+"""What is answered when storage does not."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+from codelab.gateway import services
+from codelab.rest.app import create_app
+from codelab.rest.identity import user
+from fastapi.testclient import TestClient
+
+from tests.rest.test_sessions import error_of
+
+FAILURES = [
+    ClientError({"Error": {"Code": "InternalServerError", "Message": "secret of the table"}}, "GetItem"),
+    ReadTimeoutError(endpoint_url="http://table"),
+]
+
+
+@pytest.fixture(params=FAILURES, ids=["refused", "timeout"])
+def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """The API over a table that fails every call."""
+
+    class Broken:
+        def __getattr__(self, _operation: str) -> Any:
+            def fail(**_: Any) -> None:
+                raise request.param
+
+            return fail
+
+    monkeypatch.setenv("TABLE_NAME", "table")
+    monkeypatch.setenv("CONNECTIONS_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    services.settings.cache_clear()
+    services.engine.cache_clear()
+    engine = services.engine()
+    monkeypatch.setattr(engine.store, "_client", Broken())
+    app = create_app()
+    app.dependency_overrides[user] = lambda: "ann"
+    yield TestClient(app, raise_server_exceptions=False)
+    services.engine.cache_clear()
+    services.settings.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/api/v1/sessions/s1", None),
+        ("GET", "/api/v1/sessions", None),
+        ("GET", "/api/v1/chat/history/s1", None),
+        ("GET", "/api/v1/chat/stream/s1", None),
+        ("POST", "/api/v1/chat/message", {"session_id": "s1", "message": "hello"}),
+        ("POST", "/api/v1/tools/execute", {"session_id": "s1", "tool_name": "read_file", "arguments": {"path": "a"}}),
+        ("GET", "/api/v1/tools/calls/c1?session_id=s1", None),
+    ],
+)
+def test_database_error(broken: TestClient, method: str, path: str, body: Any) -> None:
+    answer = broken.request(method, path, json=body)
+    assert (answer.status_code, error_of(answer)["code"]) == (500, "DATABASE_ERROR")
+    assert error_of(answer)["details"] == {"retryable": True}
+    assert "secret" not in answer.text
