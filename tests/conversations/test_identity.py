@@ -178,6 +178,7 @@ def test_anothers_session_is_one_that_does_not_exist(guarded, model):
     ann = guarded("private", options=bearing(token("ann")))
     ann.say(model.script("secret", Says("The secret", [call("write_file", path="a", content="b")]), Says("done")))
     asked = ann.expect("tool_call")
+    theirs = ann.upload("tool_result", call_id=asked["call_id"], result={"success": True})
 
     def probe(session: str) -> list[dict[str, Any]]:
         eve: Ide = guarded(session, options=bearing(token("eve")))
@@ -188,6 +189,8 @@ def test_anothers_session_is_one_that_does_not_exist(guarded, model):
         eve.send("resume", last_seq=3)
         eve.expect("resync_required")
         eve.result(asked, {"success": True})
+        eve.expect("error")
+        eve.send("tool_result", call_id=asked["call_id"], payload_ref=theirs)
         eve.expect("error")
         eve.decide(asked, "approve")
         eve.expect("error")

@@ -135,6 +135,27 @@ def test_a_result_that_closed_its_connection_ends_its_call_and_the_turn_goes_on(
     assert system.aws.calls == [READ], "it has left already"
 
 
+def test_a_410_may_come_before_it_and_a_repeat_after_it(system: System) -> None:
+    system.connect("c1")
+    system.send("c1", "user_message", content="hello")
+    system.aws.gone.add("c1")
+    system.model.says("", READ_A)
+    invoked = system.aws.invokes[-1]
+    system.run_step()
+    assert system.connections() == set(), "the frames behind the call have found out"
+    (call_id,) = system.item("REGISTER")["calls"]
+    system.disconnect("c1", status=1009)
+    assert system.item(f"CALL#{call_id}")["state"] == "failed"
+    assert system.aws.invokes[-1] != invoked
+    system.model.says("", call("read_file", path="b.py"))
+    system.run_step()
+    system.disconnect("c1", status=1009)
+    assert {it["state"] for it in system.item("REGISTER")["calls"].values()} == {"executing"}
+    system.connect("c2")
+    system.send("c2", "user_message", content="I am back")
+    assert [frame["arguments"] for frame in system.aws.frames("c2")] == [{"path": "b.py"}]
+
+
 def test_of_several_calls_none_is_blamed(system: System) -> None:
     system.connect("c1")
     system.ask("c1", "", READ_A, call("read_file", path="b.py"))

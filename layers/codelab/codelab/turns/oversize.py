@@ -18,14 +18,19 @@ def cut_off(draft: Draft, connection_id: str) -> Transition:
     If the connection had one call to execute, that ends with PAYLOAD_TOO_LARGE: sent again it would be cut off again.
     Of several nobody knows which it was, so none is blamed: those whose results fit are settled when the client is
     back, until the large one is alone, or its deadline ends it. What awaits approval is not decided by this.
+
+    A 410 may have had the connection forgotten before; it is the executor until another one takes over. After this it
+    is no longer, so that a repeat does not end the next call.
     """
     register = draft.register
     its_own = {it.seq for it in connections.executing(register) if it.connection_id == connection_id}
     executed = [call_id for call_id, entry in register.open_calls.items() if entry.seq in its_own]
-    if connection_id in register.connections and len(executed) == 1:
+    if len(executed) == 1:
         call = draft.call(executed[0])
         if call is not None:
             outcome = calls.unfinished(call, ErrorCode.PAYLOAD_TOO_LARGE, _MESSAGE)
             calls.settle(draft, call, CallState.FAILED, outcome)
             calls.continue_turn(draft)
+    if register.executor == connection_id:
+        register.executor = ""
     return connections.disconnect(draft, connection_id)
