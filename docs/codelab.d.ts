@@ -583,6 +583,86 @@ export interface ToolDeclaration {
   read_only?: boolean;
 }
 
+/** The `arguments` of a `tool_call`, by its `tool_name`. */
+export interface ToolArguments {
+  /** Read a text file of the workspace. Read a file before you change it. */
+  read_file: { path: string; };
+  /** Write a whole file: creates it and its directories, or replaces what is there. */
+  write_file: { path: string; content: string; };
+  /** List the files of a directory of the workspace. */
+  list_files: { path: string; recursive?: boolean; pattern?: string; };
+  /** Search the contents of the workspace's files for a text. */
+  search_in_project: { query: string; path?: string; case_sensitive?: boolean; };
+  /** Create a directory, with those above it. One that exists is no error. */
+  create_directory: { path: string; };
+  /** Delete a file, or a directory with everything in it. */
+  delete_file: { path: string; };
+  /** Move or rename a file or a directory. */
+  move_file: { from: string; to: string; };
+  /** Run a shell command in the workspace and wait for its end; not for a server or the like. */
+  run_command: { command: string; cwd?: string; };
+  /** Start a process that runs on, such as a development server. Returns once it has started. */
+  run_persistent: { command: string; process_id: string; cwd?: string; };
+  /** Stop a process that was started by run_persistent. */
+  kill_process: { process_id: string; };
+  /** Show what was changed and is not committed. */
+  "git.diff": { path: string; staged?: boolean; };
+  /** Show the branch and which files were changed. */
+  "git.status": { path?: string; };
+  /** Show the history, the newest commit first. */
+  "git.log": { limit?: number; path?: string; };
+  /** List, create, switch to or delete a branch. */
+  "git.branch": { action: "list" | "create" | "switch" | "delete"; name?: string; };
+  /** Commit what is staged, or the files that are named. */
+  "git.commit": { message: string; files?: string[]; };
+  /** Apply a unified diff to the working tree, all of it or nothing. */
+  apply_patch: { diff: string; };
+  /** Let the user choose which chunks of a diff to apply. Nothing is applied by it. */
+  apply_patch_review: { diff: string; message?: string; };
+  /** Ask the user to choose one of several actions. */
+  prompt_user: { message: string; actions: string[]; };
+}
+
+/** The `result` of a `tool_result`, by the tool. More fields than these are kept. */
+export interface ToolResults {
+  /** Read a text file of the workspace. Read a file before you change it. */
+  read_file: { content: string; encoding?: string; size?: number; modified?: string; };
+  /** Write a whole file: creates it and its directories, or replaces what is there. */
+  write_file: { success: boolean; message?: string; bytes_written?: number; };
+  /** List the files of a directory of the workspace. */
+  list_files: { files: { name: string; type?: string; size?: number; }[]; };
+  /** Search the contents of the workspace's files for a text. */
+  search_in_project: { matches: { path: string; line?: number; text?: string; }[]; truncated?: boolean; };
+  /** Create a directory, with those above it. One that exists is no error. */
+  create_directory: { success: boolean; message?: string; };
+  /** Delete a file, or a directory with everything in it. */
+  delete_file: { success: boolean; message?: string; };
+  /** Move or rename a file or a directory. */
+  move_file: { success: boolean; message?: string; };
+  /** Run a shell command in the workspace and wait for its end; not for a server or the like. */
+  run_command: { stdout?: string; stderr?: string; exit_code?: number | null; signal?: string | number | null; };
+  /** Start a process that runs on, such as a development server. Returns once it has started. */
+  run_persistent: { success?: boolean; process_id?: string; status?: string; stdout?: string; stderr?: string; };
+  /** Stop a process that was started by run_persistent. */
+  kill_process: { success: boolean; message?: string; exit_code?: number | null; };
+  /** Show what was changed and is not committed. */
+  "git.diff": { diff: string; };
+  /** Show the branch and which files were changed. */
+  "git.status": { files: { path: string; status?: string; staged?: boolean; }[]; branch?: string; };
+  /** Show the history, the newest commit first. */
+  "git.log": { commits: { message: string; hash?: string; author?: string; date?: string; }[]; };
+  /** List, create, switch to or delete a branch. */
+  "git.branch": { success?: boolean; current?: string; branches?: string[]; message?: string; };
+  /** Commit what is staged, or the files that are named. */
+  "git.commit": { success: boolean; message?: string; hash?: string; };
+  /** Apply a unified diff to the working tree, all of it or nothing. */
+  apply_patch: { success: boolean; message?: string; files_modified?: string[]; };
+  /** Let the user choose which chunks of a diff to apply. Nothing is applied by it. */
+  apply_patch_review: { action: string; filtered_diff?: string; chunks_selected?: number[]; chunks_total?: number; };
+  /** Ask the user to choose one of several actions. */
+  prompt_user: { action: string; };
+}
+
 /** The server's frame of that type. */
 export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFrame, { type: Type }>;
 

@@ -18,7 +18,7 @@ def documents() -> dict[str, str]:
     return {
         "docs/asyncapi.yaml": asyncapi.text(bundle),
         "docs/schemas/frames.json": _json(bundle),
-        "docs/codelab.d.ts": typescript.declarations(bundle),
+        "docs/codelab.d.ts": typescript.declarations(bundle, tools.schemas()),
         "docs/frames.md": frames.page(bundle),
         "docs/tools.md": tools.page(),
         "docs/errors.md": errors.page(),

@@ -8,7 +8,8 @@ from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, Tool
 from infra.docs.markdown import anchor, fields, note, table
 
 _ABOUT = """\
-What an agent may ask the IDE to do, by a `tool_call`. For programs there is [schemas/tools.json](schemas/tools.json).
+What an agent may ask the IDE to do, by a `tool_call`. For programs there are [schemas/tools.json](schemas/tools.json)
+and, in [codelab.d.ts](codelab.d.ts), `ToolArguments` and `ToolResults`.
 
 Arguments are checked before a call leaves the server: an IDE sees none that do not fit. Paths are relative and stay
 inside the workspace; text is UTF-8. Results are read loosely: more fields than listed are kept, the other names that
@@ -19,26 +20,32 @@ any tool may answer with `INVALID_ARGUMENTS`, `EXECUTION_FAILED` or `TIMEOUT`.
 
 def page() -> str:
     """The page."""
-    rows = ((f"[`{name}`]({anchor(name)})", tool.risk, _asks(tool), tool.description) for name, tool in KNOWN.items())
+    own = [tool for tool in CATALOGUE.values() if tool.server_side]
+    others = [tool for tool in KNOWN.values() if tool.name not in CATALOGUE]
     parts = [
         note("layers/codelab/codelab/protocol/tools"),
         "# Tools\n",
         _ABOUT,
-        *table(("tool", "risk", "asks for approval", ""), rows),
-        "",
+        *_overview(_of_the_ide()),
         "Other names that are understood: "
         + ", ".join(f"`{alias}` for `{name}`" for alias, name in ALIASES.items())
         + ".",
         "",
-        *map(_tool, KNOWN.values()),
+        *map(_tool, _of_the_ide()),
+        "## Tools of the server\n",
+        "Their calls never reach an IDE: the server answers them at once. They are here for who reads a history.\n",
+        *_overview(own),
+        *map(_tool, own),
+        "## Tools that the policy knows and no agent is offered\n",
+        *map(_tool, others),
     ]
     return "\n".join(parts)
 
 
 def schemas() -> dict[str, Any]:
-    """The JSON Schemas of arguments and results, by tool."""
+    """The JSON Schemas of arguments and results, by tool of the IDE."""
     return {
-        name: {
+        tool.name: {
             "description": tool.description,
             "risk": tool.risk,
             "approval": tool.approval,
@@ -46,8 +53,17 @@ def schemas() -> dict[str, Any]:
             "result": tool.result.schema,
             "errors": [code.value for code in tool.errors],
         }
-        for name, tool in CATALOGUE.items()
+        for tool in _of_the_ide()
     }
+
+
+def _of_the_ide() -> list[Tool]:
+    return [tool for tool in CATALOGUE.values() if not tool.server_side]
+
+
+def _overview(tools: list[Tool]) -> list[str]:
+    rows = ((f"[`{tool.name}`]({anchor(tool.name)})", tool.risk, _asks(tool), tool.description) for tool in tools)
+    return [*table(("tool", "risk", "asks for approval", ""), rows), ""]
 
 
 def _asks(tool: Tool) -> str:
@@ -61,9 +77,7 @@ def _asks(tool: Tool) -> str:
 
 
 def _tool(tool: Tool) -> str:
-    lines = [f"## `{tool.name}`", "", tool.description, *_remarks(tool), ""]
-    if tool.name not in CATALOGUE:
-        lines += ["The policy knows it; no agent is offered it.", ""]
+    lines = [f"### `{tool.name}`", "", tool.description, *_remarks(tool), ""]
     lines += _table("argument", tool.parameters, tool.byte_limits)
     if "properties" in tool.result.schema:
         lines += _table("result", tool.result.schema, tool.result_byte_limits, tool.result.names)

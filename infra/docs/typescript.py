@@ -1,4 +1,4 @@
-"""TypeScript declarations of the frames, from their JSON Schemas."""
+"""TypeScript declarations of frames and tools, from their JSON Schemas."""
 
 import json
 import textwrap
@@ -17,13 +17,21 @@ export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFram
 /** The client's frame of that type. */
 export type ClientFrameOf<Type extends ClientFrame["type"]> = Extract<ClientFrame, { type: Type }>;
 """
+_OF_TOOLS = (
+    ("ToolArguments", "parameters", "The `arguments` of a `tool_call`, by its `tool_name`."),
+    ("ToolResults", "result", "The `result` of a `tool_result`, by the tool. More fields than these are kept."),
+)
 _WIDTH = 116
 _NAMES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
-def declarations(document: Schema) -> str:
-    """The `.d.ts` text for all definitions of a `schemas.bundle`."""
+def declarations(document: Schema, tools: Schema) -> str:
+    """The `.d.ts` text for all definitions of a `schemas.bundle`, and for the tools of `tools.schemas`."""
     parts = [_declaration(name, schema) for name, schema in document["$defs"].items()]
+    for name, part, comment in _OF_TOOLS:
+        properties = {tool: {"description": found["description"], **found[part]} for tool, found in tools.items()}
+        schema = {"description": comment, "properties": properties, "required": list(properties)}
+        parts.append(_declaration(name, schema))
     return "\n".join([_HEADER, *parts, _FOOTER])
 
 
@@ -44,7 +52,7 @@ def type_of(schema: Schema) -> str:
         return json.dumps(schema["const"])
     if "enum" in schema:
         return " | ".join(json.dumps(value) for value in schema["enum"])
-    if "anyOf" in schema:
+    if "anyOf" in schema and "properties" not in schema:
         return " | ".join(dict.fromkeys(type_of(branch) for branch in schema["anyOf"]))
     match schema.get("type"):
         case "object":

@@ -135,8 +135,9 @@ def test_a_frame_that_is_not_documented_fails_the_test_that_receives_it(frame: d
 
 def test_the_schemas_of_the_tools_take_their_own_examples() -> None:
     schemas = tool_schemas()
-    for name, tool in CATALOGUE.items():
-        for example in tool.examples:
-            jsonschema_rs.validate(schemas[name]["parameters"], example.arguments)
+    assert len(schemas) == 18
+    for name, schema in schemas.items():
+        for example in CATALOGUE[name].examples:
+            jsonschema_rs.validate(schema["parameters"], example.arguments)
             if example.result is not None:
-                jsonschema_rs.validate(schemas[name]["result"], example.result)
+                jsonschema_rs.validate(schema["result"], example.result)

@@ -13,7 +13,7 @@ NODE_PROJECT = Path(__file__).with_name("node")
 DECLARATIONS = Path(__file__).parents[2] / "docs/codelab.d.ts"
 
 CLIENT = """
-import type { ClientFrame, ServerFrame, ServerFrameOf } from "./codelab";
+import type { ClientFrame, ServerFrame, ServerFrameOf, ToolArguments, ToolResults } from "./codelab";
 
 declare const socket: { send(text: string): void };
 const send = (frame: ClientFrame) => socket.send(JSON.stringify(frame));
@@ -37,10 +37,16 @@ export function receive(frame: ServerFrame): string {
   }
 }
 
+export function diff(args: ToolArguments["git.diff"]): ToolResults["git.diff"] {
+  return { diff: args.staged ? args.path : "" };
+}
+
 export const status: ServerFrameOf<"agent_status">["status"] = "waiting_approval";
 
 // @ts-expect-error a decision is one of three
 send({ type: "hitl_decision", call_id: "c", decision: "perhaps" });
+// @ts-expect-error a file has a path
+export const nameless: ToolArguments["read_file"] = {};
 // @ts-expect-error a message says something
 send({ type: "user_message" });
 // @ts-expect-error there is no such frame
