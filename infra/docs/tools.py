@@ -26,6 +26,7 @@ def page() -> str:
         note("layers/codelab/codelab/protocol/tools"),
         "# Tools\n",
         _ABOUT,
+        "## Tools of the IDE\n",
         *_overview(_of_the_ide()),
         "Other names that are understood: "
         + ", ".join(f"`{alias}` for `{name}`" for alias, name in ALIASES.items())
