@@ -107,7 +107,8 @@ class Floor:
         self._dynamodb.get_item(TableName=self._table, Key=key, ConsistentRead=True)
         self._transaction("INPUT", "MSG")
         event = {"kind": "step", "user": "floor", "session_id": "none", "turn_id": "t", "step": 1}
-        payload = json.dumps({**event, "attempt": 0, "history_n": 0}).encode()
+        extent = {"history_n": 0, "summary_n": 0, "turn_n": 0, "files": []}
+        payload = json.dumps({**event, "attempt": 0, "extent": extent}).encode()
         self._invoker.invoke(FunctionName="llm_request", InvocationType="Event", Payload=payload)
         self._dynamodb.get_item(TableName=self._table, Key=key, ConsistentRead=True)
         keys = [{"pk": {"S": self._pk}, "sk": {"S": f"MESSAGE#{n:09d}"}} for n in range(HISTORY)]

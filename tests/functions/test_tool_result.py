@@ -19,7 +19,7 @@ def test_the_last_result_starts_the_next_step_in_one_read_one_transaction_and_on
     assert system.send("c1", "tool_result", call_id=call_id, result={"content": "x = 1"}) == {"statusCode": 200}
     assert system.aws.calls == [READ_MANY, TRANSACTION, INVOKE]
     ((_, payload),) = system.aws.invokes
-    assert (payload["step"], payload["attempt"], payload["history_n"]) == (2, 0, 3)
+    assert (payload["step"], payload["attempt"], payload["extent"]["history_n"]) == (2, 0, 3)
     assert json.loads(system.history()[-1][1]) == {"content": "x = 1"}
     settled = system.item(f"CALL#{call_id}")
     assert settled["state"] == "completed"

@@ -23,7 +23,7 @@ def test_a_message_starts_a_turn_in_one_read_one_transaction_and_one_invoke(syst
         "turn_id": register["turn_id"],
         "step": 1,
         "attempt": 0,
-        "history_n": 1,
+        "extent": {"history_n": 1, "summary_n": 0, "turn_n": 1, "files": []},
     }
 
 

@@ -3,6 +3,7 @@
 import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import CallRequest, MessageItem
+from codelab.sessions.store import Conversation
 from codelab.turns.context import assemble
 from codelab.turns.text import head_and_tail
 
@@ -16,7 +17,7 @@ def call(call_id):
 
 
 def sent(*history, budget=8000):
-    return assemble(history, "Be brief.", budget=budget)
+    return assemble(Conversation(list(history)), "Be brief.", budget=budget)
 
 
 def test_results_follow_the_answer_that_made_the_calls_in_its_order():

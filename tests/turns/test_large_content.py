@@ -6,6 +6,7 @@ import json
 
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.items import MessageItem, Reference, digest_of
+from codelab.sessions.store import Conversation
 from codelab.turns.connections import Caller
 from codelab.turns.context import assemble
 from codelab.turns.text import excerpt, shortened, within_bytes
@@ -154,7 +155,7 @@ def test_a_turn_goes_on_after_a_large_call_and_a_large_result():
     world.decision(call_id, "approve")
     world.result(call_id, result={"log": "漢字" * 300_000})
     history = [MessageItem.of(item) for sk, item in sorted(world.items.items()) if sk.startswith("MESSAGE#")]
-    _, user, answer, result = assemble(history, "Be brief.", budget=8_000)
+    _, user, answer, result = assemble(Conversation(history), "Be brief.", budget=8_000)
     assert user["content"] == "hello"
     arguments = json.loads(answer["tool_calls"][0]["function"]["arguments"])
     assert arguments["path"] == "a.py"

@@ -64,7 +64,7 @@ def test_the_next_step_starts_once_after_the_last_of_several_results():
     world.result(third, result=1)
     world.result(second, result=None)
     assert len(world.invokes) == 2
-    assert world.invokes[-1].history_n == 5
+    assert world.invokes[-1].extent.history_n == 5
 
 
 def test_an_exact_repeat_of_a_result_changes_nothing_and_another_one_is_refused():

@@ -9,6 +9,7 @@ from typing import Any
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import MessageItem, dumps
 from codelab.sessions.register import CallState, Phase
+from codelab.sessions.store import Conversation
 from codelab.turns.connections import Caller
 from codelab.turns.context import assemble
 from codelab.turns.steps import Lease
@@ -268,7 +269,8 @@ class Walk:
         start = self.choose.randrange(len(found)) if found else 0
         open_calls: list[str] = []
         last = "system"
-        for message in assemble(found[start:], "Be brief.", budget=self.choose.choice((500, 2_000, 8_000)))[1:]:
+        read = Conversation(found[start:])
+        for message in assemble(read, "Be brief.", budget=self.choose.choice((2_000, 4_000, 8_000)))[1:]:
             if message["role"] == "tool":
                 assert open_calls.pop(0) == message["tool_call_id"], "a result out of place"
             else:

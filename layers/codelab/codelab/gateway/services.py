@@ -3,11 +3,13 @@
 import json
 from dataclasses import asdict
 from functools import cache
+from typing import Any
 
 from codelab import aws
 from codelab.config import settings
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
+from codelab.sessions.register import Extent
 from codelab.sessions.store import SessionStore
 from codelab.sessions.transition import Step
 from codelab.turns.connections import Caller
@@ -45,22 +47,14 @@ def invoke_step(user: str, session_id: str, step: Step) -> None:
         "turn_id": step.turn_id,
         "step": step.step,
         "attempt": step.attempt,
-        "history_n": step.history_n,
+        "extent": asdict(step.extent),
     }
     aws.client("lambda").invoke(
         FunctionName=settings().llm_function, InvocationType="Event", Payload=json.dumps(event).encode()
     )
 
 
-def step_of(event: dict[str, object]) -> tuple[str, str, Step]:
+def step_of(event: dict[str, Any]) -> tuple[str, str, Step]:
     """The inverse of `invoke_step`: user, session id and step."""
-    return (
-        str(event["user"]),
-        str(event["session_id"]),
-        Step(
-            turn_id=str(event["turn_id"]),
-            step=int(str(event["step"])),
-            attempt=int(str(event["attempt"])),
-            history_n=int(str(event["history_n"])),
-        ),
-    )
+    extent = Extent(**{**event["extent"], "files": tuple(event["extent"]["files"])})
+    return event["user"], event["session_id"], Step(event["turn_id"], event["step"], event["attempt"], extent)

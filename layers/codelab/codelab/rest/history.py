@@ -64,7 +64,7 @@ def page(register: Register, last: int, limit: int) -> tuple[list[Message], int]
     room = _PAGE_BYTES
     while last and len(found) < limit and room > 0:
         first = max(1, last - min(_CHUNK, limit - len(found)) + 1)
-        chunk, _ = engine().store.history(register.pk, first, last)
+        chunk = engine().store.history(register.pk, first, last)
         room -= sum(message.bytes for message in chunk)
         found[:0] = chunk
         last = first - 1

@@ -155,7 +155,7 @@ class MessageItem:
     """One message of the history. Role `tool` answers `call_id`; role `assistant` may have made `calls`.
 
     Where a result is long, `content` is its beginning and end, and `whole` the characters it has; the CALL item has it
-    all. The arguments of `calls` are cut likewise.
+    all. The arguments of `calls` are cut likewise. `tokens` is what it costs in a context, estimated.
     """
 
     replaces: ClassVar[bool] = False
@@ -169,6 +169,7 @@ class MessageItem:
     call_id: str = ""
     message_id: str = ""
     whole: int = 0
+    tokens: int = 0
 
     @property
     def bytes(self) -> int:
@@ -193,6 +194,8 @@ class MessageItem:
             found["message_id"] = self.message_id
         if self.whole:
             found["whole"] = self.whole
+        if self.tokens:
+            found["tokens"] = self.tokens
         return found
 
     @classmethod
@@ -207,6 +210,7 @@ class MessageItem:
             call_id=item.get("call_id", ""),
             message_id=item.get("message_id", ""),
             whole=item.get("whole", 0),
+            tokens=item.get("tokens", 0),
         )
 
 
@@ -293,6 +297,27 @@ class CallItem:
             progress=item["progress"],
             progress_end=item["progress_end"],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryItem:
+    """What the first `n` messages of the history come to, for the model. It never changes: the next has another n."""
+
+    replaces: ClassVar[bool] = False
+
+    n: int
+    content: str
+    at: int
+
+    def key(self) -> str:
+        return keys.summary_key(self.n)
+
+    def attributes(self) -> dict[str, Any]:
+        return {"content": self.content, "at": self.at}
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "SummaryItem":
+        return cls(int(item["sk"].removeprefix("SUMMARY#")), item["content"], item["at"])
 
 
 @dataclass(frozen=True, slots=True)

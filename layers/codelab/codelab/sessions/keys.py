@@ -70,6 +70,10 @@ def call_key(call_id: str) -> str:
     return f"CALL#{call_id}"
 
 
+def summary_key(n: int) -> str:
+    return f"SUMMARY#{n:09d}"
+
+
 def file_digest(path: str) -> str:
     """What stands for a path in keys and in the register: paths may be longer than a key, and many of them than it."""
     return hashlib.sha256(path.encode()).hexdigest()[:20]

@@ -90,6 +90,20 @@ class FileEntry:
     added_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a step reads of its session.
+
+    Messages up to `history_n`, where a summary stands for the first `summary_n`; the message `turn_n`, which its turn
+    answers; the context files, by the digests of their paths.
+    """
+
+    history_n: int
+    summary_n: int = 0
+    turn_n: int = 0
+    files: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class Posting:
     """Frames first … last were logged at `at` and nobody has yet said that they were posted."""
@@ -142,6 +156,10 @@ class Register:
     files: dict[str, FileEntry] = field(default_factory=dict)
     last_seq: int = 0
     history_n: int = 0
+    #: The message that the turn answers, how many messages the newest summary stands for, and the tokens of the others.
+    turn_n: int = 0
+    summary_n: int = 0
+    history_tokens: int = 0
     generation: int = 0
     executor: str = ""
     connections: dict[str, Connection] = field(default_factory=dict)
@@ -162,6 +180,10 @@ class Register:
     def live(self, now: int) -> list[str]:
         """The connections that writers post to: those that no replayer is bringing up to date."""
         return [found for found, connection in self.connections.items() if connection.replaying_until <= now]
+
+    @property
+    def extent(self) -> Extent:
+        return Extent(self.history_n, self.summary_n, self.turn_n, tuple(sorted(self.files)))
 
     @property
     def open_step_calls(self) -> dict[str, CallEntry]:
@@ -247,6 +269,9 @@ class Register:
             "files": {digest: [it.tokens, it.size, it.added_at] for digest, it in self.files.items()},
             "last_seq": self.last_seq,
             "history_n": self.history_n,
+            "turn_n": self.turn_n,
+            "summary_n": self.summary_n,
+            "history_tokens": self.history_tokens,
             "generation": self.generation,
             "executor": self.executor,
             "erase_at": self.erase_at,
@@ -301,6 +326,9 @@ class Register:
             files={digest: FileEntry(*entry) for digest, entry in item.get("files", {}).items()},
             last_seq=item.get("last_seq", 0),
             history_n=item.get("history_n", 0),
+            turn_n=item.get("turn_n", 0),
+            summary_n=item.get("summary_n", 0),
+            history_tokens=item.get("history_tokens", 0),
             generation=item.get("generation", 0),
             executor=item.get("executor", ""),
             erase_at=item.get("erase_at", 0),

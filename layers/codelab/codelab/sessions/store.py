@@ -4,22 +4,39 @@ Writes are one transaction each, guarded by the register's version; the two exce
 the report that frames were posted, are single conditional writes that cannot disturb another writer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from codelab.sessions import keys
 from codelab.sessions.bulk import Bulk
-from codelab.sessions.items import EventItem, FileItem, MessageItem, from_dynamodb, to_dynamodb
-from codelab.sessions.register import Register
+from codelab.sessions.items import EventItem, FileItem, MessageItem, SummaryItem, from_dynamodb, to_dynamodb
+from codelab.sessions.register import Extent, Register
 from codelab.sessions.rules import RuleBook
 from codelab.sessions.transition import Transition
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+
+#: Keys that DynamoDB takes in one BatchGetItem.
+_BATCH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a step reads of its session: the newest messages, and of those before them number `turn_n`, which the turn
+    answers. `files` are in the order in which they were added; `items` were asked for, None for what is not there.
+    """
+
+    history: list[MessageItem]
+    turn_n: int = 0
+    summary: SummaryItem | None = None
+    files: Sequence[FileItem] = ()
+    items: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
 
 
 class Conflict(Exception):
@@ -70,25 +87,41 @@ class SessionStore:
         return (_register(register) if register else None), {sk: found.get(sk) for sk in wanted}
 
     def items(self, pk: str, wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Those of the items (at most 100) that exist, by sort key, read consistently."""
+        """Those of the items that exist, by sort key, read consistently: one call for each 100 of them."""
         found: dict[str, dict[str, Any]] = {}
-        request: Any = {self._table: {"Keys": [_key(pk, sk) for sk in wanted], "ConsistentRead": True}}
-        while request:
-            answer = self._client.batch_get_item(RequestItems=request)
-            for item in answer["Responses"].get(self._table, []):
-                plain = from_dynamodb(item)
-                found[plain["sk"]] = plain
-            request = answer.get("UnprocessedKeys") or {}
+        for start in range(0, len(wanted), _BATCH):
+            batch = wanted[start : start + _BATCH]
+            request: Any = {self._table: {"Keys": [_key(pk, sk) for sk in batch], "ConsistentRead": True}}
+            while request:
+                answer = self._client.batch_get_item(RequestItems=request)
+                for item in answer["Responses"].get(self._table, []):
+                    plain = from_dynamodb(item)
+                    found[plain["sk"]] = plain
+                request = answer.get("UnprocessedKeys") or {}
         return found
 
-    def history(
-        self, pk: str, first: int, last: int, wanted: Iterable[str] = ()
-    ) -> tuple[list[MessageItem], dict[str, dict[str, Any] | None]]:
-        """Messages first … last and other items in one round trip, at most 100 together; None for what is not there."""
-        messages, wanted = [keys.message_key(n) for n in range(first, last + 1)], list(wanted)
-        found = self.items(pk, [*messages, *wanted])
-        history = [MessageItem.of(found[sk]) for sk in messages if sk in found]
-        return history, {sk: found.get(sk) for sk in wanted}
+    def history(self, pk: str, first: int, last: int) -> list[MessageItem]:
+        """Messages first … last, in order."""
+        found = self.items(pk, [keys.message_key(n) for n in range(first, last + 1)])
+        return [MessageItem.of(found[sk]) for sk in sorted(found)]
+
+    def conversation(self, pk: str, extent: Extent, most: int, wanted: Iterable[str] = ()) -> Conversation:
+        """What a step reads, in one round trip: the `most` newest messages, its turn's question, and other items."""
+        wanted = list(wanted)
+        first = max(extent.summary_n, extent.history_n - most) + 1
+        numbers = set(range(first, extent.history_n + 1)) | ({extent.turn_n} if extent.turn_n else set())
+        messages = [keys.message_key(n) for n in sorted(numbers)]
+        summary = [keys.summary_key(extent.summary_n)] if extent.summary_n else []
+        files = [keys.file_key(digest) for digest in extent.files]
+        found = self.items(pk, [*wanted, *summary, *files, *messages])
+        shown = [FileItem.of(found[sk]) for sk in files if sk in found]
+        return Conversation(
+            history=[MessageItem.of(found[sk]) for sk in messages if sk in found],
+            turn_n=extent.turn_n,
+            summary=next((SummaryItem.of(found[sk]) for sk in summary if sk in found), None),
+            files=sorted(shown, key=lambda file: (file.added_at, file.path)),
+            items={sk: found.get(sk) for sk in wanted},
+        )
 
     def files(self, register: Register) -> list[FileItem]:
         """The files of the session's context, the first added first."""

@@ -12,12 +12,13 @@ from codelab.sessions.items import (
     InputItem,
     MessageItem,
     PlanItem,
+    SummaryItem,
     ToolsItem,
 )
-from codelab.sessions.register import Register
+from codelab.sessions.register import Extent, Register
 from codelab.sessions.rules import RuleBook
 
-Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | ToolsItem | RuleBook
+Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | ToolsItem | RuleBook | SummaryItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Step:
     turn_id: str
     step: int
     attempt: int
-    history_n: int
+    extent: Extent
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from codelab.sessions.items import (
 from codelab.sessions.register import Phase, Posting, Register
 from codelab.sessions.rules import RuleBook
 from codelab.sessions.transition import Item, Resend, Step, Transition
-from codelab.turns.text import within_bytes
+from codelab.turns.text import message_tokens, within_bytes
 
 #: Ranges of frames not yet reported as posted that the register keeps apart; older ones are merged.
 _POSTINGS = 8
@@ -177,11 +177,15 @@ class Draft:
         """Add to the history."""
         register = self.register
         register.history_n += 1
+        content = within_bytes(content, limits.MESSAGE_BYTES)
+        tokens = message_tokens(content, calls, most=self.settings.max_context_tokens // 2)
+        register.history_tokens += tokens
         self.puts.append(
             MessageItem(
                 n=register.history_n,
                 role=role,
-                content=within_bytes(content, limits.MESSAGE_BYTES),
+                content=content,
+                tokens=tokens,
                 at=self.now,
                 turn_id=register.turn_id,
                 calls=calls,
@@ -205,7 +209,7 @@ class Draft:
 
     def invoke_step(self) -> None:
         register = self.register
-        self.invoke = Step(register.turn_id, register.step, register.attempt, register.history_n)
+        self.invoke = Step(register.turn_id, register.step, register.attempt, register.extent)
 
     def finish(self) -> Transition:
         register = self.register

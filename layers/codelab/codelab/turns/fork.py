@@ -77,4 +77,5 @@ def _copy(engine: Engine, source: Register, made: Register, last: int, remaining
 
 
 def _beside_messages(source: Register) -> list[str]:
-    return [keys.ABOUT, keys.TOOLS, *map(keys.file_key, source.files)]
+    summary = [keys.summary_key(source.summary_n)] if source.summary_n else []
+    return [keys.ABOUT, keys.TOOLS, *summary, *map(keys.file_key, source.files)]

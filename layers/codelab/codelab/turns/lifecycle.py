@@ -59,6 +59,8 @@ def reveal(draft: Draft, hold: Hold, source: Register, history_n: int, title: st
     register.settings = dict(source.settings)
     register.files = dict(source.files)
     register.history_n = history_n
+    if source.summary_n <= history_n:
+        register.summary_n, register.history_tokens = source.summary_n, source.history_tokens
     return draft.finish()
 
 

@@ -5,9 +5,8 @@ lasts: a function that invokes itself is taken for a loop by Lambda.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from codelab.agents import Agent, agents
 from codelab.config import Settings
@@ -29,11 +28,13 @@ from codelab.requests import (
 )
 from codelab.sessions import keys
 from codelab.sessions.items import MessageItem, ToolsItem
-from codelab.sessions.register import LEASE_MARGIN_MS, Register
+from codelab.sessions.register import LEASE_MARGIN_MS, Extent, Register
 from codelab.sessions.rules import KEYS as RULE_BOOKS
+from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps
 from codelab.turns.answers import ANSWER, answer_of, counted, failure, tool_messages
+from codelab.turns.compactor import Compactor
 from codelab.turns.context import assemble
 from codelab.turns.draft import Draft
 from codelab.turns.shell import Engine
@@ -60,6 +61,7 @@ class StepRunner:
         self._config.check()
         for agent in agents().values():
             self._config.changed(**agent.model).check()
+        self._compactor = Compactor(engine, transport, settings)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int]) -> None:
@@ -81,18 +83,19 @@ class StepRunner:
             outbox.drain(min(DRAIN_S, remaining_ms() / 2000))
         if last is not None:
             engine.report(last.after, outbox)
+            self._compactor.compact(last.after, self._config_for(self._agent(last.after), last.after), remaining_ms)
 
     def _run_one(
         self, user: str, session_id: str, step: Step, outbox: Outbox, remaining_ms: Callable[[], int]
     ) -> Transition | None:
         """Gives what was committed, None if the step is not ours (any more)."""
         engine, pk = self._engine, keys.partition(user, session_id)
-        reading = self._pool.submit(self._history, pk, step.history_n)
+        reading = self._pool.submit(self._conversation, pk, step.extent)
         register = engine.store.read(pk)
         if register is None or not steps.is_current(register, step):
             return None
-        if register.history_n != step.history_n:  # the context must hold everything that was committed before the step
-            reading = self._pool.submit(self._history, pk, register.history_n)
+        if register.extent != step.extent:  # the context must hold everything that was committed before the step
+            reading = self._pool.submit(self._conversation, pk, register.extent)
         lease = Lease(
             token=engine.ids(),
             until=engine.clock() + remaining_ms() + LEASE_MARGIN_MS,
@@ -113,7 +116,7 @@ class StepRunner:
         )
         sender.start()
         decide = self._ask(started.after, lease, sender, cancellation, reading.result, remaining_ms)
-        committed = engine.decide(user, session_id, decide, register=sender.register, known=reading.result()[1])
+        committed = engine.decide(user, session_id, decide, register=sender.register, known=reading.result().items)
         if committed is not None:
             engine.send(outbox, committed)
         return committed
@@ -160,18 +163,18 @@ class StepRunner:
         lease: Lease,
         sender: StreamSender,
         cancellation: Cancellation,
-        conversation: Callable[[], tuple[list[MessageItem], Mapping[str, dict[str, Any] | None]]],
+        conversation: Callable[[], Conversation],
         remaining_ms: Callable[[], int],
     ) -> Callable[[Draft], Transition | None]:
         """Call the model and stream its text. Returns the decision that commits what came of it."""
         streamed: list[str] = []
         try:
-            history, items = conversation()
-            declared = items[keys.TOOLS]
+            read = conversation()
+            declared = read.items[keys.TOOLS]
             declarations = ToolsItem.of(declared).declarations if declared else []
-            register = self._routed(register, lease, sender, cancellation, history)
+            register = self._routed(register, lease, sender, cancellation, read.history)
             agent = self._agent(register).joined_by(map(declared_tool, declarations))
-            messages = assemble(history, agent.prompt, budget=self._settings.max_context_tokens)
+            messages = assemble(read, agent.prompt, budget=self._settings.max_context_tokens)
             request = Request(self._config_for(agent, register), ANSWER, [*tool_messages(agent), *messages])
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
             for event in request.stream(self._transport, deadline=deadline, cancel=cancellation):
@@ -194,10 +197,8 @@ class StepRunner:
             sender.close()
         return lambda draft: steps.fail(draft, lease, problem, usage, "".join(sender.sent), sender.log_end)
 
-    def _history(self, pk: str, last: int) -> tuple[list[MessageItem], dict[str, dict[str, Any] | None]]:
-        """The newest messages, and in the same round trip what else the step needs."""
-        first = max(1, last - self._settings.max_context_messages + 1)
-        return self._engine.store.history(pk, first, last, _READ)
+    def _conversation(self, pk: str, extent: Extent) -> Conversation:
+        return self._engine.store.conversation(pk, extent, self._settings.max_context_messages, _READ)
 
     def _config_for(self, agent: Agent, register: Register) -> RequestConfig:
         """The agent's settings; the model that the session's user has chosen wins."""

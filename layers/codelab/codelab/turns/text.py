@@ -1,10 +1,13 @@
 """Cutting what is too long."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from codelab.sessions.items import dumps
+from codelab.requests import estimate_tokens
+from codelab.sessions.items import CallRequest, dumps
 
+#: Characters of a text that are looked at to estimate the tokens of a longer one.
+_SAMPLE = 8_000
 #: Characters that the note in an excerpt has at most, beside the call's id.
 _NOTE_CHARS = 200
 #: Texts inside of arguments are not cut shorter than this.
@@ -34,6 +37,18 @@ def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
     whole = whole or len(text)
     note = f"characters {half} to {whole - half} of {whole} cut out; to read on: read_result, call_id {call_id}"
     return f"{text[:half]}\n[… {note}, offset {half} …]\n{text[-half:] if half else ''}"
+
+
+def token_estimate(text: str) -> int:
+    """The tokens of a text, roughly; of a long one by its beginning."""
+    if len(text) <= _SAMPLE:
+        return estimate_tokens(text)
+    return estimate_tokens(text[:_SAMPLE]) * len(text) // _SAMPLE
+
+
+def message_tokens(content: str, calls: Sequence[CallRequest], *, most: int) -> int:
+    """What a message costs in a context of which it may take `most` tokens before it is cut."""
+    return min(most, token_estimate(content) + sum(token_estimate(dumps(call.arguments)) for call in calls))
 
 
 def within_bytes(text: str, most: int, cut: Callable[[str, int], str] = head_and_tail) -> str:

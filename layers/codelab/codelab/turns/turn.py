@@ -25,6 +25,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     if not register.title:
         register.title = message.content[:_TITLE_CHARS]
     draft.append_message("user", quoted(message), message_id=message.input_id)
+    register.turn_n = register.history_n
     draft.dispatch_step(1)
 
 

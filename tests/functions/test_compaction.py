@@ -1,0 +1,126 @@
+"""A long session: what it costs, what the model is sent, and that nothing is lost of what was said."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from codelab.requests import Call, estimate_context
+
+from tests.functions.recorder import APPEND, CLEAR, POST, READ, READ_MANY, TRANSACTION
+from tests.functions.system import System
+
+BUDGET, TURNS = 8_000, 150
+FACTS = ("FACT-tabs-not-spaces", "FACT-port-8123", "FACT-never-touch-legacy")
+
+
+class Memory:
+    """A model that answers at length, and whose summaries keep every fact that it is told."""
+
+    base_url = "http://model.invalid"
+
+    def __init__(self) -> None:
+        self.turns: list[Mapping[str, Any]] = []
+        self.summaries: list[Mapping[str, Any]] = []
+        self.refuses = False
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        properties = body["response_format"]["json_schema"]["schema"]["properties"]
+        answer: dict[str, Any]
+        if "facts" in properties:
+            self.summaries.append(body)
+            facts = sorted(set(re.findall(r"FACT-[a-z0-9-]+", json.dumps(body["messages"]))))
+            answer = {"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": facts}
+            text = "not JSON" if self.refuses else json.dumps(answer)
+        else:
+            self.turns.append(body)
+            text = json.dumps({"message": "So it is. " * 40, "calls": []})
+        yield [{"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}], "usage": {}}]
+
+
+@pytest.fixture
+def memory(system: System, monkeypatch: pytest.MonkeyPatch) -> Memory:
+    model = Memory()
+    monkeypatch.setattr(system, "model", model)
+    system.connect("c1")
+    return model
+
+
+def say(system: System, content: str) -> None:
+    system.send("c1", "user_message", content=content)
+    system.run_step()
+
+
+def test_three_hundred_messages_stay_within_the_budget_and_what_was_said_first_is_known_at_the_end(
+    system: System, memory: Memory
+) -> None:
+    say(system, f"Remember: {', '.join(FACTS)}.")
+    for n in range(1, TURNS):
+        say(system, f"Question {n}: " + "why is that so? " * 20)
+    sizes = [estimate_context(body["messages"]) for body in memory.turns]
+    assert max(sizes) <= BUDGET
+    assert all(fact in json.dumps(memory.turns[-1]["messages"]) for fact in FACTS)
+    assert len(memory.summaries) < TURNS / 5, "a summary is made once for many turns"
+    assert max(estimate_context(body["messages"]) for body in memory.summaries) <= BUDGET
+    messages = [sk for _, sk in system.all_keys() if sk.startswith("MESSAGE#")]
+    assert len(messages) == 2 * TURNS
+    assert FACTS[0] in system.item(messages[0])["content"], "the messages themselves are all still there"
+    early, late = sizes[10:20], sizes[-10:]
+    assert sum(late) <= 1.5 * sum(early) or max(late) <= BUDGET
+
+
+def test_a_late_turn_makes_the_calls_of_an_early_one(system: System, memory: Memory) -> None:
+    """But for those turns after which a summary is made, and those calls come when the user has the answer."""
+    costs = []
+    for n in range(60):
+        before = len(memory.summaries)
+        say(system, f"Question {n}: " + "why is that so? " * 20)
+        costs.append((len(memory.summaries) - before, Counter(system.aws.calls)))
+    usual = {READ: 2, READ_MANY: 1, TRANSACTION: 2, APPEND: 1, POST: 4, CLEAR: 1}
+    assert all(cost == usual for summaries, cost in costs if not summaries)
+    with_summary = [cost for summaries, cost in costs if summaries]
+    assert with_summary
+    assert all(cost == {**usual, READ: 3, READ_MANY: 2, TRANSACTION: 3} for cost in with_summary)
+
+
+def test_who_reads_the_answer_does_not_wait_for_the_summary(system: System, memory: Memory) -> None:
+    while not memory.summaries:
+        say(system, "Question: " + "why is that so? " * 100)
+    after_the_clear = system.aws.calls[system.aws.calls.index(CLEAR) + 1 :]
+    assert after_the_clear == [READ_MANY, READ, TRANSACTION]
+    assert system.item("REGISTER")["phase"] == "idle"
+
+
+def test_a_model_that_cannot_summarise_costs_no_turn(system: System, memory: Memory) -> None:
+    memory.refuses = True
+    for n in range(30):
+        say(system, f"Question {n}: " + "why is that so? " * 40)
+    assert memory.summaries
+    assert max(estimate_context(body["messages"]) for body in memory.turns) <= BUDGET
+    assert "summary_n" not in system.item("REGISTER")
+    memory.refuses = False
+    say(system, "And now?")
+    assert system.item("REGISTER")["summary_n"] > 0
+    say(system, "And then?")
+    assert "# Summary" in memory.turns[-1]["messages"][1]["content"]
+
+
+def test_the_model_is_shown_the_files_of_the_context_with_every_question(system: System, memory: Memory) -> None:
+    system.send("c1", "context_update", action="add_file", data={"path": "a.py", "content": "x = 41"})
+    say(system, "What is x?")
+    assert Counter(system.aws.calls)[READ_MANY] == 1, "read beside the history"
+    assert "## a.py\n```\nx = 41\n```" in memory.turns[-1]["messages"][1]["content"]
+    system.send("c1", "context_update", action="remove_file", data={"path": "a.py"})
+    say(system, "And now?")
+    assert "x = 41" not in json.dumps(memory.turns[-1]["messages"])
+
+
+def test_a_file_that_is_added_while_a_step_waits_to_run_is_shown_in_it(system: System, memory: Memory) -> None:
+    system.send("c1", "user_message", content="What is x?")
+    invoked = list(system.aws.invokes)
+    system.send("c1", "context_update", action="add_file", data={"path": "a.py", "content": "x = 41"})
+    system.aws.invokes = invoked
+    system.run_step()
+    assert "x = 41" in json.dumps(memory.turns[-1]["messages"])
