@@ -78,6 +78,9 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "The agent is chosen": [[Says("I shall write it.")]],
     "The user switches the agent": [[Says("I shall draw it.")]],
     "The connection breaks": [[Says("", [call("read_file", path="a.py")]), Says("That was it.")]],
+    "A command that says something while it runs": [
+        [Says("", [call("run_command", command="make test")]), Says("All is well.")]
+    ],
     "A large result": [[Says("", [call("read_file", path="a.py")]), Says("A long file.")]],
     "The user stops it": [[Says("word " * 2_000, delay=0.01)]],
     "A message while a turn runs": [[Says("The first answer", silence=3.0)], [Says("The second answer")]],
@@ -123,10 +126,12 @@ class Scene:
         elif fields.get("content", "") is None:
             self._ide.send_wrong(kind, **fields)
         else:
+            if "exit_code" in fields:
+                fields = {"result": {"stdout": "Running tests...\n", **fields}}
             if "remember" in fields:
                 fields = {**fields, "remember": {"scope": fields["remember"]}}
             self._ide.send(kind, **{**self._needed(kind, fields), **fields})
-        if kind == "tool_result":
+        if kind == "tool_result" and fields.get("result", {}).get("exit_code", 0) is not None:
             self._call = {}
 
     def _needed(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
