@@ -21,6 +21,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("read_file", {"path": "a.py"}),
     ("write_file", {"path": "a.py", "content": "1"}),
     ("run_command", {"command": "make"}),
+    ("write_file", {"path": "big.py", "content": "x = 1\n" * 25_000}),
     ("read_file", {"path": "../outside"}),
     ("no_such_tool", {}),
     ("switch_agent", {"agent_type": "coder", "reason": "It writes code"}),
@@ -31,6 +32,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 RESULTS: tuple[dict[str, Any], ...] = (
     {"result": {"content": "x"}},
     {"result": None},
+    {"result": {"content": "long\n" * 20_000}},
     {"error": {"code": ErrorCode.FILE_NOT_FOUND, "message": "no"}},
     {"result": {"stdout": "a piece", "exit_code": None}},
 )
