@@ -109,7 +109,7 @@ class ObjectStore:
         headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
         content_type = headers.pop("Content-Type", None) or headers.pop("content-type", "application/octet-stream")
         if request.method == "HEAD":
-            headers["Content-Length"] = answer.getheader("Content-Length") or "0"
+            headers |= {"Content-Length": answer.getheader("Content-Length") or "0", "Content-Type": content_type}
         return Response(answer.status, body, content_type, headers)
 
 
