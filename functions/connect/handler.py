@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from codelab.gateway.identity import SUBPROTOCOL, caller_of, offered_subprotocols, query_of
-from codelab.gateway.services import engine, invoke_resume
+from codelab.gateway.services import invoke_resume, posting_engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
 
-sessions = engine()
+sessions = posting_engine()
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from typing import Any
 
 from codelab.gateway.identity import caller_of
-from codelab.gateway.services import engine
+from codelab.gateway.services import posting_engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns import connections, oversize
 
-sessions = engine()
+sessions = posting_engine()
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from codelab.config import secret, settings
-from codelab.gateway.services import engine, step_of
+from codelab.gateway.services import posting_engine, step_of
 from codelab.requests import bedrock_transport, openai_transport, run_bare
 from codelab.turns.runner import StepRunner
 
@@ -20,7 +20,7 @@ else:
         base_url=configured.llm_base_url or "https://api.openai.com/v1",
         api_key=secret(configured.llm_api_key, configured.llm_api_key_secret_arn),
     )
-runner = StepRunner(engine(), transport, configured)
+runner = StepRunner(posting_engine(), transport, configured)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:

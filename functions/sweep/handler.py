@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from codelab.gateway.services import engine, step_of
+from codelab.gateway.services import posting_engine, step_of
 from codelab.turns.sweeper import Sweeper
 
-sweeper = Sweeper(engine())
+sweeper = Sweeper(posting_engine())
 
 
 def handler(event: dict[str, Any], context: Any) -> None:

@@ -29,7 +29,7 @@ class Client:
 
 
 def poster(client: Client) -> Poster:
-    return Poster(client, None)  # type: ignore[arg-type]
+    return Poster(lambda: client, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

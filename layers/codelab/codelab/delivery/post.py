@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +83,12 @@ def pauses(patience_s: float) -> Iterator[float]:
 
 
 class Poster:
-    """Posts frames, each as a text message of its own. One for a process; used by several threads."""
+    """Posts frames, each as a text message of its own. One for a process; used by several threads.
 
-    def __init__(self, client: "ApiGatewayManagementApiClient", payloads: Payloads) -> None:
+    `client` is called for every post: it is made at the first one, unless the function has made it at init.
+    """
+
+    def __init__(self, client: Callable[[], "ApiGatewayManagementApiClient"], payloads: Payloads) -> None:
         self._client = client
         self.payloads = payloads
 
@@ -102,7 +105,7 @@ class Poster:
     def attempt(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
         """One try. The SDK makes none of its own: it would repeat time-outs too."""
         try:
-            self._client.post_to_connection(ConnectionId=connection_id, Data=dumps(frame).encode())
+            self._client().post_to_connection(ConnectionId=connection_id, Data=dumps(frame).encode())
         except ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
             if status == 410:
@@ -120,6 +123,6 @@ class Poster:
     def close(self, connection_id: str) -> None:
         """Close a connection; one that is gone already is as closed as it can be."""
         try:
-            self._client.delete_connection(ConnectionId=connection_id)
+            self._client().delete_connection(ConnectionId=connection_id)
         except (ClientError, BotoCoreError) as error:
             logger().info("close failed", extra={"connection": connection_id, "error": str(error)})

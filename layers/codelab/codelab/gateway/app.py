@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from codelab.gateway.identity import caller_of
-from codelab.gateway.services import engine
+from codelab.gateway.services import posting_engine
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Referenced, parse_frame
@@ -35,7 +35,7 @@ class WebSocketApp:
     """Dispatches the frames of one function. Made at init, so that clients are warm before the first event."""
 
     def __init__(self) -> None:
-        self._engine = engine()
+        self._engine = posting_engine()
         self._routes: dict[str, Handle] = {}
 
     def route(self, frame_type: str) -> Callable[[Handle], Handle]:

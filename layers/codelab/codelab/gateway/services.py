@@ -18,16 +18,22 @@ from codelab.turns.shell import Engine
 
 @cache
 def engine() -> Engine:
-    """The engine over the real clients, each of which has made one call without a network."""
+    """The engine over the real clients. The table's has made one call without a network; the others are made at need,
+    for most processes never see a large payload, and requests over HTTP seldom end in posts.
+    """
     configured = settings()
     dynamodb = aws.client("dynamodb")
-    connections = aws.connections_client(configured.connections_url)
     aws.warm(dynamodb, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
-    aws.warm(connections, "post_to_connection", ConnectionId="warm", Data=b"{}")
-    # Its client is made at the first use: most processes never see a large payload.
     payloads = Payloads(lambda: aws.client("s3"), configured.payload_bucket)
-    store = SessionStore(dynamodb, configured.table_name)
-    return Engine(store, Poster(connections, payloads), payloads, configured, invoke_step)
+    poster = Poster(lambda: aws.connections_client(configured.connections_url), payloads)
+    return Engine(SessionStore(dynamodb, configured.table_name), poster, payloads, configured, invoke_step)
+
+
+def posting_engine() -> Engine:
+    """The engine for a function whose work ends in posts: their client is made now, and warm."""
+    connections = aws.connections_client(settings().connections_url)
+    aws.warm(connections, "post_to_connection", ConnectionId="warm", Data=b"{}")
+    return engine()
 
 
 def invoke_resume(caller: Caller, last_seq: int) -> None:

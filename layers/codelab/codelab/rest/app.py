@@ -2,7 +2,10 @@
 
 from fastapi import FastAPI
 
-from codelab.rest import approvals, calls, chat, context, errors, health, requests, sessions, stream, tools
+from codelab.rest.imports import without_pydantic_1
+
+with without_pydantic_1():
+    from codelab.rest import approvals, calls, chat, context, errors, health, requests, sessions, stream, tools
 
 _DESCRIPTION = (
     """Sessions, messages, tools and context of an AI agent for IDEs, over the same engine as the WebSocket."""
