@@ -1,6 +1,7 @@
 """Clients of AWS, made at init, with time-outs that end before API Gateway gives up on the integration (29 s)."""
 
 import io
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -48,6 +49,9 @@ _S3_CONFIG = _CONFIG.merge(
 # One attempt that takes as long as the integration may: a repeat would ask the model twice.
 _WAITING_CONFIG = _CONFIG.merge(Config(read_timeout=28, retries={"total_max_attempts": 1}))
 
+#: Clients may be used by several threads, but the session that makes them may not.
+_one_at_a_time = threading.Lock()
+
 
 @overload
 def client(service: Literal["dynamodb"]) -> "DynamoDBClient": ...
@@ -59,8 +63,9 @@ def client(service: Literal["s3"]) -> "S3Client": ...
 def client(service: Literal["secretsmanager"]) -> "SecretsManagerClient": ...
 @cache
 def client(service: Any) -> Any:
-    """The client of `service` that this process uses."""
-    return boto3.client(service, config=_S3_CONFIG if service == "s3" else _CONFIG)
+    """The client of `service` that this process uses. One that is not made at init may be asked for by many threads."""
+    with _one_at_a_time:
+        return boto3.client(service, config=_S3_CONFIG if service == "s3" else _CONFIG)
 
 
 @cache

@@ -123,7 +123,7 @@ FACTS: Mapping[ErrorCode, CodeFacts] = {
     ErrorCode.PAYLOAD_TOO_LARGE: CodeFacts(
         "Too many bytes",
         "A frame that is to be sent by reference, the arguments of a call that the model wrote, or what a request says "
-        "of its session, are over the limit.",
+        "of its session, are over the limit; or a call's result closed its connection (1009).",
         (_REPLY, _CALL, _REST),
     ),
     ErrorCode.CONTEXT_TOO_LARGE: CodeFacts(
