@@ -3,6 +3,8 @@
 import httpx
 from codelab_local import LocalCloud
 
+from tests.conftest import TEMPLATE
+
 
 def test_health_is_told_as_the_seed_document_shows(cloud: LocalCloud) -> None:
     answer = httpx.get(f"{cloud.http}/health")
@@ -18,3 +20,12 @@ def test_health_is_told_as_the_seed_document_shows(cloud: LocalCloud) -> None:
 def test_the_documentation_is_served(cloud: LocalCloud) -> None:
     assert "swagger" in httpx.get(f"{cloud.http}/docs").text
     assert "/api/v1/sessions" in httpx.get(f"{cloud.http}/openapi.json").json()["paths"]
+
+
+def test_a_model_that_does_not_answer_is_told_and_nothing_else_of_it() -> None:
+    with LocalCloud(TEMPLATE, environment={"LLM_BASE_URL": "http://127.0.0.1:9/secret"}) as alone:
+        answer = httpx.get(f"{alone.http}/health")
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "degraded"
+    assert answer.json()["dependencies"] == {"dynamodb": "connected", "llm": "unavailable"}
+    assert "secret" not in answer.text
