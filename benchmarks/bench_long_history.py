@@ -1,6 +1,7 @@
 """A turn late in a long session beside one early in it: the same calls, the same bytes, the same time.
 
-Two sessions, one of 50 and one of 5,000 messages, take turns in one run.
+Two sessions, one of 50 and one of 5,000 messages, take turns in one run. Then one that has been led for 200 turns, with
+all the summaries that were made of it, takes turns with others that are at their 20th.
 """
 
 import json
@@ -8,7 +9,7 @@ import statistics
 import time
 from typing import Any
 
-from codelab.sessions.keys import partition
+from codelab.sessions.keys import partition, summary_key
 from codelab.sessions.store import SessionStore
 from codelab_local import LocalCloud
 from websockets.sync.client import connect
@@ -19,6 +20,12 @@ from benchmarks.rig import instant_model, summary, system
 ROUNDS = 100
 SHORT, LONG = 50, 5_000
 CONTENT = "pieces=1"
+EARLY, LATE = 20, 200
+#: Turns of an early session that are measured, half of them before the 20th, and early sessions.
+SPAN, SESSIONS = 6, 8
+TALK = "why is that so, and what would be another way to do it? " * 12 + CONTENT
+#: Messages that the newest summary of a grown session does not stand for.
+_UNSUMMARISED = 20
 
 
 def grow(cloud: LocalCloud, session: str, messages: int) -> None:
@@ -35,11 +42,14 @@ def grow(cloud: LocalCloud, session: str, messages: int) -> None:
     for start in range(0, len(items), 25):
         puts = [{"PutRequest": {"Item": item}} for item in items[start : start + 25]]
         dynamodb.batch_write_item(RequestItems={table: puts})
+    summarised = messages - _UNSUMMARISED
+    summary = {"content": {"S": "A talk."}, "at": {"N": "1"}}
+    dynamodb.put_item(TableName=table, Item={"pk": pk, "sk": {"S": summary_key(summarised)}, **summary})
     dynamodb.update_item(
         TableName=table,
         Key={"pk": pk, "sk": {"S": "REGISTER"}},
-        UpdateExpression="SET history_n = :n, last_seq = :n",
-        ExpressionAttributeValues={":n": {"N": str(messages)}},
+        UpdateExpression="SET history_n = :n, last_seq = :n, summary_n = :s",
+        ExpressionAttributeValues={":n": {"N": str(messages)}, ":s": {"N": str(summarised)}},
     )
 
 
@@ -56,8 +66,25 @@ def bytes_read(cloud: LocalCloud, session: str) -> int:
     read[0] = 0
     register = store.read(pk)
     assert register is not None
-    store.history(pk, register.history_n - 49, register.history_n)
+    store.conversation(pk, register.extent, 50)
     return read[0]
+
+
+def early_and_late(cloud: LocalCloud) -> tuple[list[float], list[float]]:
+    """Times to the first text of turns around the 20th, of several sessions, and around the 200th of one."""
+    early: list[float] = []
+    late: list[float] = []
+    with connect(cloud.url("late")) as old:
+        for _ in range(LATE - SPAN * SESSIONS // 2):
+            through_the_system(old, TALK)
+        for n in range(SESSIONS):
+            with connect(cloud.url(f"early{n}")) as young:
+                for _ in range(EARLY - SPAN // 2):
+                    through_the_system(young, TALK)
+                for _ in range(SPAN):
+                    early.append(through_the_system(young, TALK).first)
+                    late.append(through_the_system(old, TALK).first)
+    return early, late
 
 
 def main() -> None:
@@ -78,11 +105,14 @@ def main() -> None:
                 times[name].append(through_the_system(socket, CONTENT).first)
                 time.sleep(0.01)
         sizes = {name: bytes_read(cloud, name) for name in ("short", "long")}
+        early, late = early_and_late(cloud)
     ratio = statistics.median(times["long"]) / statistics.median(times["short"])
     print(json.dumps({"messages": [SHORT, LONG], "rounds": ROUNDS}))
     read = f"{sizes['short']} and {sizes['long']} bytes read, {sizes['long'] / sizes['short']:.2f} times as many"
     print(read)
     print(f"at {SHORT}: {summary(times['short'])}; at {LONG}: {summary(times['long'])}; ratio of p50 {ratio:.2f}")
+    ratio = statistics.median(late) / statistics.median(early)
+    print(f"turn {EARLY}: {summary(early)}; turn {LATE}: {summary(late)}; {len(late)} each; ratio of p50 {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,16 @@ _END = (
 )
 
 
+def _whole(solution: dict[str, object]) -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": json.dumps(solution)}, "finish_reason": "stop"}
+    data = json.dumps({"object": "chat.completion", "choices": [choice]}).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(data) + data
+
+
+#: The one question that is not asked as a stream is that for a summary of a long history.
+_SUMMARY = _whole({"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []})
+
+
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while True:
@@ -40,6 +50,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             body = json.loads(await reader.readexactly(length))
             asked = [message["content"] for message in body["messages"] if message["role"] == "user"][-1]
             settings = {name: float(value) for name, value in _SETTING.findall(asked)}
+            if not body.get("stream"):
+                writer.write(_SUMMARY)
+                continue
             pieces = int(settings.get("pieces", 1))
             if "silence" in settings:
                 await asyncio.sleep(settings["silence"])

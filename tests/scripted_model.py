@@ -15,6 +15,10 @@ from typing import Any, Self
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 
 
+#: What the model answers when it is asked to summarise.
+_SUMMARY = json.dumps({"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []})
+
+
 @dataclass
 class Says:
     """One answer. `text` is streamed in pieces of `piece` characters, `delay` seconds apart, after `silence` seconds.
@@ -105,7 +109,9 @@ class ScriptedModel:
         found = _NAME.findall(_text(messages[last_user]["content"]))
         name = found[-1] if found else ""
         said = sum(message["role"] == "assistant" for message in messages[last_user:])
-        if "confidence" in _properties(body):
+        if "open_tasks" in _properties(body):
+            says = Says(raw=_SUMMARY)
+        elif "confidence" in _properties(body):
             self.routed[name].append(body)
             says = self._choices[name]
             time.sleep(says.silence)

@@ -16,6 +16,11 @@ def say(script: str, n: int = 1, **fields: Any) -> Frame:
     return {"type": "user_message", "content": f"[[{script}]] message {n}", "client_msg_id": f"m{n}", **fields}
 
 
+def _long(n: int) -> Frame:
+    """After three of them the first ones become a summary."""
+    return {"type": "user_message", "content": f"[[long]] message {n} " + "word " * 1_800, "client_msg_id": f"m{n}"}
+
+
 def result(frame: Frame, value: Any, **fields: Any) -> Frame:
     return {"type": "tool_result", "call_id": frame["call_id"], "result": value, **fields}
 
@@ -159,6 +164,16 @@ CONVERSATIONS = [
         ],
         execute=execute,
     ),
+    Conversation(
+        "an agent is chosen",
+        {"one": [says("Reading. ", calls=[READ_A]), _ANSWER], "two": [says("Still here.")]},
+        [
+            {"type": "switch_agent", "agent_type": "orchestrator", "content": "[[one]] me", "client_msg_id": "m1"},
+            say("two", 2),
+        ],
+        execute=execute,
+    ),
+    Conversation("a summary", {"long": [_ANSWER]}, [_long(n) for n in range(1, 5)]),
     Conversation(
         "the model refuses", {"no": [Says(status=400)], "hi": [_ANSWER]}, [say("no"), say("hi", 2)], execute=execute
     ),

@@ -29,6 +29,12 @@ STOP = "<stop>"
 #: How long it waits, in seconds.
 STOP_S = 20.0
 
+#: What it answers to other questions than a turn's, by a field of the schema that is asked for.
+_SOLUTIONS = {
+    "confidence": {"agent": "coder", "reason": "It suits", "confidence": 0.9},
+    "open_tasks": {"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []},
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Says:
@@ -72,6 +78,13 @@ class ScriptedTransport:
         self._mark, self._sent, self._pause = mark, sent, pause
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        asked = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
+        for field, solution in _SOLUTIONS.items():
+            if field in asked:
+                usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+                said = {"message": {"content": json.dumps(solution)}, "index": 0, "finish_reason": "stop"}
+                yield [{"choices": [said], "usage": usage}]
+                return
         answer = self._answer(body["messages"])
         if answer.status:
             raise TransportError("scripted refusal", status=answer.status)

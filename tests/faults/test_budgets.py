@@ -67,6 +67,28 @@ BUDGETS: Mapping[str, list[Event]] = {
     "a plan, and then a tool": [
         CONNECT, USER_MESSAGE, step(1, 1, posts=7, steps=2), LAST_RESULT, step(3, 2, 6),
     ],
+    # The choice is one more transaction, and one frame.
+    "an agent is chosen": [
+        CONNECT,
+        ("switch_agent", {**USER_MESSAGE[1], POST: 1, CLEAR: 1}),
+        ("step 1", {READ: 2, READ_MANY: 1, TRANSACTION: 3, APPEND: 1, POST: 6, CLEAR: 1}),
+        LAST_RESULT,
+        step(2, 2, 6),
+        USER_MESSAGE,
+        step(1, 1, 5),
+    ],
+    # The summary costs one read of the history, one of the register and one transaction, when all was posted.
+    "a summary": [
+        CONNECT,
+        USER_MESSAGE,
+        step(1, 2, 6),
+        USER_MESSAGE,
+        step(1, 2, 6),
+        USER_MESSAGE,
+        ("step 1", {READ: 1 + 2 + 1, READ_MANY: 1 + 1, TRANSACTION: 2 + 1, APPEND: 2, POST: 6, CLEAR: 1}),
+        USER_MESSAGE,
+        step(1, 2, 6),
+    ],
     "agent switch": [
         CONNECT,
         USER_MESSAGE,
@@ -98,8 +120,8 @@ BUDGETS: Mapping[str, list[Event]] = {
         step(1, 1, 5),
         ("upload_request", {POST: 1}),
         ("tool_result", {**LAST_RESULT[1], FETCH: 1, STORE: 1}),
-        # After it the history is read once more: it is so large that something in it could be worth a summary.
-        ("step 2", {READ: 5, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 4, APPEND: 3, POST: 8, CLEAR: 1}),
+        # Afterwards a summary takes the result's place.
+        ("step 2", {READ: 5 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 4 + 1, APPEND: 3, POST: 8, CLEAR: 1}),
     ],
     # The invoke was lost with its sender, who sends again what was accepted; the sweep invokes.
     "an invoke that was lost": [

@@ -75,6 +75,10 @@ class Outcome:
     def ends(self) -> list[str]:
         return [frame["reason"] for frame in self.events if frame["type"] == "turn_end"]
 
+    def agents(self) -> list[str]:
+        """Who was to answer, in order."""
+        return [frame["to_agent"] for frame in self.events if frame["type"] == "agent_switched"]
+
     def log(self) -> list[tuple[str, Any]]:
         """The frames without ids and times. Progress says by its offset whether one has it already."""
         named = ("token", "is_final", "status", "reason", "state", "tool_name", "error_code", "client_msg_id", "offset")
@@ -191,6 +195,10 @@ def _differences(found: Outcome, wanted: Outcome, *, loose: bool, exact: bool) -
     texts, right = found.messages(), wanted.messages()
     if len(texts) != len(right) or not all(map(same, texts, right)):
         yield DOUBLED if len(texts) > len(right) else LOST, f"the client reads {texts}, not {right}"
+    here_now, there_now = found.agents(), wanted.agents()
+    if here_now != there_now:
+        kind = DOUBLED if len(here_now) > len(there_now) else LOST
+        yield kind, f"the agents were switched to {here_now}, not {there_now}"
     if found.ends() != wanted.ends():
         yield LOST, f"the turns ended {found.ends()}, not {wanted.ends()}"
     refusals = [frame["error_code"] for frame in found.world.refusals if not frame["retryable"]]
