@@ -18,7 +18,7 @@ from codelab.gateway.identity import caller_of
 from codelab.gateway.services import posting_engine
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import Referenced, parse_frame
+from codelab.protocol.incoming import FRAMES, Referenced, parse_frame
 from codelab.protocol.outgoing import Error
 from codelab.sessions.keys import partition
 from codelab.turns.connections import Caller
@@ -39,7 +39,8 @@ class WebSocketApp:
         self._routes: dict[str, Handle] = {}
 
     def route(self, frame_type: str) -> Callable[[Handle], Handle]:
-        """Register the function for frames of `frame_type`."""
+        """Register the function for frames of `frame_type`, whose validator is built now, at init."""
+        FRAMES[frame_type].model_rebuild()
 
         def register(handle: Handle) -> Handle:
             self._routes[frame_type] = handle

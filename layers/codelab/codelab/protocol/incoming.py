@@ -27,9 +27,12 @@ Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.ID_CHARS)]
 
 
 class ClientFrame(BaseModel):
-    """Base of all frames from the client. Fields of later versions are ignored."""
+    """Base of all frames from the client. Fields of later versions are ignored.
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    A frame's validator is built when it is needed: a function takes one of them or a few.
+    """
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
 
 class UserMessage(ClientFrame):

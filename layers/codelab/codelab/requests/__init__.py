@@ -12,40 +12,40 @@ nor an HTTP client.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
-
-from .bare import parse_bare, run_bare
-from .bedrock import BedrockKey, bedrock_transport
-from .codec import Codec, NotExpressible, encode
-from .config import RequestConfig
-from .content import BUILT_IN
-from .downgrade import Memory, Store
-from .errors import (
-    CallError,
-    Cancelled,
-    ContentFilter,
-    DeadlineExceeded,
-    Empty,
-    InvalidAnswer,
-    InvalidJson,
-    InvalidRequest,
-    Length,
-    Refusal,
-    RequestError,
-    TransportError,
-    Truncated,
-)
-from .outcome import Done, Event, ItemDone, Result, TextDelta, Usage
-from .pipeline import ContentError, Registry
-from .profiles import PROFILES, Profile
-from .request import Request
-from .retry import RetryPolicy
-from .scanner import Scanner
-from .tokens import estimate_context, estimate_tokens
-from .transport import Call, Cancellation, Transport
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .bare import parse_bare, run_bare
+    from .bedrock import BedrockKey, bedrock_transport
+    from .codec import Codec, NotExpressible, encode
+    from .config import RequestConfig
+    from .content import BUILT_IN
+    from .downgrade import Memory, Store
+    from .errors import (
+        CallError,
+        Cancelled,
+        ContentFilter,
+        DeadlineExceeded,
+        Empty,
+        InvalidAnswer,
+        InvalidJson,
+        InvalidRequest,
+        Length,
+        Refusal,
+        RequestError,
+        TransportError,
+        Truncated,
+    )
     from .openai_sdk import OpenAITransport
+    from .outcome import Done, Event, ItemDone, Result, TextDelta, Usage
+    from .pipeline import ContentError, Registry
+    from .profiles import PROFILES, Profile
+    from .request import Request
+    from .retry import RetryPolicy
+    from .scanner import Scanner
+    from .tokens import estimate_context, estimate_tokens
+    from .transport import Call, Cancellation, Transport
 
 __all__ = [
     "BUILT_IN",
@@ -92,6 +92,49 @@ __all__ = [
     "parse_bare",
     "run_bare",
 ]
+
+#: Names by the module that has them. Each module is imported with the first of its names that is asked for: most
+#: functions want no more than an estimate of tokens, and should not pay for codecs at every cold start.
+_MODULES = {
+    "bare": ("parse_bare", "run_bare"),
+    "bedrock": ("BedrockKey", "bedrock_transport"),
+    "codec": ("Codec", "NotExpressible", "encode"),
+    "config": ("RequestConfig",),
+    "content": ("BUILT_IN",),
+    "downgrade": ("Memory", "Store"),
+    "errors": (
+        "CallError",
+        "Cancelled",
+        "ContentFilter",
+        "DeadlineExceeded",
+        "Empty",
+        "InvalidAnswer",
+        "InvalidJson",
+        "InvalidRequest",
+        "Length",
+        "Refusal",
+        "RequestError",
+        "TransportError",
+        "Truncated",
+    ),
+    "outcome": ("Done", "Event", "ItemDone", "Result", "TextDelta", "Usage"),
+    "pipeline": ("ContentError", "Registry"),
+    "profiles": ("PROFILES", "Profile"),
+    "request": ("Request",),
+    "retry": ("RetryPolicy",),
+    "scanner": ("Scanner",),
+    "tokens": ("estimate_context", "estimate_tokens"),
+    "transport": ("Call", "Cancellation", "Transport"),
+}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f".{_PLACES[name]}", __name__), name)
+    globals()[name] = found
+    return found
 
 
 def openai_transport(

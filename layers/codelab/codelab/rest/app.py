@@ -22,6 +22,7 @@ def create_app() -> FastAPI:
         separate_input_output_schemas=False,
     )
     errors.install(app)
+    errors.document(app)
     app.include_router(health.router)
     for group in (sessions, approvals, chat, stream, context, tools, calls, requests):
         app.include_router(group.router, prefix="/api/v1")

@@ -69,6 +69,23 @@ def name_of(code: ErrorCode) -> str:
     return _NAMES.get(code, code.value)
 
 
+#: By reference: FastAPI would build a validator of the model for every status of every operation, at every cold start.
+_CONTENT = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}
+
+
+def document(app: FastAPI) -> None:
+    """Have the app's document hold the schemas that `refusals` refer to."""
+    make = app.openapi
+
+    def with_errors() -> dict[str, Any]:
+        made = make()
+        schema = ErrorAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
+        made["components"]["schemas"].update({**schema.pop("$defs"), "ErrorAnswer": schema})
+        return made
+
+    app.openapi = with_errors  # type: ignore[method-assign]
+
+
 def refusals(*codes: ErrorCode) -> dict[int | str, dict[str, Any]]:
     """The documented refusals of an operation: `codes`, and those that any may answer with."""
     found: dict[int | str, dict[str, Any]] = {}
@@ -82,7 +99,7 @@ def refusals(*codes: ErrorCode) -> dict[int | str, dict[str, Any]]:
     )
     for code in (*codes, *everywhere):
         status = status_of(code)
-        known = found.setdefault(status, {"model": ErrorAnswer, "description": ""})
+        known = found.setdefault(status, {"description": "", "content": _CONTENT})
         known["description"] = ", ".join(filter(None, (known["description"], name_of(code))))
     return found
 
