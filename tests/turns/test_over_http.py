@@ -1,0 +1,120 @@
+"""A user who speaks over HTTP has no connection; and what a session becomes that is erased, on the pure core."""
+
+from dataclasses import replace
+
+import pytest
+from codelab.protocol.errors import ErrorCode
+from codelab.sessions.items import AboutItem
+from codelab.sessions.register import Phase
+from codelab.turns import lifecycle
+from codelab.turns.connections import Caller
+from codelab.turns.draft import Draft
+from codelab.turns.lifecycle import Hold
+
+from tests.turns.world import IDE, World, refusal
+
+HTTP = Caller("ann", "s1", "")
+SECOND = Caller("ann", "s1", "conn-2", extensions=True)
+VIEWER = Caller("ann", "s1", "conn-3", viewer=True)
+READ = ("read_file", {"path": "a.py"})
+
+
+def test_a_message_over_http_joins_nothing_and_leaves_the_executor():
+    world = World()
+    world.say()
+    world.answer("ok")
+    world.join(SECOND)
+    before = set(world.register.connections)
+    world.say("over http", HTTP)
+    assert set(world.register.connections) == before
+    assert world.register.executor == IDE.connection_id
+
+
+def test_the_newest_window_executes_where_the_executor_is_gone():
+    world = World()
+    world.say()
+    world.answer("ok")
+    world.join(SECOND)
+    world.join(VIEWER)
+    world.leave(IDE)
+    world.say("over http", HTTP)
+    assert world.register.executor == SECOND.connection_id
+
+
+def test_the_first_window_to_come_executes_where_there_was_none():
+    world = World()
+    world.leave(IDE)
+    world.say("over http", HTTP)
+    assert world.register.executor == ""
+    world.join(VIEWER)
+    assert world.register.executor == ""
+    world.join(SECOND)
+    assert world.register.executor == SECOND.connection_id
+    world.answer("", READ)
+    assert world.register.phase is Phase.WAITING
+
+
+def test_the_history_knows_a_message_by_the_id_that_its_sender_was_told():
+    world = World()
+    world.say("hello", HTTP)
+    (accepted,) = (key.removeprefix("INPUT#") for key in world.items if key.startswith("INPUT#"))
+    assert world.items["MESSAGE#000000001"]["message_id"] == accepted
+
+
+@pytest.fixture
+def running() -> World:
+    """A session whose step runs until 60 s from now."""
+    world = World()
+    world.say()
+    lease = world.acquire()
+    assert lease is not None
+    assert world.register.lease_until > world.now
+    return world
+
+
+def erase(world: World, hold: Hold) -> bool:
+    return world.decide(lambda draft: lifecycle.begin_erasure(draft, hold)) is not None
+
+
+def test_a_session_that_is_erased_forgets_all_but_who_might_still_write(running):
+    lease_until = running.register.lease_until
+    assert erase(running, Hold("eraser", running.now + 30_000))
+    register = running.register
+    assert (register.erase_at, register.purge_after) == (running.now + 30_000, lease_until)
+    assert (register.phase, register.connections, register.history_n, register.title) == (Phase.IDLE, {}, 0, "")
+    assert register.due_at() == register.erase_at
+    assert register.last_activity == 0, "it is in no list"
+
+
+def test_one_erases_at_a_time_and_the_next_one_when_it_must_be_dead(running):
+    lease_until = running.register.lease_until
+    assert erase(running, Hold("one", running.now + 30_000))
+    assert not erase(running, Hold("other", running.now + 40_000))
+    running.now += 30_000
+    assert erase(running, Hold("other", running.now + 30_000))
+    assert running.register.purge_after == lease_until
+
+
+def test_only_its_maker_reveals_a_fork():
+    world = World()
+    world.say("hello")
+    world.answer("Hi")
+    source = world.register
+    given = world._given()
+    begun = lifecycle.begin_fork("ann", "fork", Hold("maker", world.now + 30_000), given)
+    assert begun.after.erase_at == world.now + 30_000
+    hidden = replace(begun.after)
+    assert lifecycle.reveal(Draft.of(hidden, given), Hold("other", 0), source, 2, "Fork") is None
+    revealed = lifecycle.reveal(Draft.of(hidden, given), Hold("maker", 0), source, 2, "Fork")
+    assert revealed is not None
+    register = revealed.after
+    assert (register.erase_at, register.lease, register.history_n, register.title) == (0, "", 2, "Fork")
+    assert register.agent == source.agent
+    assert register.last_activity == world.now
+
+
+def test_metadata_is_bounded():
+    world = World()
+    about = AboutItem("ann", {"x": "y" * 16_000})
+    error = refusal(lambda: lifecycle.create("ann", "s2", about, world._given()))
+    assert error.code is ErrorCode.PAYLOAD_TOO_LARGE
