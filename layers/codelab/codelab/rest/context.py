@@ -28,9 +28,10 @@ class ContextChange(ContextUpdate):
     """
 
     model_config = ConfigDict(
+        defer_build=False,  # FastAPI builds it with the route
         json_schema_extra={
             "examples": [{"action": "add_file", "data": {"path": "/src/main.dart", "content": "void main() {}"}}]
-        }
+        },
     )
 
     type: Literal["context_update"] = "context_update"
