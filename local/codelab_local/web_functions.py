@@ -58,8 +58,11 @@ class WebFunction:
         self.close()
 
     def reap(self, idle_s: float) -> None:
-        """End the process if it has had nothing to do for so long."""
-        if self._process is not None and not self._open and time.monotonic() - self._idle_since > idle_s:
+        """End the process if it has had nothing to do for so long, and bury one that has died."""
+        if self._process is None or self._starting is not None:
+            return
+        is_idle = not self._open and time.monotonic() - self._idle_since > idle_s
+        if is_idle or self._process.poll() is not None:
             self.close()
 
     def close(self) -> None:
