@@ -281,8 +281,13 @@ export interface TurnEndFrame {
   turn_id: string;
   /** How it ended. */
   reason: "completed" | "cancelled" | "max_steps" | "refused" | "error";
-  /** Tokens and model calls of the whole turn. */
-  usage: Record<string, unknown>;
+  /** Tokens, model calls and, where prices are known, the cost of the whole turn. */
+  usage: TurnUsage;
+  /**
+   * SHA-256 (hex) of the UTF-8 of the turn's last message, to check what was put together from its deltas. Absent
+   * where the turn ended without one.
+   */
+  final_text_sha256?: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
 }
@@ -537,6 +542,16 @@ export interface PlanStep {
   status: "pending" | "in_progress" | "completed";
 }
 
+/** What the prompts of a turn were made of, in tokens, estimated; the provider counts somewhat differently. */
+export interface PromptDetails {
+  /** The agent's instructions. */
+  system_tokens: number;
+  /** The tools it may call. */
+  tools_tokens: number;
+  /** The conversation, with the results of calls. */
+  history_tokens: number;
+}
+
 /** Decide so from now on: `approve` and `edit` are remembered as allowing, `reject` as denying. */
 export interface Remember {
   /** For this session, or for all sessions of the user. */
@@ -581,6 +596,22 @@ export interface ToolDeclaration {
   parameters?: Record<string, unknown>;
   /** It changes nothing, and so needs no approval by default. */
   read_only?: boolean;
+}
+
+/** What a turn has used, all its Requests together. */
+export interface TurnUsage {
+  /** Tokens that the model has read, as the provider counts them. */
+  prompt_tokens: number;
+  /** Tokens that it has written. */
+  completion_tokens: number;
+  /** Those of the prompt that the provider had in its cache. */
+  cached_tokens: number;
+  /** How often the model was asked. */
+  llm_calls: number;
+  /** What that costs, if the prices of all models are known. */
+  cost_usd?: number;
+  /** The prompts by what they were made of. */
+  prompt_details: PromptDetails;
 }
 
 /** The `arguments` of a `tool_call`, by its `tool_name`. */

@@ -11,7 +11,7 @@ import pytest
 from codelab import aws, config, observability
 from codelab.gateway import services
 from codelab.requests import Call
-from codelab.sessions.items import from_dynamodb
+from codelab.sessions.items import from_dynamodb, to_dynamodb
 from codelab.turns.shell import Engine
 
 from tests.functions import events
@@ -100,7 +100,7 @@ class System:
         """A new process of `functions/{folder}`."""
         for name in config.Settings.model_fields:
             self._monkeypatch.delenv(name.upper(), raising=False)
-        own = {"DEFAULT_AGENT": "universal", **self.environment}
+        own = {"DEFAULT_AGENT": "universal", "SESSION_TITLES": "false", **self.environment}
         for name, value in {**self._template.environment(folder), **own}.items():
             self._monkeypatch.setenv(name, value)
         for kept in _PER_PROCESS:
@@ -129,6 +129,10 @@ class System:
 
     def connect(self, connection: str, session: str = "s1", **caller: Any) -> Any:
         self._callers[connection] = events.authorizer_context(session, **caller)
+        with self.aws.paused():  # moto makes a partition when it is first read, which disturbs a transaction beside it
+            self.table.get_item(
+                TableName="Table", Key=to_dynamodb({"pk": f"USER#{caller.get('user', 'ann')}", "sk": "USER_RULES"})
+            )
         return self._handle("connect", events.connect(connection, self._callers[connection]))
 
     def disconnect(self, connection: str, **how: Any) -> Any:

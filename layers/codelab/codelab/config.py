@@ -5,13 +5,23 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 
 Positive = Annotated[int, Field(ge=1)]
 
 
 class ConfigurationError(Exception):
     """A variable of the environment is missing or wrong; the message names it and the cure."""
+
+
+class Price(BaseModel):
+    """What a model costs, in US dollars for a million tokens. `cached` is for those that the provider had cached."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: Annotated[float, Field(ge=0)]
+    completion: Annotated[float, Field(ge=0)]
+    cached: Annotated[float, Field(ge=0)] | None = None
 
 
 class Settings(BaseModel):
@@ -44,6 +54,8 @@ class Settings(BaseModel):
     llm_provider: str = "openai"
     llm_api_key: str = ""
     llm_api_key_secret_arn: str = ""
+    #: By model: {"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}
+    llm_prices: Json[dict[str, Price]] = Field(default_factory=dict)
 
     # Behaviour.
     hitl_enabled: bool = True
@@ -58,6 +70,7 @@ class Settings(BaseModel):
     event_retention_s: Annotated[int, Field(ge=60)] = 86_400
     paths_lenient: bool = True
     default_agent: str = "orchestrator"
+    session_titles: bool = True
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
 

@@ -133,6 +133,25 @@ class Error(ServerFrame):
         )
 
 
+class PromptDetails(BaseModel):
+    """What the prompts of a turn were made of, in tokens, estimated; the provider counts somewhat differently."""
+
+    system_tokens: int = Field(description="The agent's instructions.")
+    tools_tokens: int = Field(description="The tools it may call.")
+    history_tokens: int = Field(description="The conversation, with the results of calls.")
+
+
+class TurnUsage(BaseModel):
+    """What a turn has used, all its Requests together."""
+
+    prompt_tokens: int = Field(description="Tokens that the model has read, as the provider counts them.")
+    completion_tokens: int = Field(description="Tokens that it has written.")
+    cached_tokens: int = Field(description="Those of the prompt that the provider had in its cache.")
+    llm_calls: int = Field(description="How often the model was asked.")
+    cost_usd: float | None = Field(default=None, description="What that costs, if the prices of all models are known.")
+    prompt_details: PromptDetails = Field(description="The prompts by what they were made of.")
+
+
 class TurnEnd(ServerFrame):
     """A turn is over: how it ended and what it cost."""
 
@@ -141,7 +160,12 @@ class TurnEnd(ServerFrame):
     type: Literal["turn_end"] = "turn_end"
     turn_id: str = Field(description="The turn that ended.")
     reason: Literal["completed", "cancelled", "max_steps", "refused", "error"] = Field(description="How it ended.")
-    usage: dict[str, Any] = Field(description="Tokens and model calls of the whole turn.")
+    usage: TurnUsage = Field(description="Tokens, model calls and, where prices are known, the cost of the whole turn.")
+    final_text_sha256: str | None = Field(
+        default=None,
+        description="SHA-256 (hex) of the UTF-8 of the turn's last message, to check what was put together from its "
+        "deltas. Absent where the turn ended without one.",
+    )
 
 
 class AgentSwitched(ServerFrame):

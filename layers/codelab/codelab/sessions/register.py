@@ -122,6 +122,8 @@ class Register:
     agent: str
     version: int = 0
     title: str = ""
+    #: The title is but the beginning of the first message: the model may give a better one.
+    title_is_draft: bool = False
     last_activity: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -233,6 +235,7 @@ class Register:
             "created_at": self.created_at,
             "agent": self.agent,
             "title": self.title,
+            "title_is_draft": self.title_is_draft,
             "last_activity": self.last_activity,
             "settings": self.settings,
             "status": self.status.value,
@@ -304,6 +307,7 @@ class Register:
             agent=item["agent"],
             version=item["version"],
             title=item.get("title", ""),
+            title_is_draft=item.get("title_is_draft", False),
             last_activity=item.get("last_activity", 0),
             settings=item.get("settings", {}),
             status=Status(item["status"]),

@@ -5,7 +5,7 @@ from typing import Any
 
 from codelab.agents import Agent
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.requests import RequestError, TransportError, Usage
+from codelab.requests import RequestError, TransportError
 from codelab.sessions.items import CallRequest
 from codelab.turns.steps import Answer
 
@@ -45,7 +45,9 @@ def tool_messages(agent: Agent) -> list[dict[str, Any]]:
     ]
 
 
-def answer_of(solution: dict[str, Any], agent: Agent, usage: Usage, streamed: str, new_id: Callable[[], str]) -> Answer:
+def answer_of(
+    solution: dict[str, Any], agent: Agent, usage: dict[str, int], streamed: str, new_id: Callable[[], str]
+) -> Answer:
     """The solution with an id for each call. The text is what was streamed, for that is what the user has seen.
 
     Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, which would end the turn in silence.
@@ -59,17 +61,7 @@ def answer_of(solution: dict[str, Any], agent: Agent, usage: Usage, streamed: st
         arguments = {name: value for name, value in item.items() if name != "_tool"}
         calls.append(CallRequest(call_id="call_" + new_id(), tool=item["_tool"], arguments=arguments))
     text = streamed or solution[MESSAGE]
-    return Answer(text=text, calls=tuple(calls), agent=agent, tools=agent.tools, usage=counted(usage))
-
-
-def counted(usage: Usage) -> dict[str, int]:
-    """The usage of one step, as the turn sums it up; what the provider did not say counts as zero."""
-    return {
-        "prompt_tokens": usage.prompt or 0,
-        "completion_tokens": usage.completion or 0,
-        "cached_tokens": usage.cached or 0,
-        "llm_calls": 1,
-    }
+    return Answer(text=text, calls=tuple(calls), agent=agent, tools=agent.tools, usage=usage)
 
 
 def failure(error: RequestError) -> ProtocolError:

@@ -59,7 +59,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
         entry.state = CallState.EXECUTING
         call.state = entry.state.value
     if is_partial:
-        _show_execution(draft, call)
+        show_what_is_open(draft)
         _progress(draft, caller, call, entry, frame)
         return draft.finish()
     settle(draft, call, CallState.FAILED if frame.error else CallState.COMPLETED, outcome, by=caller)
@@ -105,7 +105,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     entry.due = draft.now + policy.deadline_ms(tool, awaiting_approval=False, settings=draft.settings)
     draft.puts.append(call)
     entry.seq = send_call(draft, call, entry)
-    _show_execution(draft, call)
+    show_what_is_open(draft)
     return draft.finish()
 
 
@@ -113,12 +113,6 @@ def _again(draft: Draft) -> Transition | None:
     """A repeat changes nothing; but frames that nobody has reported as posted are posted, perhaps once more."""
     draft.repost = [(first, posting.last) for first, posting in sorted(draft.register.postings.items())]
     return draft.finish() if draft.repost else None
-
-
-def _show_execution(draft: Draft, call: CallItem) -> None:
-    """Once nothing of the step awaits approval. What belongs to no turn does not change what the agent does."""
-    if call.turn_id and not any(call.state is CallState.AWAITING_APPROVAL for call in draft.register.calls.values()):
-        draft.set_status(Status.EXECUTING_TOOL, "Executing tools")
 
 
 def open_call(draft: Draft, call: CallItem) -> None:
@@ -220,6 +214,19 @@ def continue_turn(draft: Draft) -> None:
     register = draft.register
     if register.phase is Phase.WAITING and not register.open_step_calls:
         turn.next_step(draft)
+    else:
+        show_what_is_open(draft)
+
+
+def show_what_is_open(draft: Draft) -> None:
+    """What the step waits for: a human before tools. What belongs to no turn does not change what the agent does."""
+    states = {call.state for call in draft.register.open_step_calls.values()}
+    if draft.register.phase is not Phase.WAITING or not states:
+        return
+    if CallState.AWAITING_APPROVAL in states:
+        draft.set_status(Status.WAITING_APPROVAL, "Waiting for approval")
+    else:
+        draft.set_status(Status.EXECUTING_TOOL, "Executing tools")
 
 
 def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, frame: ToolResult) -> None:

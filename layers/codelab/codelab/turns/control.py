@@ -87,7 +87,8 @@ def configure(draft: Draft, caller: Caller, frame: SessionConfig) -> Transition:
 
 def change(draft: Draft, changes: dict[str, Any]) -> Transition:
     """Change the title, if it is among the `changes`, and the settings that are."""
-    draft.register.title = changes.pop("title", draft.register.title)
+    if "title" in changes:
+        draft.register.title, draft.register.title_is_draft = changes.pop("title"), False
     draft.register.settings.update(changes)
     return draft.finish()
 

@@ -13,7 +13,6 @@ from codelab.requests import Result
 from codelab.sessions.items import MessageItem
 from codelab.sessions.transition import Transition
 from codelab.turns import handover
-from codelab.turns.answers import counted
 from codelab.turns.draft import Draft
 from codelab.turns.steps import Lease, count, owns
 from codelab.turns.text import head_and_tail
@@ -68,14 +67,14 @@ def messages(router: Agent, agents: Mapping[str, Agent], history: Sequence[Messa
     ]
 
 
-def choice_of(result: Result) -> Choice:
-    """The model's choice."""
+def choice_of(result: Result, usage: dict[str, int]) -> Choice:
+    """The model's choice, and what it has cost."""
     solution = result.solution
     return Choice(
         agent=solution["agent"],
         reason=head_and_tail(solution["reason"], _REASON_CHARS),
         confidence=solution["confidence"],
-        usage=counted(result.usage),
+        usage=usage,
     )
 
 

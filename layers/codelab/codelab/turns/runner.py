@@ -25,6 +25,7 @@ from codelab.requests import (
     RetryPolicy,
     TextDelta,
     Transport,
+    Usage,
 )
 from codelab.sessions import keys
 from codelab.sessions.items import MessageItem, ToolsItem
@@ -32,19 +33,22 @@ from codelab.sessions.register import LEASE_MARGIN_MS, Extent, Register
 from codelab.sessions.rules import KEYS as RULE_BOOKS
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import routing, steps
-from codelab.turns.answers import ANSWER, answer_of, counted, failure, tool_messages
+from codelab.turns import routing, steps, titles
+from codelab.turns.answers import ANSWER, answer_of, failure, tool_messages
 from codelab.turns.compactor import Compactor
 from codelab.turns.context import assemble
 from codelab.turns.draft import Draft
 from codelab.turns.shell import Engine
 from codelab.turns.steps import Lease
+from codelab.turns.usage import breakdown, counted
 
 #: How long the choice of an agent may take, in seconds; whoever does everything answers then.
 _ROUTING_S = 20.0
 #: Time that the owner keeps for the commit after the model's deadline, and that a further step needs at least.
 _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
+#: How long a title may take, in seconds, and how much time it is worth beginning with.
+_TITLE_S, _TITLE_LEAST_S = 20.0, 2.0
 
 #: Read with the history: what decides about the calls of the answer, and the client's own tools.
 _READ = (*RULE_BOOKS.values(), keys.TOOLS)
@@ -83,6 +87,8 @@ class StepRunner:
             outbox.drain(min(DRAIN_S, remaining_ms() / 2000))
         if last is not None:
             engine.report(last.after, outbox)
+            if following is None and titles.is_due(last):
+                self._entitle(last.after, remaining_ms)
             self._compactor.compact(last.after, self._config_for(self._agent(last.after), last.after), remaining_ms)
 
     def _run_one(
@@ -133,16 +139,15 @@ class StepRunner:
         router = self._agent(register)
         if not router.routes:
             return register
-        deadline = time.monotonic() + _ROUTING_S
+        deadline, config = time.monotonic() + _ROUTING_S, self._config_for(router, register)
         try:
             asked = routing.messages(router, agents(), history)
-            request = Request(
-                self._config_for(router, register), routing.schema(agents()), asked, retry=RetryPolicy(attempts=2)
-            )
-            choice = routing.choice_of(request.run(self._transport, deadline=deadline, cancel=cancellation))
+            request = Request(config, routing.schema(agents()), asked, retry=RetryPolicy(attempts=2))
+            result = request.run(self._transport, deadline=deadline, cancel=cancellation)
+            choice = routing.choice_of(result, self._counted(result.usage, config))
         except RequestError as error:
             logger().warning("no agent chosen", extra={"session": register.pk, "error": str(error)})
-            choice = routing.no_choice(counted(error.usage) if isinstance(error, CallError) else {})
+            choice = routing.no_choice(self._counted(error.usage, config) if isinstance(error, CallError) else {})
         routed = None
         if not cancellation.cancelled:
             routed = self._engine.decide(
@@ -168,6 +173,7 @@ class StepRunner:
     ) -> Callable[[Draft], Transition | None]:
         """Call the model and stream its text. Returns the decision that commits what came of it."""
         streamed: list[str] = []
+        config = self._config
         try:
             read = conversation()
             declared = read.items[keys.TOOLS]
@@ -175,7 +181,9 @@ class StepRunner:
             register = self._routed(register, lease, sender, cancellation, read.history)
             agent = self._agent(register).joined_by(map(declared_tool, declarations))
             messages = assemble(read, agent.prompt, budget=self._settings.max_context_tokens)
-            request = Request(self._config_for(agent, register), ANSWER, [*tool_messages(agent), *messages])
+            config, tools = self._config_for(agent, register), tool_messages(agent)
+            request = Request(config, ANSWER, [*tools, *messages])
+            parts = self._pool.submit(breakdown, tools, messages)  # while the model is silent
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
             for event in request.stream(self._transport, deadline=deadline, cancel=cancellation):
                 if isinstance(event, TextDelta):
@@ -183,14 +191,14 @@ class StepRunner:
                     sender.write(event.text)
                     sender.rest(event.text)
                 elif isinstance(event, Done):
-                    answer = answer_of(
-                        event.result.solution, agent, event.result.usage, "".join(streamed), self._engine.ids
-                    )
+                    usage = {**self._counted(event.result.usage, config), **parts.result()}
+                    answer = answer_of(event.result.solution, agent, usage, "".join(streamed), self._engine.ids)
             if answer.text and not streamed:  # a strategy that cannot stream
                 sender.write(answer.text)
             return lambda draft: steps.commit(draft, lease, answer, sender.log_end)
         except RequestError as error:
-            problem, usage = failure(error), counted(error.usage) if isinstance(error, CallError) else {}
+            problem = failure(error)
+            usage = self._counted(error.usage, config) if isinstance(error, CallError) else {}
         except ProtocolError as error:
             problem, usage = error, {}
         finally:
@@ -199,6 +207,30 @@ class StepRunner:
 
     def _conversation(self, pk: str, extent: Extent) -> Conversation:
         return self._engine.store.conversation(pk, extent, self._settings.max_context_messages, _READ)
+
+    def _counted(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
+        return counted(usage, self._settings.llm_prices.get(config.model))
+
+    def _entitle(self, register: Register, remaining_ms: Callable[[], int]) -> None:
+        """Have the model name the session, once, after its first turn. Nothing waits for it; it may fail or be lost."""
+        left_s = (remaining_ms() - _COMMIT_MS) / 1000
+        if not self._settings.session_titles or left_s < _TITLE_LEAST_S:
+            return
+        engine, config = self._engine, self._config_for(self._agent(register), register)
+        history = engine.store.history(register.pk, 1, min(register.history_n, titles.MESSAGES))
+        try:
+            request = Request(config, titles.SCHEMA, titles.messages(history), retry=RetryPolicy(attempts=1))
+            result = request.run(self._transport, deadline=time.monotonic() + min(left_s, _TITLE_S))
+            title = titles.title_of(result.solution)
+        except RequestError as error:
+            logger().info("no title", extra={"session": register.pk, "error": str(error)})
+            title = ""
+        try:
+            engine.apply(
+                register.user, register.session_id, lambda draft: titles.entitle(draft, title), wanted=[keys.PLAN]
+            )
+        except ProtocolError as error:  # it was deleted meanwhile, or is much in use
+            logger().info("title not kept", extra={"session": register.pk, "error": error.message})
 
     def _config_for(self, agent: Agent, register: Register) -> RequestConfig:
         """The agent's settings; the model that the session's user has chosen wins."""

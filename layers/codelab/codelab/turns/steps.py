@@ -101,7 +101,7 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
     register.release()
     register.message_id = ""
     if not answer.calls:
-        turn.end(draft, "completed")
+        turn.end(draft, "completed", answer.text)
         return draft.finish()
     register.phase = Phase.WAITING
     if not register.open_step_calls:
@@ -117,10 +117,7 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
             return draft.finish()
         turn.next_step(draft)
         return draft.finish()
-    if any(call.state is CallState.AWAITING_APPROVAL for call in register.calls.values()):
-        draft.set_status(Status.WAITING_APPROVAL, "Waiting for approval")
-    else:
-        draft.set_status(Status.EXECUTING_TOOL, "Executing tools")
+    calls.show_what_is_open(draft)
     return draft.finish()
 
 

@@ -1,5 +1,6 @@
 """A turn: from the user's message to idle, or to the next message in line."""
 
+import hashlib
 from typing import Literal
 
 from codelab.protocol.errors import ProtocolError
@@ -7,6 +8,7 @@ from codelab.protocol.outgoing import AssistantMessage, Error, Status, TurnEnd
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase
+from codelab.turns import usage
 from codelab.turns.draft import Draft
 
 _TITLE_CHARS = 80
@@ -23,7 +25,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     register.handovers = 0
     register.last_activity = draft.now
     if not register.title:
-        register.title = message.content[:_TITLE_CHARS]
+        register.title, register.title_is_draft = message.content[:_TITLE_CHARS], True
     draft.append_message("user", quoted(message), message_id=message.input_id)
     register.turn_n = register.history_n
     draft.dispatch_step(1)
@@ -45,7 +47,7 @@ def next_step(draft: Draft) -> None:
         return
     text = f"I stop here: this turn has reached its limit of {most} steps."
     say(draft, text, draft.given.new_id())
-    end(draft, "max_steps")
+    end(draft, "max_steps", text)
 
 
 def say(draft: Draft, text: str, message_id: str) -> None:
@@ -72,7 +74,7 @@ def cancelled(draft: Draft, text: str) -> None:
     if text:
         draft.append_message("assistant", text, message_id=draft.register.message_id)
         draft.emit(delta(draft, "", draft.register.message_id, is_final=True))
-    end(draft, "cancelled")
+    end(draft, "cancelled", text)
 
 
 def fail(draft: Draft, error: ProtocolError) -> None:
@@ -82,10 +84,17 @@ def fail(draft: Draft, error: ProtocolError) -> None:
     end(draft, "error")
 
 
-def end(draft: Draft, reason: Reason) -> None:
-    """End the turn, and begin the one that answers the next message in line."""
+def end(draft: Draft, reason: Reason, text: str = "") -> None:
+    """End the turn, and begin the one that answers the next message in line. `text` is its last message, if any."""
     register = draft.register
-    draft.emit(TurnEnd(turn_id=register.turn_id, reason=reason, usage=dict(register.usage)))
+    draft.emit(
+        TurnEnd(
+            turn_id=register.turn_id,
+            reason=reason,
+            usage=usage.told(register.usage),
+            final_text_sha256=hashlib.sha256(text.encode()).hexdigest() if text else None,
+        )
+    )
     register.phase = Phase.IDLE
     register.release()
     register.step = register.attempt = register.dispatched_at = register.message_seq = 0

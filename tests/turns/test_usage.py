@@ -1,0 +1,100 @@
+"""What `turn_end` says of a turn: how it ended, what it cost, and what its last message was."""
+
+import hashlib
+
+import pytest
+from codelab.config import ConfigurationError, Price, read_settings
+from codelab.requests import Usage
+from codelab.turns.usage import breakdown, counted, told
+
+from tests.turns.world import World
+
+PRICE = Price(prompt=2, completion=10, cached=0.5)
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_last_message_can_be_checked() -> None:
+    world = World()
+    world.say()
+    (call_id,) = world.answer("Reading", ("read_file", {"path": "a.py"}))
+    world.result(call_id, result="x")
+    world.answer("Готово ✓")
+    (end,) = world.of_type("turn_end")
+    assert end["final_text_sha256"] == sha256("Готово ✓")
+
+
+def test_of_a_cancelled_message_it_is_what_stays() -> None:
+    world = World()
+    world.say()
+    lease = world.acquire()
+    assert lease is not None
+    world.stream(lease, "So far")
+    world.cancel()
+    world.fail(lease, "So far")
+    assert world.of_type("turn_end")[0]["final_text_sha256"] == sha256("So far")
+
+
+def test_a_turn_without_a_last_message_has_none() -> None:
+    world = World()
+    world.say()
+    lease = world.acquire()
+    assert lease is not None
+    world.fail(lease)
+    assert "final_text_sha256" not in world.of_type("turn_end")[0]
+
+
+def test_the_limit_of_steps_is_said_in_a_message_too() -> None:
+    world = World(max_steps=1)
+    world.say()
+    world.answer("", ("update_plan", {"items": []}))
+    (end,) = world.of_type("turn_end")
+    assert end["final_text_sha256"] == sha256(world.of_type("assistant_message")[-1]["token"])
+
+
+def test_all_requests_of_a_turn_are_summed_up() -> None:
+    world = World()
+    world.say()
+    world.answer("", ("update_plan", {"items": []}))
+    world.answer("Done")
+    (end,) = world.of_type("turn_end")
+    assert (end["usage"]["prompt_tokens"], end["usage"]["llm_calls"]) == (20, 2)
+    assert end["usage"]["completion_tokens"] == end["usage"]["cached_tokens"] == 0
+
+
+def test_a_turn_costs_what_its_tokens_cost() -> None:
+    usage = counted(Usage(prompt=1_000_000, completion=100_000, cached=400_000), PRICE)
+    assert told(usage).cost_usd == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 0.1 * 10)
+    without_cache = counted(Usage(prompt=1_000_000, completion=0, cached=400_000), Price(prompt=2, completion=10))
+    assert told(without_cache).cost_usd == pytest.approx(2)
+
+
+def test_a_cost_that_is_not_known_whole_is_not_told() -> None:
+    usage = counted(Usage(prompt=10, completion=10, cached=0), PRICE)
+    for name, value in counted(Usage(prompt=10, completion=10, cached=0), None).items():
+        usage[name] = usage.get(name, 0) + value
+    assert told(usage).cost_usd is None
+    assert told({}).cost_usd is None
+
+
+def test_the_prompt_is_told_by_its_parts() -> None:
+    tools = [{"role": "system", "content": {"type": "tool", "name": "read_file", "parameters": {}}}]
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Read the file, please"},
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {"arguments": "{}"}}]},
+    ]
+    parts = breakdown(tools, messages)
+    assert parts.keys() == {"system", "tools", "history"}
+    assert all(tokens > 0 for tokens in parts.values())
+    assert told(parts).prompt_details.system_tokens == parts["system"]
+
+
+def test_prices_come_from_the_environment() -> None:
+    found = read_settings({"LLM_PRICES": '{"m": {"prompt": 1, "completion": 2}}'})
+    assert found.llm_prices == {"m": Price(prompt=1, completion=2)}
+    for wrong in ("cheap", '{"m": {"prompt": -1, "completion": 2}}', '{"m": {"prompt": 1}}'):
+        with pytest.raises(ConfigurationError, match="LLM_PRICES"):
+            read_settings({"LLM_PRICES": wrong})
