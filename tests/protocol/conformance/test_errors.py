@@ -173,7 +173,11 @@ def test_a_bad_call_goes_back_to_the_model_and_no_client_sees_it(
     connect: Connect, scripted: ScriptedModel, code: ErrorCode
 ) -> None:
     client = connect(extensions=1)
-    client.send("switch_agent", agent_type="architect" if code is ErrorCode.PERMISSION_DENIED else "universal")
+    if code is ErrorCode.PERMISSION_DENIED:
+        client.send("switch_agent", agent_type="architect")
+        client.expect("agent_switched")  # frames are taken beside each other: the message could overtake it
+    else:
+        client.send("switch_agent", agent_type="universal")
     client.say(scripted.script("bad", Says("", [UNSENT[code]], piece=100_000), Says("Sorry")))
     client.idle()
     assert client.text() == "Sorry"
