@@ -99,6 +99,7 @@ class Call(BaseModel):
             ErrorCode.SESSION_NOT_FOUND,
             ErrorCode.TOOL_NOT_FOUND,
             ErrorCode.EXECUTION_FAILED,
+            ErrorCode.PERMISSION_DENIED,
             ErrorCode.RATE_LIMITED,
             ErrorCode.FILE_TOO_LARGE,
             ErrorCode.INVALID_PATH,
