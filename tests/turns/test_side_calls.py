@@ -205,3 +205,16 @@ def test_a_file_that_was_written_is_so_in_the_context():
     world.decision("c1", "approve")
     world.result("c1", IDE, result={"success": True})
     assert next(item for sk, item in world.items.items() if sk.startswith("FILE#"))["content"] == "new"
+
+
+def test_what_a_human_has_decided_of_such_calls_is_remembered():
+    world = World()
+    world.execute("c1", "write_file", path="a.py", content="1")
+    world.decision("c1", "approve", remember={"scope": "session"})
+    world.execute("c2", "write_file", path="a.py", content="2")
+    assert state(world, "c2") == "executing"
+    world.execute("c3", "delete_file", path="a.py")
+    world.decision("c3", "reject", remember={"scope": "session"})
+    error = refusal(lambda: world.execute("c4", "delete_file", path="a.py"))
+    assert (error.code, set(error.details)) == (ErrorCode.PERMISSION_DENIED, {"rule_id"})
+    assert "CALL#c4" not in world.items
