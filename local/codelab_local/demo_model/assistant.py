@@ -166,6 +166,9 @@ def prefer(conversation: Conversation, name: str, choices: tuple[Any, ...]) -> A
     if not choices:
         if name == "reason":
             return say("suits", language(conversation))
+        if name == "title":  # of a conversation that is quoted in the question: its first words
+            first = question.removeprefix("User: ").split("\n", 1)[0].split()
+            return " ".join(first[:6]) or None
         if _SPOKEN.fullmatch(name):
             return _begin(understand(question), question, language(conversation))[1] or None
         return None
