@@ -31,6 +31,13 @@ CONFORMANCE = [
     response_schema_conformance,
 ]
 
+#: What needs a model that conforms, or an IDE that is connected, to be answered with success.
+OTHERS = {
+    ("POST", "/api/v1/requests"),
+    ("POST", "/api/v1/tools/execute"),
+    ("GET", "/api/v1/tools/calls/{call_id}"),
+}
+
 PUBLISHED = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text(encoding="utf-8"))
 OPERATIONS = [(method.upper(), path) for path, methods in PUBLISHED["paths"].items() for method in methods]
 
@@ -105,10 +112,10 @@ def test_whatever_is_sent_the_answer_is_documented(fuzzer: Fuzzer, method: str, 
 
 @pytest.mark.deep
 def test_whatever_is_sent_two_thousand_times_the_answer_is_documented(fuzzer: Fuzzer) -> None:
-    before, examples = fuzzer.answers.total(), 100
+    before, examples = fuzzer.answers.total(), 80
     for method, path in OPERATIONS:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
             fuzzer.fuzz(method, path, mode, examples)
     assert fuzzer.answers.total() - before >= 2_000
     accepted = {(method, path) for method, path, status in fuzzer.answers if status < 300}
-    assert accepted == set(OPERATIONS) - {("POST", "/api/v1/requests")}, "and requests that are right are answered"
+    assert accepted == set(OPERATIONS) - OTHERS, "and requests that are right are answered"
