@@ -40,7 +40,7 @@ def instant_model() -> Iterator[str]:
 def system(model_url: str, **environment: str) -> Iterator[LocalCloud]:
     """The whole system on that model."""
     model = {"LLM_BASE_URL": model_url, "LLM_API_KEY": "bench", "LLM_MODEL": "instant"}
-    settings = {**model, "DEFAULT_AGENT": "universal", "SESSION_TITLES": "false", "LOG_LEVEL": "WARNING"}
+    settings = {**model, "DEFAULT_AGENT": "universal", "LOG_LEVEL": "WARNING"}
     with LocalCloud(ROOT / "template.yaml", environment={**settings, **environment}) as cloud:
         yield cloud
 

@@ -288,6 +288,8 @@ export interface TurnEndFrame {
    * where the turn ended without one.
    */
   final_text_sha256?: string;
+  /** The session's title as it is now: the model gives it one in its first answer. */
+  title: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
 }

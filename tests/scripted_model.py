@@ -89,7 +89,7 @@ class ScriptedModel:
     @property
     def environment(self) -> dict[str, str]:
         url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        model = {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted", "SESSION_TITLES": "false"}
+        model = {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted"}
         return {**model, "DEFAULT_AGENT": "universal"}
 
     def script(self, name: str, *answers: Says) -> str:

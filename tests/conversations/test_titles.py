@@ -1,4 +1,4 @@
-"""What a session is called, with the demonstration model: titles are on there."""
+"""What a session is called, with the demonstration model."""
 
 from collections.abc import Iterator
 
@@ -13,11 +13,10 @@ def demo_ide(demo_cloud: LocalCloud) -> Iterator[Open]:
     yield from opener(demo_cloud)
 
 
-def test_a_session_is_named_after_its_first_turn_when_that_is_over(demo_ide: Open) -> None:
+def test_a_session_is_named_by_its_first_answer(demo_ide: Open) -> None:
     session = demo_ide("titled", extensions=True)
     session.say("Hello there, what can you do for me today, please?")
-    session.idle()
-    assert session.expect("session_info")["title"] == "Hello there, what can you do"
+    assert session.expect("turn_end")["title"] == "Hello there, what can you do"
     later = demo_ide("titled")
     later.send("hello")
     assert later.expect("session_info")["title"] == "Hello there, what can you do"

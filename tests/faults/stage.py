@@ -45,7 +45,6 @@ _ENVIRONMENT = {
     "TOOL_TIMEOUT_S": "120",
     "APPROVAL_TIMEOUT_S": "600",
     "DEFAULT_AGENT": "universal",
-    "SESSION_TITLES": "false",
     "LOG_LEVEL": "ERROR",
 }
 

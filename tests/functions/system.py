@@ -100,7 +100,7 @@ class System:
         """A new process of `functions/{folder}`."""
         for name in config.Settings.model_fields:
             self._monkeypatch.delenv(name.upper(), raising=False)
-        own = {"DEFAULT_AGENT": "universal", "SESSION_TITLES": "false", **self.environment}
+        own = {"DEFAULT_AGENT": "universal", **self.environment}
         for name, value in {**self._template.environment(folder), **own}.items():
             self._monkeypatch.setenv(name, value)
         for kept in _PER_PROCESS:

@@ -131,13 +131,15 @@ class World:
         self.frames.append({**frame, "message_id": lease.message_id})
         self.events.append(EventItem(seq, self.frames[-1], Audience.ALL, ttl=self.now))
 
-    def answer(self, text: str = "", *wanted: tuple[str, dict[str, Any]], lease: Lease | None = None) -> list[str]:
+    def answer(
+        self, text: str = "", *wanted: tuple[str, dict[str, Any]], lease: Lease | None = None, title: str = ""
+    ) -> list[str]:
         """Acquire (unless a lease is given), answer, commit. Returns the ids of the calls."""
         held = lease or self.acquire()
         assert held is not None
         requests = tuple(CallRequest("call_" + next(self._ids), tool, arguments) for tool, arguments in wanted)
         agent = agents()[self.register.agent]
-        answer = Answer(text, requests, agent, agent.tools, {"prompt_tokens": 10, "llm_calls": 1})
+        answer = Answer(text, requests, agent, agent.tools, {"prompt_tokens": 10, "llm_calls": 1}, title)
         self.decide(lambda draft: steps.commit(draft, held, answer, len(self.events)))
         return [request.call_id for request in requests]
 

@@ -64,13 +64,12 @@ class Settings(BaseModel):
     tool_timeout_s: Positive = 120
     approval_timeout_s: Positive = 86_400
     max_steps: Positive = 50
-    max_context_tokens: Annotated[int, Field(ge=2_000)] = 8_000
+    max_context_tokens: Annotated[int, Field(ge=500)] = 8_000
     max_context_messages: Annotated[int, Field(ge=2, le=97)] = 50
     stream_max_delay_ms: Annotated[int, Field(ge=0)] = 100
     event_retention_s: Annotated[int, Field(ge=60)] = 86_400
     paths_lenient: bool = True
     default_agent: str = "orchestrator"
-    session_titles: bool = True
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
 

@@ -152,6 +152,11 @@ def _continue(conversation: Conversation, question: str, intent: Intent, speech:
     return [], report(calls, speech, changing, compare=intent.kind == "compare")
 
 
+def title(conversation: Conversation) -> str:
+    """What the conversation is called: the first words of the question."""
+    return " ".join(conversation.question.split("\n", 1)[0].split()[:6])
+
+
 _AGENTS = {
     "read": "ask", "compare": "ask", "list": "ask", "diff": "ask", "search": "ask", "about": "ask", "greeting": "ask",
     "create": "coder", "change": "coder", "tests": "coder", "code": "coder", "move": "coder", "delete": "coder",
@@ -166,9 +171,6 @@ def prefer(conversation: Conversation, name: str, choices: tuple[Any, ...]) -> A
     if not choices:
         if name == "reason":
             return say("suits", language(conversation))
-        if name == "title":  # of a conversation that is quoted in the question: its first words
-            first = question.removeprefix("User: ").split("\n", 1)[0].split()
-            return " ".join(first[:6]) or None
         if _SPOKEN.fullmatch(name):
             return _begin(understand(question), question, language(conversation))[1] or None
         return None

@@ -201,7 +201,7 @@ def _structured(schema: Any, talk: Conversation) -> Any:
 
 def _turn(turn: TurnSchema, talk: Conversation) -> dict[str, Any]:
     reply = assistant.answer(talk, turn.tools, turn.max_calls)
-    return fill_turn(turn, reply.message, [arguments for _, arguments in reply.calls])
+    return fill_turn(turn, reply.message, [arguments for _, arguments in reply.calls], assistant.title(talk))
 
 
 def _called(request: ChatRequest, talk: Conversation) -> Answer | None:

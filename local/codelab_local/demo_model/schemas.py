@@ -42,7 +42,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class TurnSchema:
-    """The shape of an agent's turn: `message`, then `calls` of the tools below; anything else is filled in."""
+    """An agent's turn: `message`, then `calls` of the tools below, perhaps a `title`; the rest is filled in."""
 
     schema: Schema
     tools: tuple[Tool, ...]
@@ -128,7 +128,7 @@ def _tool_name(option: Schema, root: Schema) -> tuple[str, str] | None:
     return None
 
 
-def fill_turn(turn: TurnSchema, message: str, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def fill_turn(turn: TurnSchema, message: str, calls: Sequence[dict[str, Any]], title: str) -> dict[str, Any]:
     """The answer object in the schema's order of keys."""
     whole: dict[str, Any] = {}
     tool = Tool("", turn.schema, turn.schema)
@@ -137,6 +137,8 @@ def fill_turn(turn: TurnSchema, message: str, calls: Sequence[dict[str, Any]]) -
             whole[name] = message
         elif name == "calls":
             whole[name] = list(calls)
+        elif name == "title" and title:
+            whole[name] = title
         elif name in turn.schema.get("required", ()):
             whole[name] = tool.arguments({}).get(name)
     return whole

@@ -166,6 +166,7 @@ class TurnEnd(ServerFrame):
         description="SHA-256 (hex) of the UTF-8 of the turn's last message, to check what was put together from its "
         "deltas. Absent where the turn ended without one.",
     )
+    title: str = Field(description="The session's title as it is now: the model gives it one in its first answer.")
 
 
 class AgentSwitched(ServerFrame):

@@ -7,6 +7,7 @@ from codelab.agents import Agent
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.requests import RequestError, TransportError
 from codelab.sessions.items import CallRequest
+from codelab.turns import titles
 from codelab.turns.steps import Answer
 
 #: The text to show, then the calls: keys are generated in this order, so that text streams first.
@@ -61,7 +62,7 @@ def answer_of(
         arguments = {name: value for name, value in item.items() if name != "_tool"}
         calls.append(CallRequest(call_id="call_" + new_id(), tool=item["_tool"], arguments=arguments))
     text = streamed or solution[MESSAGE]
-    return Answer(text=text, calls=tuple(calls), agent=agent, tools=agent.tools, usage=usage)
+    return Answer(text, tuple(calls), agent, agent.tools, usage, title=titles.title_of(solution))
 
 
 def failure(error: RequestError) -> ProtocolError:

@@ -47,8 +47,6 @@ _ROUTING_S = 20.0
 #: Time that the owner keeps for the commit after the model's deadline, and that a further step needs at least.
 _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
-#: How long a title may take, in seconds, and how much time it is worth beginning with.
-_TITLE_S, _TITLE_LEAST_S = 20.0, 2.0
 
 #: Read with the history: what decides about the calls of the answer, and the client's own tools.
 _READ = (*RULE_BOOKS.values(), keys.TOOLS)
@@ -87,8 +85,6 @@ class StepRunner:
             outbox.drain(min(DRAIN_S, remaining_ms() / 2000))
         if last is not None:
             engine.report(last.after, outbox)
-            if following is None and titles.is_due(last):
-                self._entitle(last.after, remaining_ms)
             self._compactor.compact(last.after, self._config_for(self._agent(last.after), last.after), remaining_ms)
 
     def _run_one(
@@ -182,7 +178,8 @@ class StepRunner:
             agent = self._agent(register).joined_by(map(declared_tool, declarations))
             messages = assemble(read, agent.prompt, budget=self._settings.max_context_tokens)
             config, tools = self._config_for(agent, register), tool_messages(agent)
-            request = Request(config, ANSWER, [*tools, *messages])
+            schema = titles.asked_for(ANSWER) if register.title_is_draft else ANSWER
+            request = Request(config, schema, [*tools, *messages])
             parts = self._pool.submit(breakdown, tools, messages)  # while the model is silent
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
             for event in request.stream(self._transport, deadline=deadline, cancel=cancellation):
@@ -210,27 +207,6 @@ class StepRunner:
 
     def _counted(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
         return counted(usage, self._settings.llm_prices.get(config.model))
-
-    def _entitle(self, register: Register, remaining_ms: Callable[[], int]) -> None:
-        """Have the model name the session, once, after its first turn. Nothing waits for it; it may fail or be lost."""
-        left_s = (remaining_ms() - _COMMIT_MS) / 1000
-        if not self._settings.session_titles or left_s < _TITLE_LEAST_S:
-            return
-        engine, config = self._engine, self._config_for(self._agent(register), register)
-        history = engine.store.history(register.pk, 1, min(register.history_n, titles.MESSAGES))
-        try:
-            request = Request(config, titles.SCHEMA, titles.messages(history), retry=RetryPolicy(attempts=1))
-            result = request.run(self._transport, deadline=time.monotonic() + min(left_s, _TITLE_S))
-            title = titles.title_of(result.solution)
-        except RequestError as error:
-            logger().info("no title", extra={"session": register.pk, "error": str(error)})
-            title = ""
-        try:
-            engine.apply(
-                register.user, register.session_id, lambda draft: titles.entitle(draft, title), wanted=[keys.PLAN]
-            )
-        except ProtocolError as error:  # it was deleted meanwhile, or is much in use
-            logger().info("title not kept", extra={"session": register.pk, "error": error.message})
 
     def _config_for(self, agent: Agent, register: Register) -> RequestConfig:
         """The agent's settings; the model that the session's user has chosen wins."""

@@ -11,7 +11,7 @@ from codelab.protocol.tools import Tool
 from codelab.sessions.items import CallItem, CallRequest, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, rules, server_tools, turn
+from codelab.turns import calls, rules, server_tools, titles, turn
 from codelab.turns.draft import Draft
 from codelab.turns.text import shortened
 
@@ -35,13 +35,17 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The model's validated answer. `text` is what was streamed, `agent` who gave it, `tools` what it could call."""
+    """The model's validated answer. `text` is what was streamed, `agent` who gave it, `tools` what it could call.
+
+    `title` is what it calls the session, if it was asked.
+    """
 
     text: str
     calls: tuple[CallRequest, ...]
     agent: Agent
     tools: dict[str, Tool]
     usage: dict[str, int] = field(default_factory=dict)
+    title: str = ""
 
 
 def is_current(register: Register, step: Step) -> bool:
@@ -90,6 +94,7 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
     if register.cancelled_at:
         turn.cancelled(draft, answer.text)
         return draft.finish()
+    titles.entitle(register, answer.title)
     wanted = _within_limits(answer)
     made = _for_the_history([request for request, _ in wanted])
     draft.append_message("assistant", answer.text, calls=made, message_id=lease.message_id)

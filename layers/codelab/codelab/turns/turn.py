@@ -8,10 +8,8 @@ from codelab.protocol.outgoing import AssistantMessage, Error, Status, TurnEnd
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase
-from codelab.turns import usage
+from codelab.turns import titles, usage
 from codelab.turns.draft import Draft
-
-_TITLE_CHARS = 80
 
 Reason = Literal["completed", "cancelled", "max_steps", "refused", "error"]
 
@@ -25,7 +23,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     register.handovers = 0
     register.last_activity = draft.now
     if not register.title:
-        register.title, register.title_is_draft = message.content[:_TITLE_CHARS], True
+        register.title, register.title_is_draft = titles.draft_of(message.content), True
     draft.append_message("user", quoted(message), message_id=message.input_id)
     register.turn_n = register.history_n
     draft.dispatch_step(1)
@@ -93,6 +91,7 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
             reason=reason,
             usage=usage.told(register.usage),
             final_text_sha256=hashlib.sha256(text.encode()).hexdigest() if text else None,
+            title=register.title,
         )
     )
     register.phase = Phase.IDLE
