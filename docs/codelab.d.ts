@@ -550,6 +550,8 @@ export interface PromptDetails {
   system_tokens: number;
   /** The tools it may call. */
   tools_tokens: number;
+  /** The context files. */
+  files_tokens: number;
   /** The conversation, with the results of calls. */
   history_tokens: number;
 }

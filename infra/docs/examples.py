@@ -137,7 +137,12 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
                 "cached_tokens": 1024,
                 "llm_calls": 2,
                 "cost_usd": 0.000763,
-                "prompt_details": {"system_tokens": 610, "tools_tokens": 820, "history_tokens": 390},
+                "prompt_details": {
+                    "system_tokens": 610,
+                    "tools_tokens": 820,
+                    "files_tokens": 120,
+                    "history_tokens": 390,
+                },
             },
             "final_text_sha256": "3b2a7f0c9d1e4a5b8c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3",
             "title": "Sorting",

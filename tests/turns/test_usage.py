@@ -83,12 +83,14 @@ def test_the_prompt_is_told_by_its_parts() -> None:
     tools = [{"role": "system", "content": {"type": "tool", "name": "read_file", "parameters": {}}}]
     messages = [
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Read the file, please"},
+        {"role": "user", "content": "a.py says x = 1\n\nRead the file, please"},
         {"role": "assistant", "content": "", "tool_calls": [{"function": {"arguments": "{}"}}]},
     ]
-    parts = breakdown(tools, messages)
-    assert parts.keys() == {"system", "tools", "history"}
+    parts = breakdown(tools, messages, files="a.py says x = 1")
+    assert parts.keys() == {"system", "tools", "files", "history"}
     assert all(tokens > 0 for tokens in parts.values())
+    without = breakdown(tools, messages)
+    assert (without["files"], without["history"]) == (0, parts["files"] + parts["history"])
     assert told(parts).prompt_details.system_tokens == parts["system"]
 
 

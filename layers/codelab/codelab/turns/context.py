@@ -83,16 +83,22 @@ def assemble(conversation: Conversation, system: str, *, budget: int) -> list[di
 
 def _opening(conversation: Conversation, budget: int) -> str:
     """The context files and the summary; empty if there are none."""
-    parts = []
-    if conversation.files:
-        left = int(FILES_SHARE * budget) - estimate_tokens(_FILES)
-        parts.append(_FILES)
-        for file in conversation.files:
-            shown = _shown(file, left)
-            left -= estimate_tokens(shown)
-            parts.append(shown)
+    parts = [shown_files(conversation, budget)] if conversation.files else []
     if conversation.summary is not None:
         parts.append(_SUMMARY.format(n=conversation.summary.n) + conversation.summary.content)
+    return "\n".join(parts)
+
+
+def shown_files(conversation: Conversation, budget: int) -> str:
+    """The context files as a context of `budget` tokens shows them; empty if there are none."""
+    if not conversation.files:
+        return ""
+    left = int(FILES_SHARE * budget) - estimate_tokens(_FILES)
+    parts = [_FILES]
+    for file in conversation.files:
+        shown = _shown(file, left)
+        left -= estimate_tokens(shown)
+        parts.append(shown)
     return "\n".join(parts)
 
 

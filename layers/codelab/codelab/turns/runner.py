@@ -36,7 +36,7 @@ from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps, titles
 from codelab.turns.answers import ANSWER, answer_of, failure, tool_messages
 from codelab.turns.compactor import Compactor
-from codelab.turns.context import assemble
+from codelab.turns.context import assemble, shown_files
 from codelab.turns.draft import Draft
 from codelab.turns.shell import Engine
 from codelab.turns.steps import Lease
@@ -176,11 +176,13 @@ class StepRunner:
             declarations = ToolsItem.of(declared).declarations if declared else []
             register = self._routed(register, lease, sender, cancellation, read.history)
             agent = self._agent(register).joined_by(map(declared_tool, declarations))
-            messages = assemble(read, agent.prompt, budget=self._settings.max_context_tokens)
+            budget = self._settings.max_context_tokens
+            messages = assemble(read, agent.prompt, budget=budget)
             config, tools = self._config_for(agent, register), tool_messages(agent)
             schema = titles.asked_for(ANSWER) if register.title_is_draft else ANSWER
             request = Request(config, schema, [*tools, *messages])
-            parts = self._pool.submit(breakdown, tools, messages)  # while the model is silent
+            # Counted while the model is silent.
+            parts = self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget)))
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
             for event in request.stream(self._transport, deadline=deadline, cancel=cancellation):
                 if isinstance(event, TextDelta):

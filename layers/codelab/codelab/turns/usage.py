@@ -1,6 +1,7 @@
 """What a turn costs: summed up over its Requests as whole numbers, and told with `turn_end`."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from codelab.config import Price
@@ -10,7 +11,7 @@ from codelab.sessions.items import dumps
 
 #: DynamoDB would give a fraction back as another one: money is counted in nano-dollars.
 _NANO = 1_000_000_000
-_PARTS = ("system", "tools", "history")
+_PARTS = ("system", "tools", "files", "history")
 
 
 def counted(usage: Usage, price: Price | None) -> dict[str, int]:
@@ -24,16 +25,30 @@ def counted(usage: Usage, price: Price | None) -> dict[str, int]:
     return {**found, "cost_nano_usd": round(dollars * _NANO)}
 
 
-def breakdown(tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """What the prompt of a step is made of, in tokens, estimated. `messages` begin with the system prompt."""
-    system, *history = messages
+def breakdown(
+    tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]], files: str = ""
+) -> dict[str, int]:
+    """What the prompt of a step is made of, in tokens, estimated.
+
+    `messages` begin with the system prompt; `files` is the part of them that shows the context files.
+    """
+    system, *conversation = messages
+    files_tokens = estimate_tokens(files)
+    spoken = sum(
+        estimate_tokens((message["content"] or "") + dumps(message.get("tool_calls", ""))) for message in conversation
+    )
     return {
         "system": estimate_tokens(str(system["content"])),
-        "tools": sum(estimate_tokens(dumps(tool["content"])) for tool in tools),
-        "history": sum(
-            estimate_tokens((message["content"] or "") + dumps(message.get("tool_calls", ""))) for message in history
-        ),
+        "tools": sum(_tool_tokens(dumps(tool["content"])) for tool in tools),
+        "files": files_tokens,
+        "history": max(0, spoken - files_tokens),
     }
+
+
+@lru_cache(maxsize=512)
+def _tool_tokens(tool: str) -> int:
+    """Tools are the same with every question."""
+    return estimate_tokens(tool)
 
 
 def told(usage: Mapping[str, int]) -> TurnUsage:
