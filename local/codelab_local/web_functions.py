@@ -46,12 +46,10 @@ class WebFunction:
     async def handle(self, request: Request) -> Response | Stream:
         """Pass a request on. 502 if the server does not start, or not answer, as the adapter says it."""
         try:
-            reader, writer = await self._connect()
+            return await self._ask(request) or await self._ask(request) or _bad_gateway()
         except OSError as error:
             self._log.line(f"is not answering: {error}")
-            return Response.json({"message": "Bad Gateway"}, 502)
-        writer.write(_head(request) + request.body)
-        return Stream(self._answer(reader, writer))
+            return _bad_gateway()
 
     def change(self) -> None:
         """The source has changed: the next request is served by what it is now."""
@@ -69,6 +67,19 @@ class WebFunction:
         if self._process is not None:
             kill_group(self._process)
             self._process = None
+
+    async def _ask(self, request: Request) -> Stream | None:
+        """The answer; None from a process that was just dying: it takes connections until its last thread has ended."""
+        reader, writer = await self._connect()
+        process = self._process
+        writer.write(_head(request) + request.body)
+        with suppress(ConnectionError):
+            if first := await reader.read(_CHUNK):
+                return Stream(self._answer(first, reader, writer))
+        writer.close()
+        if process is None or not await asyncio.to_thread(_has_ended, process):
+            raise ConnectionResetError("it has hung up without an answer")
+        return None
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._process is None or self._process.poll() is not None:
@@ -108,9 +119,12 @@ class WebFunction:
                     raise
                 await asyncio.sleep(0.02)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncGenerator[bytes]:
+    async def _answer(
+        self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> AsyncGenerator[bytes]:
         self._open += 1
         try:
+            yield first
             while chunk := await reader.read(_CHUNK):
                 yield chunk
         finally:
@@ -118,6 +132,19 @@ class WebFunction:
             self._idle_since = time.monotonic()
             with suppress(OSError):
                 writer.close()
+
+
+def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
+    """Has it ended, or does it at once?"""
+    try:
+        process.wait(timeout=1)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _bad_gateway() -> Response:
+    return Response.json({"message": "Bad Gateway"}, 502)
 
 
 def _head(request: Request) -> bytes:
