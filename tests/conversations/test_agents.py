@@ -50,6 +50,7 @@ def test_a_user_who_chooses_while_the_model_does_wins(routed, model: ScriptedMod
     session.say(marker)
     session.expect("agent_status", status="thinking")
     session.send("switch_agent", agent_type="architect")
+    session.expect("agent_switched")
     session.idle()
     assert [frame["to_agent"] for frame in session.of_type("agent_switched")] == ["orchestrator", "architect"]
     (answered,) = model.requests["race"]
@@ -87,6 +88,7 @@ def test_the_architect_is_told_that_it_writes_markdown_only(ide: Open, model: Sc
         Says("Planned."),
     )
     session.send("switch_agent", agent_type="architect")
+    session.expect("agent_switched")
     session.converse(marker, lambda _: {"success": True})
     assert {frame["arguments"]["path"] for frame in session.of_type("tool_call")} == {"plan.md"}
     assert "PERMISSION_DENIED" in model.requests["architect"][1]["messages"][-1]["content"]

@@ -67,6 +67,7 @@ def test_a_hello_with_a_tool_that_cannot_be_is_refused_whole_and_the_next_one_co
 @pytest.mark.parametrize(("agent", "offered"), [("ask", {"ide.stages"}), ("coder", {"ide.deploy", "ide.stages"})])
 def test_an_agent_gets_those_that_do_no_more_than_it_may(session, model, agent, offered):
     session.send("switch_agent", agent_type=agent)
+    session.expect("agent_switched")
     session.say(model.script("agent", Says("Ready")))
     session.idle()
     (asked,) = model.requests["agent"]

@@ -218,9 +218,10 @@ class Outbox:
                 return  # it was given up meanwhile
             if outcome is Outcome.GONE:
                 self.gone.add(lane.connection_id)
-                batch.delivery.gone.append(lane.connection_id)
                 lane.is_gone = not lane.connection.may_be_joining(self._clock())
-                self._end(lane)
+                for missed in list(lane.waiting) if lane.is_gone else [batch]:
+                    missed.delivery.gone.append(lane.connection_id)
+                    self._end(lane)
             elif outcome.may_repeat(lane.connection.extensions):
                 self._give_up(lane)
             else:
