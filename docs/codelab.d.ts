@@ -544,7 +544,10 @@ export interface PlanStep {
   status: "pending" | "in_progress" | "completed";
 }
 
-/** What the prompts of a turn were made of, in tokens, estimated; the provider counts somewhat differently. */
+/**
+ * What the prompts of a turn's answers were made of, in tokens, estimated. The Request that chooses an agent is not
+ * among them.
+ */
 export interface PromptDetails {
   /** The agent's instructions. */
   system_tokens: number;

@@ -188,11 +188,15 @@ def test_a_secret_in_the_environment_needs_no_secrets_manager(system: System) ->
     assert_unauthorized(function, events.authorize(query=SESSION, headers=bearer(token())))
 
 
-def test_without_any_secret_nobody_connects(system: System) -> None:
+def test_without_any_key_it_does_not_start(system: System) -> None:
     system.environment = {"JWT_SECRET_ARN": ""}
-    function = system.load("authorize")
+    with pytest.raises(ConfigurationError, match="set JWT_SECRET or JWKS_URL"):
+        system.load("authorize")
+
+
+def test_an_unsigned_token_is_refused(authorize: Function) -> None:
     unsigned = token(secret="", algorithm="none")
-    assert_unauthorized(function, events.authorize(query=SESSION, headers=bearer(unsigned)))
+    assert_unauthorized(authorize, events.authorize(query=SESSION, headers=bearer(unsigned)))
 
 
 def test_everyone_is_the_local_user_where_the_local_cloud_says_so(system: System) -> None:

@@ -153,8 +153,8 @@ def _continue(conversation: Conversation, question: str, intent: Intent, speech:
 
 
 def title(conversation: Conversation) -> str:
-    """What the conversation is called: the first words of the question."""
-    return " ".join(conversation.question.split("\n", 1)[0].split()[:6])
+    """What the conversation is called: the first words of the question, behind whatever was put before it."""
+    return " ".join(conversation.question.rpartition("\n\n")[2].split()[:6])
 
 
 _AGENTS = {

@@ -53,8 +53,6 @@ class SharedSecret:
         self._secret = secret
 
     def find(self, token: str) -> Any:
-        if not self._secret:
-            raise InvalidToken("neither JWT_SECRET nor JWKS_URL is configured")
         return self._secret
 
 
@@ -123,13 +121,19 @@ class TokenVerifier:
 
 
 def token_verifier() -> TokenVerifier:
-    """The verifier that the environment asks for. Made at init: it may read the secret from Secrets Manager."""
-    from codelab.config import secret, settings
+    """The verifier that the environment asks for. Made at init: it may read the secret from Secrets Manager.
+
+    Raises ConfigurationError without a key: an empty one would let everybody sign.
+    """
+    from codelab.config import ConfigurationError, secret, settings
 
     configured = settings()
     keys: Keys
     if configured.jwks_url:
         keys = PublishedKeys(configured.jwks_url)
     else:
-        keys = SharedSecret(secret(configured.jwt_secret, configured.jwt_secret_arn))
+        shared = secret(configured.jwt_secret, configured.jwt_secret_arn)
+        if not shared:
+            raise ConfigurationError("AUTH_MODE=jwt needs a key to verify tokens with; set JWT_SECRET or JWKS_URL")
+        keys = SharedSecret(shared)
     return TokenVerifier(keys, configured.jwt_issuer, configured.jwt_audience)

@@ -134,7 +134,10 @@ class Error(ServerFrame):
 
 
 class PromptDetails(BaseModel):
-    """What the prompts of a turn were made of, in tokens, estimated; the provider counts somewhat differently."""
+    """What the prompts of a turn's answers were made of, in tokens, estimated.
+
+    The Request that chooses an agent is not among them.
+    """
 
     system_tokens: int = Field(description="The agent's instructions.")
     tools_tokens: int = Field(description="The tools it may call.")

@@ -17,7 +17,7 @@ from codelab.rest.errors import refusals
 from codelab.rest.identity import SESSION_ID, RemainingMs, SessionId, User, check_user
 from codelab.sessions import keys
 from codelab.sessions.items import AboutItem
-from codelab.sessions.register import Register
+from codelab.sessions.register import Phase, Register
 from codelab.turns import control, lifecycle
 from codelab.turns.eraser import Eraser
 from codelab.turns.fork import fork
@@ -45,7 +45,7 @@ _EXAMPLE: JsonDict = {
     "title": "Создай файл main.dart",
     "agent": "universal",
     "status": "idle",
-    "turn_id": "8c2f0e7c1a5b4d3e9f6a7b8c",
+    "turn_id": None,
     "settings": {"when_busy": "queue"},
     "messages": 2,
     "last_seq": 17,
@@ -89,7 +89,7 @@ class Session(BaseModel):
     title: str
     agent: str
     status: Status
-    turn_id: str | None
+    turn_id: str | None = Field(description="The turn that runs; null while none does")
     settings: dict[str, Any]
     messages: int
     last_seq: int
@@ -265,7 +265,7 @@ def _shown(register: Register, about: dict[str, Any] | None) -> Session:
         title=register.title,
         agent=register.agent,
         status=register.status,
-        turn_id=register.turn_id or None,
+        turn_id=register.turn_id if register.phase is not Phase.IDLE else None,
         settings=register.settings,
         messages=register.history_n,
         last_seq=register.last_seq,

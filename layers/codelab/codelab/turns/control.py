@@ -144,7 +144,7 @@ def session_info(draft: Draft) -> SessionInfo:
         agent=register.agent,
         status=register.status,
         title=register.title,
-        turn_id=register.turn_id or None,
+        turn_id=register.turn_id if register.phase is not Phase.IDLE else None,
         last_seq=register.last_seq,
         pending_calls=pending_calls(register),
         plan=[PlanStep.model_validate(step) for step in PlanItem.of(plan).steps] if plan else [],

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from codelab.agents import Agent, agents
-from codelab.config import Settings
+from codelab.config import ConfigurationError, Settings
 from codelab.delivery.outbox import DRAIN_S, Outbox
 from codelab.delivery.stream import StreamSender
 from codelab.observability import logger
@@ -61,6 +61,11 @@ class StepRunner:
         self._settings = settings
         self._config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self._config.check()
+        if settings.default_agent not in agents():
+            raise ConfigurationError(
+                f"DEFAULT_AGENT={settings.default_agent}: there is no such agent, only {', '.join(sorted(agents()))};"
+                " correct DEFAULT_AGENT or unset it"
+            )
         for agent in agents().values():
             self._config.changed(**agent.model).check()
         self._compactor = Compactor(engine, transport, settings)
