@@ -11,6 +11,7 @@ frame), ("invoke", payload), ("pause",), ("done", result), ("failed", text); pos
 
 import importlib.util
 import io
+import itertools
 import json
 import os
 import signal
@@ -24,7 +25,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import botocore.endpoint
 import codelab.delivery.stream as stream
@@ -33,11 +33,13 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 from codelab import aws
-from codelab.config import settings
 from codelab.gateway import services
 from codelab.requests import Call
 from codelab_local.processes import die_with_parent
-from urllib3 import HTTPResponse
+from urllib3 import HTTPConnectionPool, HTTPResponse
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import NewConnectionError
+from urllib3.exceptions import ReadTimeoutError as TimeoutOfRead
 
 from tests.faults.fault import INVOKE, POST, READ, TRANSACTION, Fault, Kind
 from tests.faults.model import Script, ScriptedTransport
@@ -85,6 +87,7 @@ class Worker:
         self._calls: dict[str, tuple[str, int]] = {}
         self._started: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
+        self._posts = itertools.count()
         self._mark = 0
         self._fault: Fault | None = None
         self._now = 0
@@ -96,6 +99,7 @@ class Worker:
 
     def _init(self) -> None:
         codelab.requests.openai_transport = lambda **_: self._transport  # type: ignore[assignment]
+        services.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,misc]
         for folder in FOLDERS:
             spec = importlib.util.spec_from_file_location(f"handler_of_{folder}", FUNCTIONS / folder / "handler.py")
             assert spec is not None
@@ -105,8 +109,7 @@ class Worker:
             self._handlers[folder] = module.handler
         invoking = aws.client("lambda")
         aws.warm(invoking, "invoke", FunctionName="warm")
-        connections = aws.connections_client(settings().connections_url)
-        for client in (aws.client("dynamodb"), aws.client("s3"), invoking, connections):
+        for client in (aws.client("dynamodb"), aws.client("s3"), invoking):
             events = client.meta.events
             session = client._endpoint.http_session
             events.register_first("before-send", lambda session=session, **sent: self._before_send(session, **sent))
@@ -189,6 +192,20 @@ class Worker:
             raise ReadTimeoutError(endpoint_url=request.url)
         return self._answer(operation, request)
 
+    def post(self, connection_id: str, data: bytes) -> int:
+        """A post to a connection: each try is a call of its own."""
+        kind = self._fault_of(POST, f"post {next(self._posts)}")
+        if kind is Kind.KILLED_BEFORE:
+            os._exit(1)
+        if kind is Kind.FAILS:
+            raise NewConnectionError(HTTPConnection("connections.invalid"), "refused")
+        status: int = self._ask("post", connection_id, json.loads(data))
+        if kind is Kind.KILLED_AFTER:
+            os._exit(1)
+        if kind is Kind.ANSWER_LOST:
+            raise TimeoutOfRead(HTTPConnectionPool("connections.invalid"), "/", "lost")
+        return status
+
     def _fault_of(self, operation: str, invocation: str) -> Kind | None:
         """The fault of this call; a call keeps its invocation id through all its attempts."""
         with self._changed:
@@ -202,10 +219,6 @@ class Worker:
 
     def _answer(self, operation: str, request: AWSPreparedRequest) -> AWSResponse | None:
         """Who is not there is answered for; the table is (None)."""
-        if operation == POST:
-            connection_id = unquote(request.url.rpartition("/")[2])
-            status = self._ask("post", connection_id, json.loads(request.body))
-            return _response(request.url, status, {})
         if operation == INVOKE:
             self._ask("invoke", json.loads(request.body))
             return _response(request.url, 202, {})
@@ -215,6 +228,13 @@ class Worker:
         with self._changed:
             self._ended[event_name.rpartition(".")[2]] += 1
             self._changed.notify_all()
+
+
+class _Management:
+    """The `ManagementApi` of a worker. Nobody is closed in these conversations."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.post = worker.post
 
 
 def _conflict(url: str, operation: str) -> AWSResponse:

@@ -29,8 +29,9 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     # A silent model is watched every 250 ms; how often that happens in a test would be a matter of chance.
     monkeypatch.setattr("codelab.delivery.stream.WATCH_S", 60.0)
+    recorder = Recorder()
+    monkeypatch.setattr("codelab.gateway.services.ManagementApi", lambda url: recorder)
     with mock_aws():
-        recorder = Recorder()
         session = botocore.session.get_session()
         session.register_component("data_loader", LOADER)
         boto3.setup_default_session(botocore_session=session)

@@ -25,7 +25,10 @@ Answer = tuple[AWSResponse, dict[str, Any]]
 
 
 class Recorder:
-    """`calls` are the operations since the last `reset`, `gone` the connections whose posts are answered by 410."""
+    """`calls` are the operations since the last `reset`, `gone` the connections whose posts are answered by 410.
+
+    It stands in for the `ManagementApi` itself: `post` and `delete` are that one's.
+    """
 
     def __init__(self) -> None:
         self.gone: set[str] = set()
@@ -83,6 +86,23 @@ class Recorder:
         """The next call of `operation` fails with this error and has no effect."""
         self.once(operation, lambda: _answer(status, code))
 
+    # -- the connections -----------------------------------------------------------------------------------------
+
+    def post(self, connection_id: str, data: bytes) -> int:
+        self.note(POST)
+        if (answer := self._ruled(POST)) is not None:
+            return answer[0].status_code
+        if connection_id in self.gone:
+            return 410
+        frame = json.loads(data)
+        self.posts.append((connection_id, frame))
+        self._posted.append(json.loads(data))
+        return 200
+
+    def delete(self, connection_id: str) -> int:
+        self.note("DeleteConnection")
+        return 204
+
     # -- botocore's hook -----------------------------------------------------------------------------------------
 
     def before_call(self, model: Any, params: dict[str, Any], **_: Any) -> Answer | None:
@@ -103,23 +123,21 @@ class Recorder:
                 self._changed.notify_all()
 
     def _answer(self, operation: str, params: dict[str, Any]) -> Answer | None:
+        if (answer := self._ruled(operation)) is not None:
+            return answer
+        if operation == INVOKE:
+            assert params["headers"]["X-Amz-Invocation-Type"] == "Event"
+            path = unquote(params["url_path"]).split("/")
+            self.invokes.append((path[-2], json.loads(params["body"])))
+            return _answer(202)
+        return None
+
+    def _ruled(self, operation: str) -> Answer | None:
+        """What the next rule for the operation says to it."""
         for rule in self._rules:
             if rule[0] == operation:
                 self._rules.remove(rule)
-                if (answer := rule[1]()) is not None:
-                    return answer
-                break
-        path = unquote(params["url_path"]).split("/")
-        if operation == POST:
-            if path[-1] in self.gone:
-                return _answer(410, "GoneException")
-            self.posts.append((path[-1], json.loads(params["body"])))
-            self._posted.append(json.loads(params["body"]))
-            return _answer(200)
-        if operation == INVOKE:
-            assert params["headers"]["X-Amz-Invocation-Type"] == "Event"
-            self.invokes.append((path[-2], json.loads(params["body"])))
-            return _answer(202)
+                return rule[1]()
         return None
 
 

@@ -22,8 +22,8 @@ from tests.functions.template import REGION, ROOT, Template
 _PER_PROCESS: tuple[Any, ...] = (
     config.settings,
     aws.client,
-    aws.connections_client,
     observability.logger,
+    services.management_api,
     services.engine,
 )
 

@@ -12,7 +12,6 @@ from botocore.config import Config
 from urllib3 import HTTPResponse
 
 if TYPE_CHECKING:
-    from mypy_boto3_apigatewaymanagementapi import ApiGatewayManagementApiClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
@@ -30,9 +29,6 @@ _CONFIG = Config(
     # The SDK puts its own together anew at every call, which costs another tenth.
     user_agent="codelab",
 )
-
-# One attempt: the SDK repeats a post on 429 and on read time-outs, and a repeated post doubles tokens.
-_POST_CONFIG = _CONFIG.merge(Config(retries={"total_max_attempts": 1}))
 
 # Objects have up to 10 MB. URLs are for the regional endpoint, and ask for no checksum that clients would have to send.
 _S3_CONFIG = _CONFIG.merge(
@@ -72,12 +68,6 @@ def client(service: Any) -> Any:
 def waiting_lambda_client() -> "LambdaClient":
     """The client that waits for what a function answers."""
     return boto3.client("lambda", config=_WAITING_CONFIG)
-
-
-@cache
-def connections_client(url: str) -> "ApiGatewayManagementApiClient":
-    """The client that posts to connections of the API at `url` (from configuration, never from an event)."""
-    return boto3.client("apigatewaymanagementapi", endpoint_url=url, config=_POST_CONFIG)
 
 
 def warm(client: Any, operation: str, **parameters: Any) -> None:

@@ -4,19 +4,17 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
+from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
 from codelab.observability import logger
 from codelab.protocol import limits
 from codelab.protocol.outgoing import ToolCall, ToolProgress
 from codelab.sessions.items import Audience, EventItem, dumps
 from codelab.sessions.register import Register
-
-if TYPE_CHECKING:
-    from mypy_boto3_apigatewaymanagementapi import ApiGatewayManagementApiClient
 
 #: How long a frame that is refused is tried again, in seconds; what comes after it on that connection waits so long.
 PATIENCE_S = 4.0
@@ -85,11 +83,11 @@ def pauses(patience_s: float) -> Iterator[float]:
 class Poster:
     """Posts frames, each as a text message of its own. One for a process; used by several threads.
 
-    `client` is called for every post: it is made at the first one, unless the function has made it at init.
+    `api` is called for every post: it is made at the first one, unless the function has made it at init.
     """
 
-    def __init__(self, client: Callable[[], "ApiGatewayManagementApiClient"], payloads: Payloads) -> None:
-        self._client = client
+    def __init__(self, api: Callable[[], ManagementApi], payloads: Payloads) -> None:
+        self._api = api
         self.payloads = payloads
 
     def post(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
@@ -103,26 +101,28 @@ class Poster:
         return outcome
 
     def attempt(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
-        """One try. The SDK makes none of its own: it would repeat time-outs too."""
+        """One try."""
         try:
-            self._client().post_to_connection(ConnectionId=connection_id, Data=dumps(frame).encode())
-        except ClientError as error:
-            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-            if status == 410:
-                return Outcome.GONE
-            logger().warning("post refused", extra={"connection": connection_id, "error": str(error)})
-            if status == 429:
-                return Outcome.REFUSED
-            return Outcome.UNKNOWN if status >= 500 else Outcome.DONE
-        except BotoCoreError as error:
-            logger().warning("post failed", extra={"connection": connection_id, "error": str(error)})
-            never_left = isinstance(error, EndpointConnectionError | ConnectTimeoutError)
+            status = self._api().post(connection_id, dumps(frame).encode())
+        except HTTPError as error:
+            logger().warning("post failed", extra={"connection": connection_id, "error": repr(error)})
+            never_left = isinstance(error, NewConnectionError | ConnectTimeoutError)
             return Outcome.REFUSED if never_left else Outcome.UNKNOWN
-        return Outcome.DONE
+        if status < 300:
+            return Outcome.DONE
+        if status == 410:
+            return Outcome.GONE
+        logger().warning("post refused", extra={"connection": connection_id, "status": status})
+        if status == 429:
+            return Outcome.REFUSED
+        return Outcome.UNKNOWN if status >= 500 else Outcome.DONE
 
     def close(self, connection_id: str) -> None:
         """Close a connection; one that is gone already is as closed as it can be."""
         try:
-            self._client().delete_connection(ConnectionId=connection_id)
-        except (ClientError, BotoCoreError) as error:
-            logger().info("close failed", extra={"connection": connection_id, "error": str(error)})
+            status = self._api().delete(connection_id)
+        except HTTPError as error:
+            logger().info("close failed", extra={"connection": connection_id, "error": repr(error)})
+        else:
+            if status >= 300 and status != 410:
+                logger().info("close refused", extra={"connection": connection_id, "status": status})

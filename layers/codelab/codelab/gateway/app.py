@@ -32,10 +32,13 @@ Handle = Callable[[Any, Caller, Engine], None]
 
 
 class WebSocketApp:
-    """Dispatches the frames of one function. Made at init, so that clients are warm before the first event."""
+    """Dispatches the frames of one function. Made at init, so that clients are warm before the first event.
 
-    def __init__(self) -> None:
-        self._engine = posting_engine()
+    `starts_steps`: its frames are what steps of turns start with.
+    """
+
+    def __init__(self, *, starts_steps: bool = False) -> None:
+        self._engine = posting_engine(starts_steps=starts_steps)
         self._routes: dict[str, Handle] = {}
 
     def route(self, frame_type: str) -> Callable[[Handle], Handle]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from codelab import aws
 from codelab.config import settings
+from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
 from codelab.sessions.register import Extent
@@ -14,6 +15,12 @@ from codelab.sessions.store import SessionStore
 from codelab.sessions.transition import Step
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
+
+
+@cache
+def management_api() -> ManagementApi:
+    """What posts to the connections."""
+    return ManagementApi(settings().connections_url)
 
 
 @cache
@@ -25,15 +32,17 @@ def engine() -> Engine:
     dynamodb = aws.client("dynamodb")
     aws.warm(dynamodb, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
     payloads = Payloads(lambda: aws.client("s3"), configured.payload_bucket)
-    poster = Poster(lambda: aws.connections_client(configured.connections_url), payloads)
+    poster = Poster(management_api, payloads)
     return Engine(SessionStore(dynamodb, configured.table_name), poster, payloads, configured, invoke_step)
 
 
-def posting_engine() -> Engine:
-    """The engine for a function whose work ends in posts: their client is made now, and warm."""
-    connections = aws.connections_client(settings().connections_url)
-    aws.warm(connections, "post_to_connection", ConnectionId="warm", Data=b"{}")
-    return engine()
+def posting_engine(*, starts_steps: bool = False) -> Engine:
+    """The engine for a function whose work ends in posts, and in the start of a step: what does that is made now."""
+    made = engine()
+    management_api()
+    if starts_steps:
+        aws.warm(aws.client("lambda"), "invoke", FunctionName="warm")
+    return made
 
 
 def invoke_resume(caller: Caller, last_seq: int) -> None:

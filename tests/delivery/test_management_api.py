@@ -1,0 +1,166 @@
+"""What goes over the wire to `@connections`, beside what the SDK's own client sends there."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import boto3
+import pytest
+import urllib3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from codelab.delivery import management_api as module
+from codelab.delivery.management_api import ManagementApi
+from urllib3.exceptions import NewConnectionError, ProtocolError, ReadTimeoutError
+
+from tests.ide import PATIENCE
+
+CONNECTION = "L0SM9cOFvHcCIhw="
+DATA = '{"type":"pong","text":"Привет"}'.encode()
+
+
+@dataclass
+class Received:
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    client: tuple[str, int]
+
+
+@dataclass
+class Gateway:
+    """An HTTP server that keeps what it got; `answer` is the status of the next answers, or what to do instead."""
+
+    url: str
+    received: list[Received] = field(default_factory=list)
+    answer: Any = 200
+    closes: bool = False
+    closed: threading.Event = field(default_factory=threading.Event)
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            found.received.append(Received(self.command, self.path, headers, body, self.client_address))
+            if callable(found.answer):
+                found.answer(self.connection)
+                self.close_connection = True
+                return
+            self.close_connection = found.closes
+            self.send_response(found.answer)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_POST = do_DELETE = _serve  # noqa: N815
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def shutdown_request(self, request: Any) -> None:
+            super().shutdown_request(request)
+            found.closed.set()
+
+    server = Server(("127.0.0.1", 0), Handler)
+    found = Gateway(f"http://127.0.0.1:{server.server_port}/v1")
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield found
+    server.shutdown()
+    thread.join(PATIENCE)
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    values = {"ACCESS_KEY_ID": "AKIDEXAMPLE", "SECRET_ACCESS_KEY": "secret", "SESSION_TOKEN": "token"}
+    for name, value in {**values, "DEFAULT_REGION": "eu-west-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    boto3.DEFAULT_SESSION = None
+    yield
+    boto3.DEFAULT_SESSION = None
+
+
+def test_a_post_and_a_delete_are_those_of_the_sdk(gateway: Gateway):
+    api = ManagementApi(gateway.url)
+    assert api.post(CONNECTION, DATA) == 200
+    assert api.delete(CONNECTION) == 200
+    sdk = boto3.client("apigatewaymanagementapi", endpoint_url=gateway.url)
+    sdk.post_to_connection(ConnectionId=CONNECTION, Data=DATA)
+    sdk.delete_connection(ConnectionId=CONNECTION)
+    ours, theirs = gateway.received[:2], gateway.received[2:]
+    for mine, other in zip(ours, theirs, strict=True):
+        assert (mine.method, mine.path, mine.body) == (other.method, other.path, other.body)
+        for name in ("host", "x-amz-security-token"):
+            assert mine.headers[name] == other.headers[name]
+        scope = mine.headers["authorization"].partition(",")[0]
+        assert scope == other.headers["authorization"].partition(",")[0]
+        assert scope.endswith("/eu-west-1/execute-api/aws4_request")
+
+
+def test_what_arrives_is_what_was_signed(gateway: Gateway):
+    ManagementApi(gateway.url).post(CONNECTION, DATA)
+    (got,) = gateway.received
+    signed = got.headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
+    assert {"host", "x-amz-date", "x-amz-security-token"} <= set(signed)
+    request = AWSRequest(
+        got.method,
+        f"http://{got.headers['host']}{got.path}",
+        {name: got.headers[name] for name in signed},
+        got.body,
+    )
+    request.context["timestamp"] = got.headers["x-amz-date"]
+    signer = SigV4Auth(boto3.Session().get_credentials(), "execute-api", "eu-west-1")
+    signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+    assert got.headers["authorization"].endswith(f"Signature={signature}")
+
+
+def test_one_connection_is_kept_and_one_that_was_closed_meanwhile_is_replaced(gateway: Gateway):
+    api = ManagementApi(gateway.url)
+    assert api.post(CONNECTION, DATA) == 200
+    gateway.closes = True
+    assert api.post(CONNECTION, DATA) == 200
+    assert gateway.closed.wait(PATIENCE)
+    assert api.post(CONNECTION, DATA) == 200
+    first, second, third = (got.client for got in gateway.received)
+    assert first == second != third
+
+
+@pytest.mark.parametrize("status", [200, 403, 410, 413, 429, 500, 503])
+def test_the_status_is_the_answer_and_nothing_is_sent_twice(gateway: Gateway, status: int):
+    gateway.answer = status
+    assert ManagementApi(gateway.url).post(CONNECTION, DATA) == status
+    assert len(gateway.received) == 1
+
+
+def test_who_listens_no_more_has_surely_not_got_it():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with pytest.raises(NewConnectionError):
+        ManagementApi(f"http://127.0.0.1:{port}/v1").post(CONNECTION, DATA)
+
+
+def test_an_answer_that_does_not_come_leaves_open_whether_it_was_got(gateway: Gateway, monkeypatch: pytest.MonkeyPatch):
+    go_on = threading.Event()
+    monkeypatch.setattr(module, "_TIMEOUT", urllib3.Timeout(connect=1, read=0.05))
+    gateway.answer = lambda connection: go_on.wait(PATIENCE)
+    with pytest.raises(ReadTimeoutError):
+        ManagementApi(gateway.url).post(CONNECTION, DATA)
+    go_on.set()
+    gateway.answer = lambda connection: connection.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(ProtocolError):
+        ManagementApi(gateway.url).post(CONNECTION, DATA)
+    assert len(gateway.received) == 2
