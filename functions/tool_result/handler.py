@@ -7,7 +7,7 @@ from codelab.turns import calls
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
 
-app = WebSocketApp()
+app = WebSocketApp(starts_steps=True)
 
 
 @app.route("tool_result")

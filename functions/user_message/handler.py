@@ -7,7 +7,7 @@ from codelab.turns import messages
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
 
-app = WebSocketApp()
+app = WebSocketApp(starts_steps=True)
 
 
 @app.route("user_message")

@@ -61,7 +61,7 @@ class OpenAITransport:
             max_retries=0,
             http_client=httpx2.Client(transport=httpx2.MockTransport(_warm_answer)),
         )
-        with warming.chat.completions.with_streaming_response.create(**_arguments({"model": "warm"})) as response:
+        with warming.chat.completions.with_streaming_response.create(**_arguments(_WARMING)) as response:
             for _ in response.iter_bytes():
                 pass
 
@@ -109,6 +109,10 @@ def _arguments(body: Mapping[str, Any]) -> dict[str, Any]:
         "extra_body": {key: value for key, value in body.items() if key not in ("model", "stream")}
         | {"messages": body.get("messages", [])},
     }
+
+
+#: As a step asks: the SDK evaluates the types of the parameters for streams apart.
+_WARMING = {"model": "warm", "stream": True}
 
 
 def _warm_answer(request: httpx2.Request) -> httpx2.Response:

@@ -67,6 +67,10 @@ class Request:
         self._clock = clock
         self._cancellation = Cancellation()
 
+    def compile(self) -> None:
+        """Make what the first run would make of the schema; requests with the same schema share it."""
+        self._plan.codec()
+
     def cancel(self) -> None:
         """Stop. May be called from any thread: a blocked read ends at once and the run raises Cancelled."""
         self._cancellation.cancel()

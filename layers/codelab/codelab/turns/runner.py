@@ -69,7 +69,15 @@ class StepRunner:
         for agent in agents().values():
             self._config.changed(**agent.model).check()
         self._compactor = Compactor(engine, transport, settings)
+        self._rehearse(agents()[settings.default_agent])
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
+
+    def _rehearse(self, agent: Agent) -> None:
+        """Make the schemas of a session's first step now: at init that time is cheaper than while a user waits."""
+        tools, prompt = tool_messages(agent), {"role": "system", "content": agent.prompt}
+        breakdown(tools, [prompt])
+        for schema in [routing.schema(agents())] if agent.routes else [ANSWER, titles.asked_for(ANSWER)]:
+            Request(self._config, schema, [*tools, prompt]).compile()
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int]) -> None:
         """Run `step`, and what follows from it at once. A duplicate invocation does nothing."""

@@ -38,17 +38,17 @@ def breakdown(
         estimate_tokens((message["content"] or "") + dumps(message.get("tool_calls", ""))) for message in conversation
     )
     return {
-        "system": estimate_tokens(str(system["content"])),
-        "tools": sum(_tool_tokens(dumps(tool["content"])) for tool in tools),
+        "system": _fixed_tokens(str(system["content"])),
+        "tools": sum(_fixed_tokens(dumps(tool["content"])) for tool in tools),
         "files": files_tokens,
         "history": max(0, spoken - files_tokens),
     }
 
 
 @lru_cache(maxsize=512)
-def _tool_tokens(tool: str) -> int:
-    """Tools are the same with every question."""
-    return estimate_tokens(tool)
+def _fixed_tokens(text: str) -> int:
+    """Prompts and tools are the same with every question."""
+    return estimate_tokens(text)
 
 
 def told(usage: Mapping[str, int]) -> TurnUsage:
