@@ -1,8 +1,9 @@
 """A function's workers: one request at a time each, real timeouts, at most `limit` of them.
 
-As in Lambda a request takes an idle worker or a new one. Unlike there, only a few workers are being started
-at any moment, so that a burst of short requests is served by a few workers that come back quickly, not by a
-hundred forks on two cores; a burst of long requests gets its workers all the same, a few milliseconds apart.
+As in Lambda a request takes an idle worker or a new one. Unlike there, workers are started one after the other (where
+each costs a second, a few at once), so that a burst of short requests is served by a few that come back quickly, not by
+a hundred forks on two cores; a burst of long requests gets its workers all the same, a few milliseconds apart, and the
+first of them are done with their start before the last begin.
 """
 
 import asyncio
@@ -18,8 +19,6 @@ from dataclasses import dataclass, field
 from codelab_local.deployment import Function
 from codelab_local.http_protocol import Response
 from codelab_local.zygotes import InitFailed, Processes, ThreadsInInit
-
-MAX_STARTING = 4
 
 
 @dataclass(slots=True)
@@ -113,7 +112,7 @@ class Pool:
             if not poll.done():
                 poll.set_result(self._hand_over(worker))
         starting = sum(not worker.seen for worker in self.workers.values()) if self._queue else 0
-        wanted = min(len(self._queue), self.limit - len(self.workers) + starting, MAX_STARTING)
+        wanted = min(len(self._queue), self.limit - len(self.workers) + starting, self._processes.starts_at_once)
         for _ in range(wanted - starting):
             self._start_worker()
 

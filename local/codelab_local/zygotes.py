@@ -49,6 +49,8 @@ class Listener(Protocol):
 class Processes(Protocol):
     """One version of a function's code, as a source of worker processes."""
 
+    starts_at_once: int
+
     async def ready(self) -> None:
         """Return when workers can be started; raises :class:`InitFailed`."""
 
@@ -151,6 +153,8 @@ class _Channel:
 class Zygote:
     """A process that has run the handler's init and forks workers."""
 
+    starts_at_once = 1
+
     def __init__(self, root: Root, config: WorkerConfig, log: int, listener: Listener) -> None:
         self._listener = listener
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -194,6 +198,8 @@ class Zygote:
 
 class ColdStarts:
     """`COLD=1`: a new process for every worker, which imports everything as a cold start in the cloud does."""
+
+    starts_at_once = 4
 
     def __init__(self, config: WorkerConfig, log: int, listener: Listener) -> None:
         self._config = config
