@@ -1,7 +1,7 @@
 """The streaming sender: one ordered writer for the text of one answer.
 
 The first delta goes at once. Then a batch goes when the fastest connection has the last one and `STREAM_MAX_DELAY_MS`
-has passed since the last batch began, so that a fast model costs few writes. Each batch is appended to the log and then
+has passed since its post began, so that a fast model costs few writes. Each batch is appended to the log and then
 posted, while a consistent read of the register, begun after the append was acknowledged, looks for connections that
 have joined and for the end of our lease. A connection that is slower than the others gets the same batches later; when
 all are slow, the log goes on at one batch a second.
@@ -171,6 +171,7 @@ class StreamSender:
 
     def _send(self, text: str) -> None:
         event = self._append(text)
+        self._batch_due = _monotonic() + self._max_delay_s  # between two posts, however long the log takes
         refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
         known = self._live()
         # A client that misses a piece of text sees the gap at the next frame, and there is one: the final.
