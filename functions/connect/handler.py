@@ -1,6 +1,7 @@
 """$connect: create the session or join it; with `last_seq`, have what was missed replayed."""
 
 import json
+import re
 from typing import Any
 
 from codelab.gateway.identity import SUBPROTOCOL, caller_of, offered_subprotocols, query_of
@@ -9,22 +10,30 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 
 sessions = posting_engine()
 
+_SEQ = re.compile(r"[0-9]{1,15}")
+
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Join, and echo exactly one subprotocol where one was offered, or browsers drop the connection.
 
-    409 while a session with this id is being deleted.
+    400 for a `last_seq` that is none, 409 while a session with this id is being deleted.
     """
+    last_seq = query_of(event).get("last_seq", "")
+    if last_seq and not _SEQ.fullmatch(last_seq):
+        return _refusal(400, "last_seq is not a whole number from 0 on; the highest seq up to which you have every frame")
     caller = caller_of(event)
     try:
         sessions.join(caller)
     except ProtocolError as refusal:
         if refusal.code is not ErrorCode.BUSY:
             raise
-        return {"statusCode": 409, "body": json.dumps({"message": refusal.message})}
-    last_seq = query_of(event).get("last_seq", "")
-    if last_seq.isdecimal():
+        return _refusal(409, refusal.message)
+    if last_seq:
         invoke_resume(caller, int(last_seq))
     if SUBPROTOCOL in offered_subprotocols(event):
         return {"statusCode": 200, "headers": {"Sec-WebSocket-Protocol": SUBPROTOCOL}}
     return {"statusCode": 200}
+
+
+def _refusal(status: int, message: str) -> dict[str, Any]:
+    return {"statusCode": status, "body": json.dumps({"message": message})}

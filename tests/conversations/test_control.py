@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from tests.scripted_model import Says, call
 
@@ -172,6 +173,13 @@ def test_switching_with_content_says_it_to_the_new_agent(ide, model):
     session.send("switch_agent", agent_type="universal", content=model.script("switched", Says("At your service")))
     session.idle()
     assert session.text() == "At your service"
+
+
+@pytest.mark.parametrize("last_seq", ["abc", "-1", "1.5", "9" * 30])
+def test_a_last_seq_that_is_no_number_is_refused_at_the_door(ide, last_seq):
+    with pytest.raises(InvalidStatus) as refused:
+        ide("wrong-position", extensions=True, last_seq=last_seq)
+    assert refused.value.response.status_code == 400
 
 
 def test_a_connection_with_last_seq_is_brought_up_to_date(ide, model):

@@ -36,8 +36,9 @@ def test_a_session_is_shown_as_the_seed_document_shows(api: httpx.Client) -> Non
     }
 
 
-def test_a_session_needs_nothing_to_be_said_of_it(api: httpx.Client) -> None:
-    created = api.post("/sessions", json={}).json()
+@pytest.mark.parametrize("body", [{"json": {}}, {}], ids=["an empty body", "no body"])
+def test_a_session_needs_nothing_to_be_said_of_it(api: httpx.Client, body: dict[str, Any]) -> None:
+    created = api.post("/sessions", **body).json()
     assert api.get(f"/sessions/{created['session_id']}").json()["metadata"] == {}
 
 
@@ -73,7 +74,6 @@ def test_a_session_of_the_websocket_is_shown_too(api: httpx.Client, ide: Open) -
         ('{"metadata": {"half": "\\ud800"}}', 400, "INVALID_FORMAT", None),
         ('{"metadata": {"much": 1e999}}', 400, "INVALID_FORMAT", None),
         (b"\xff", 400, "INVALID_FORMAT", None),
-        ("", 422, "MISSING_FIELD", "body"),
         ("[]", 422, "INVALID_ARGUMENTS", "body"),
         ('{"metadata": 1}', 422, "INVALID_ARGUMENTS", "metadata"),
         ('{"session_id": "a#b"}', 422, "INVALID_ARGUMENTS", "session_id"),
@@ -86,6 +86,12 @@ def test_what_is_wrong_is_named(
     answer = api.post("/sessions", content=body)
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
     assert error_of(answer)["details"].get("field") == field
+
+
+def test_a_message_without_a_body_is_refused(api: httpx.Client) -> None:
+    answer = api.post("/chat/message")
+    assert (answer.status_code, error_of(answer)["code"]) == (422, "MISSING_FIELD")
+    assert error_of(answer)["details"]["field"] == "body"
 
 
 def test_too_much_metadata_is_refused(api: httpx.Client) -> None:

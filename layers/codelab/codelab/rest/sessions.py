@@ -4,6 +4,7 @@ import hashlib
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
+from fastapi import Body as OfRequest
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
@@ -176,7 +177,10 @@ class SessionList(BaseModel):
     },
 )
 def create_session(
-    new: NewSession, user: User, response: Response, idempotency_key: IdempotencyKey = None
+    user: User,
+    response: Response,
+    new: Annotated[NewSession, OfRequest(default_factory=NewSession)],
+    idempotency_key: IdempotencyKey = None,
 ) -> CreatedSession:
     """Create a session. With the `session_id` or the `Idempotency-Key` of one that exists: that one, unchanged."""
     check_user(user, new.user_id)
@@ -236,9 +240,9 @@ def delete_session(session_id: SessionId, user: User, remaining_ms: RemainingMs)
 )
 def fork_session(
     session_id: SessionId,
-    wanted: Fork,
     user: User,
     remaining_ms: RemainingMs,
+    wanted: Annotated[Fork, OfRequest(default_factory=Fork)],
     idempotency_key: IdempotencyKey = None,
 ) -> CreatedSession:
     """A new session with this one's history, up to a point, its context files and settings."""
