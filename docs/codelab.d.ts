@@ -210,7 +210,7 @@ export interface ToolCallFrame {
   deadline?: number;
   /** What the call can do. */
   risk?: "read" | "write" | "execute";
-  /** Why the call is made, or why it asks. */
+  /** The remembered rule that has approved it, if one has. */
   reason?: string;
   /** False: shown here, executed in another window. Only with extensions. */
   execute?: boolean;
@@ -279,7 +279,7 @@ export interface TurnEndFrame {
   type: "turn_end";
   /** The turn that ended. */
   turn_id: string;
-  /** How it ended. */
+  /** How it ended; `refused`: the model declined to answer. */
   reason: "completed" | "cancelled" | "max_steps" | "refused" | "error";
   /** Tokens, model calls and, where prices are known, the cost of the whole turn. */
   usage: TurnUsage;
@@ -294,7 +294,7 @@ export interface TurnEndFrame {
   seq?: number;
 }
 
-/** Another agent answers from here on. The seed's clients read the fields at the top or in `metadata`. */
+/** Another agent answers from here on. `metadata` says it once more, for clients that look there. */
 export interface AgentSwitchedFrame {
   type: "agent_switched";
   /** The switch in a sentence. */
@@ -356,14 +356,14 @@ export interface CallUpdateFrame {
   /** The call. */
   call_id: string;
   /** Its state from now on. */
-  state: "executing" | "completed" | "failed" | "rejected" | "expired" | "cancelled";
+  state: "completed" | "failed" | "rejected" | "expired" | "cancelled";
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
 }
 
 /**
- * The session as it is; the answer to `hello` and `session_config`. An extension: sent only to a connection that asked
- * for extensions.
+ * The session as it is; the answer to `hello`, `session_config` and `refresh_token`. An extension: sent only to a
+ * connection that asked for extensions.
  */
 export interface SessionInfoFrame {
   type: "session_info";

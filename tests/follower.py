@@ -1,11 +1,12 @@
 """A client that follows the delivery rules: it comes back whenever its connection breaks and misses nothing."""
 
 import json
+import time
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.ide import Ide
+from tests.ide import PATIENCE, Ide
 
 
 class Follower:
@@ -18,6 +19,7 @@ class Follower:
         self.seen: dict[int, str] = {}
         self.reconnects = 0
         self._ahead: dict[int, dict[str, Any]] = {}
+        self._grown_at = time.monotonic()
         self._ide = Ide(url, **options)
 
     @property
@@ -42,10 +44,12 @@ class Follower:
         self._ide.send("resume", last_seq=self.last_seq)
 
     def receive(self, patience: float = 2.0) -> None:
-        """Take one frame; resume when the next one is missing for longer than `patience`."""
+        """Take one frame; resume when the next one is missing for longer than `patience`. Raises AssertionError when
+        nothing new has come for much longer than that."""
         try:
             frame = self._ide.receive(patience)
         except TimeoutError:
+            assert time.monotonic() - self._grown_at < 4 * PATIENCE, f"no frame {self.last_seq + 1} comes"
             self._ide.send("resume", last_seq=self.last_seq)
             return
         except (ConnectionClosed, InvalidStatus, OSError):
@@ -60,6 +64,7 @@ class Follower:
         self._ahead[seq] = frame
         while (following := self._ahead.pop(self.last_seq + 1, None)) is not None:
             self.frames.append(following)
+            self._grown_at = time.monotonic()
 
     def close(self) -> None:
         self._ide.socket.close()

@@ -14,14 +14,16 @@ from typing import Any, Self
 
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 
-
+#: How long `until` is waited for, in seconds.
+_PATIENCE_S = 60.0
 #: What the model answers when it is asked to summarise.
 _SUMMARY = json.dumps({"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []})
 
 
 @dataclass
 class Says:
-    """One answer. `text` is streamed in pieces of `piece` characters, `delay` seconds apart, after `silence` seconds.
+    """One answer. `text` is streamed in pieces of `piece` characters, `delay` seconds apart, after `silence` seconds and
+    not before the event `until`.
 
     `status` other than 200 refuses the request; `cut` ends the connection after so many pieces, without a finish.
     """
@@ -31,9 +33,16 @@ class Says:
     piece: int = 4
     delay: float = 0.0
     silence: float = 0.0
+    until: threading.Event | None = None
     status: int = 200
     cut: int | None = None
     raw: str | None = None
+
+    def wait(self) -> None:
+        """As long as the model is silent."""
+        time.sleep(self.silence)
+        if self.until is not None:
+            self.until.wait(_PATIENCE_S)
 
     def body(self) -> str:
         if self.raw is not None:
@@ -114,7 +123,7 @@ class ScriptedModel:
         elif "confidence" in _properties(body):
             self.routed[name].append(body)
             says = self._choices[name]
-            time.sleep(says.silence)
+            says.wait()
         else:
             script = self._scripts.get(name, [Says("unscripted")])
             self.requests.setdefault(name, []).append(body)
@@ -128,7 +137,7 @@ class ScriptedModel:
             _reply(http, 200, {"object": "chat.completion", "choices": [choice], "usage": usage})
 
     def _say(self, http: BaseHTTPRequestHandler, name: str, says: Says) -> None:
-        time.sleep(says.silence)
+        says.wait()
         if says.status != 200:
             _reply(http, says.status, {"error": {"message": "scripted refusal", "type": "scripted"}})
             return

@@ -3,12 +3,11 @@
 import secrets
 from typing import Any
 
-from codelab.config import settings
-from codelab.gateway.identity import SESSION_ID, context_of, query_of, token_of
-from codelab.gateway.tokens import Identity, InvalidToken, token_verifier
+from codelab.gateway.identity import SESSION_ID, context_of, query_of
+from codelab.gateway.tokens import InvalidToken, bearer_of
 from codelab.observability import logger
 
-verifier = token_verifier() if settings().auth_mode == "jwt" else None
+bearer = bearer_of()
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
@@ -18,7 +17,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 def authorize_connection(event: dict[str, Any]) -> dict[str, Any]:
     """Allow with the caller's context; deny (403) what is no session id; raise Unauthorized (401) without a token."""
     try:
-        identity = verifier.verify(token_of(event)) if verifier else Identity("local", 0)
+        identity = bearer(event)
     except InvalidToken as error:
         logger().info("connection refused", extra={"reason": str(error)})
         raise Exception("Unauthorized") from None  # API Gateway answers 401 to exactly this text
@@ -41,7 +40,7 @@ def authorize_request(event: dict[str, Any]) -> dict[str, Any]:
     An HTTP API would answer a refusal of ours with a 403 of its own shape, which no client of this API expects.
     """
     try:
-        identity = verifier.verify(token_of(event)) if verifier else Identity("local", 0)
+        identity = bearer(event)
     except InvalidToken as error:
         logger().info("request refused", extra={"reason": str(error)})
         return {"isAuthorized": True, "context": {"user": ""}}

@@ -20,7 +20,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """
     last_seq = query_of(event).get("last_seq", "")
     if last_seq and not _SEQ.fullmatch(last_seq):
-        return _refusal(400, "last_seq is not a whole number from 0 on; the highest seq up to which you have every frame")
+        return _refusal(400, "last_seq must be a whole number: the seq up to which you have every frame")
     caller = caller_of(event)
     try:
         sessions.join(caller)

@@ -8,7 +8,7 @@ from codelab.turns import control
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
 
-app = WebSocketApp()
+app = WebSocketApp(starts_steps=True)
 known = set(agents())
 
 

@@ -28,7 +28,8 @@ _DESCRIPTION = """\
 An IDE keeps one WebSocket. The user's message starts a turn, the answer streams back, tools run in the IDE.
 Conversations, the delivery rules and every scenario are told in docs/protocol.md.
 
-Frames marked as extensions are sent only to a connection that asked for them, by `extensions=1` or by a `hello`.
+Frames marked as extensions are sent only to a connection that asked for them, by `extensions=1` or by a frame like
+`hello` that is one itself.
 Fields that are not listed are to be ignored, by both sides; in a client's frame null means that the field is absent.
 
 A frame that is too large for a WebSocket message is uploaded, and `{type, call_id?, payload_ref}` sent in its place.

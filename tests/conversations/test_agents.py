@@ -1,5 +1,6 @@
 """Agents in whole conversations: who is chosen, who answers, and with which tools."""
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -45,12 +46,13 @@ def test_a_first_message_is_answered_by_the_agent_that_the_model_has_chosen(rout
 
 def test_a_user_who_chooses_while_the_model_does_wins(routed, model: ScriptedModel) -> None:
     session = routed()
-    marker = model.script("race", Says("Here I am."))
-    model.choose("race", chooses("coder", silence=2.0))
+    marker, has_chosen = model.script("race", Says("Here I am.")), threading.Event()
+    model.choose("race", chooses("coder", until=has_chosen))
     session.say(marker)
     session.expect("agent_status", status="thinking")
     session.send("switch_agent", agent_type="architect")
     session.expect("agent_switched")
+    has_chosen.set()
     session.idle()
     assert [frame["to_agent"] for frame in session.of_type("agent_switched")] == ["orchestrator", "architect"]
     (answered,) = model.requests["race"]

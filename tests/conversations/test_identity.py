@@ -18,6 +18,7 @@ from tests.conftest import TEMPLATE, Open, opener
 from tests.ide import Ide
 from tests.identity.provider import Provider
 from tests.scripted_model import Says, ScriptedModel, call
+from tests.waiting import until
 
 SECRET = "a secret that is long enough for the purpose"
 
@@ -218,10 +219,11 @@ def test_anothers_session_is_one_that_does_not_exist(guarded, model):
 
 
 def test_an_expired_token_ends_the_talk_until_it_is_refreshed(guarded, model):
-    session = guarded(options=bearing(token(exp=int(time.time()) + 2)))
+    expires = int(time.time()) + 5
+    session = guarded(options=bearing(token(exp=expires)))
     session.say(model.script("before", Says("Before")))
     session.idle()
-    time.sleep(2.1)
+    until(lambda: time.time() > expires + 0.1)
     session.say(model.script("after", Says("After")))
     assert session.expect("error")["error_code"] == "SESSION_EXPIRED"
     for wrong in (token("eve"), token(key="another secret that is long enough too")):

@@ -14,6 +14,7 @@ from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Connection, Register
 
 from tests.ide import PATIENCE
+from tests.waiting import until
 
 NOW = 1_000_000
 DONE, GONE, REFUSED, UNKNOWN = Outcome.DONE, Outcome.GONE, Outcome.REFUSED, Outcome.UNKNOWN
@@ -131,8 +132,7 @@ def test_who_refuses_for_too_long_misses_what_waited_and_nothing_after_it():
     world = World(window=0, other=0)
     world.gateway.answers["window"] = lambda: REFUSED
     missed = [world.send(tracked=True) for _ in range(3)]
-    while not all(delivery.is_done for delivery in missed):
-        time.sleep(0.01)
+    until(lambda: all(delivery.is_done for delivery in missed))
     del world.gateway.answers["window"]
     seen = world.send(tracked=True)
     world.outbox.drain()
@@ -176,8 +176,7 @@ def test_the_end_waits_for_the_slow_no_longer_than_it_may():
     deliveries = [world.send(3, tracked=True) for _ in range(3)]
     ending = threading.Thread(target=world.outbox.drain, args=(0.05,))
     ending.start()
-    while not all(delivery.is_done for delivery in deliveries):
-        time.sleep(0.01)
+    until(lambda: all(delivery.is_done for delivery in deliveries))
     go_on.set()
     ending.join(PATIENCE)
     tries = world.gateway.tries["slow"]

@@ -1,7 +1,6 @@
 """The streaming sender beside connections that take nothing: the log goes on, and a cancel is seen."""
 
 import threading
-import time
 
 import pytest
 from codelab.delivery import stream as module
@@ -13,6 +12,7 @@ from codelab.sessions.transition import Transition
 
 from tests.delivery.test_outbox import NOW, Connections
 from tests.ide import PATIENCE
+from tests.waiting import until
 
 
 class Store:
@@ -104,8 +104,7 @@ def test_who_joins_while_the_others_take_nothing_is_sent_the_text_at_once():
     stage.register.connections["late"] = Connection(9, joined=NOW, joined_seq=0, extensions=True)
     stage.sender.write("second ")
     stage.store.wait_for(2)
-    while 2 not in _seqs(stage, "late"):
-        time.sleep(0.005)
+    until(lambda: 2 in _seqs(stage, "late"))
     assert _seqs(stage, "a") == []
     stage.sender.close()
     for window in go_on:

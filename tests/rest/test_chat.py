@@ -1,5 +1,7 @@
 """Messages over HTTP: accepted here, answered on the WebSocket and in the history."""
 
+import threading
+
 import httpx
 
 from tests.conftest import Open
@@ -29,11 +31,14 @@ def test_a_turn_that_was_begun_over_http_is_answered_on_the_websocket(
 def test_a_window_that_opens_after_the_message_executes_its_calls(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
-    marker = model.script("rest late", Says("Reading", [call("read_file", path="a")], silence=1.0), Says("Done"))
+    is_open = threading.Event()
+    marker = model.script("rest late", Says("Reading", [call("read_file", path="a")], until=is_open), Says("Done"))
     api.post("/chat/message", json={"session_id": session, "message": marker})
     window = ide(session)
+    is_open.set()
     window.result(window.expect("tool_call"), {"content": ""})
     window.idle()
+    assert window.text() == "ReadingDone"
 
 
 def test_a_repeated_message_is_accepted_once(api: httpx.Client, session: str) -> None:

@@ -1,6 +1,6 @@
 """Deleting and forking sessions over HTTP."""
 
-import time
+import threading
 from typing import Any
 
 import httpx
@@ -11,9 +11,11 @@ from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import Open
+from tests.ide import PATIENCE
 from tests.rest.test_history import said
 from tests.rest.test_sessions import error_of
 from tests.scripted_model import Says, ScriptedModel, call
+from tests.waiting import until
 
 
 class Table:
@@ -51,10 +53,7 @@ class Table:
             self._client.batch_write_item(RequestItems={self._name: puts})
 
     def wait_until_empty(self, session: str) -> None:
-        deadline = time.monotonic() + 60
-        while self.keys(session):
-            assert time.monotonic() < deadline, self.keys(session)[:10]
-            time.sleep(0.1)
+        until(lambda: not self.keys(session), 2 * PATIENCE)
 
 
 @pytest.fixture(scope="session")
@@ -134,14 +133,7 @@ def test_a_session_is_deleted_while_its_answer_streams(
     with pytest.raises(InvalidStatus) as closed:
         ide(session)
     assert closed.value.response.status_code == 409
-    assert "doomed" in _until(model, "doomed"), "its owner stops"
-
-
-def _until(model: ScriptedModel, name: str) -> list[str]:
-    deadline = time.monotonic() + 30
-    while name not in model.hung_up and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return model.hung_up
+    until(lambda: "doomed" in model.hung_up)  # its owner stops
 
 
 def test_a_fork_has_the_history_up_to_the_point(
@@ -198,7 +190,8 @@ def test_the_settings_are_those_of_the_websocket() -> None:
 def test_a_message_is_refused_where_the_session_says_so(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
-    marker = model.script("busy", Says("slow", silence=2.0))
+    asked = threading.Event()
+    marker = model.script("busy", Says("slow", until=asked))
     api.patch(f"/sessions/{session}", json={"settings": {"when_busy": "reject"}})
     api.post("/chat/message", json={"session_id": session, "message": marker})
     answer = api.post("/chat/message", json={"session_id": session, "message": "now"})

@@ -105,8 +105,8 @@ def test_who_has_more_than_there_is_begins_at_the_end():
     log = Log()
     log.token()
     following = reader(log, seq=9)
-    assert following.beyond(NOW) == [(1, {"type": "resync_required", "last_seq": 1})]
-    assert reader(log, seq=1).beyond(NOW) == []
+    assert following.beyond() == [(1, {"type": "resync_required", "last_seq": 1})]
+    assert reader(log, seq=1).beyond() == []
 
 
 def test_a_quiet_session_costs_one_key_a_look_and_its_register_now_and_then():

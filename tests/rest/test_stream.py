@@ -175,7 +175,10 @@ def test_a_stream_ends_when_its_session_is_deleted(cloud: LocalCloud) -> None:
         with api.stream("GET", f"/chat/stream/{session}", params={"last_seq": 0}) as answer:
             assert answer.status_code == 200
             api.delete(f"/sessions/{session}")
-            answer.read()
+            heartbeats = 0
+            for line in answer.iter_lines():
+                heartbeats += line == ": heartbeat"
+                assert heartbeats < 4, "a minute later it has not ended"
         assert api.get(f"/chat/stream/{session}").status_code == 404
 
 

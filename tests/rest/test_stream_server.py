@@ -1,7 +1,6 @@
 """The process that streams in the local cloud: started when it is asked for, again when it has died, and stopped."""
 
 import contextlib
-import time
 
 import httpx
 import psutil
@@ -9,6 +8,7 @@ from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
 from tests.scripted_model import ScriptedModel
+from tests.waiting import until
 
 
 def servers(cloud: LocalCloud) -> list[psutil.Process]:
@@ -31,8 +31,7 @@ def test_the_process_that_streams_comes_when_it_is_needed_and_ends_with_all_othe
             assert api.get(path, params=once).status_code == 200
             (first,) = servers(cloud)
             first.kill()
-            while first.is_running() and first.status() != psutil.STATUS_ZOMBIE:
-                time.sleep(0.01)
+            until(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE)
             assert api.get(path, params=once).status_code == 200
             (second,) = servers(cloud)
             with api.stream("GET", path, params={"last_seq": 0}) as answer:

@@ -1,1 +1,1 @@
-__version__ = "0.1.0"
+"""The library that all functions share."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,11 +88,13 @@ def test_a_frame_is_refused_and_the_next_one_is_not(connect: Connect, code: Erro
 def test_a_busy_session_refuses_if_it_was_told_to(connect: Connect, scripted: ScriptedModel) -> None:
     client = connect(extensions=1)
     client.send("session_config", when_busy="reject")
-    client.say(scripted.script("slow", Says("At last", silence=2)))
+    refused = threading.Event()
+    client.say(scripted.script("slow", Says("At last", until=refused)))
     client.expect("agent_status", status="thinking")
     client.say("Me too")
     error = client.expect("error")
     assert (error["error_code"], error["retryable"]) == ("BUSY", True)
+    refused.set()
     client.idle()
     assert client.text() == "At last"
 
@@ -145,10 +148,27 @@ def test_a_turn_fails_with_its_code_and_the_session_goes_on(
 # ---------------------------------------------------------------- results
 
 
-IN_RESULTS = [code for code, facts in FACTS.items() if Where.CALL in facts.met]
+#: What an IDE says of a call that it could not execute.
+IDE_SAYS = [
+    ErrorCode.INVALID_ARGUMENTS,
+    ErrorCode.PERMISSION_DENIED,
+    ErrorCode.PAYLOAD_TOO_LARGE,
+    ErrorCode.TOOL_NOT_FOUND,
+    ErrorCode.EXECUTION_FAILED,
+    ErrorCode.TIMEOUT,
+    ErrorCode.CANCELLED,
+    ErrorCode.FILE_NOT_FOUND,
+    ErrorCode.FILE_TOO_LARGE,
+    ErrorCode.INVALID_PATH,
+    ErrorCode.PATH_OUTSIDE_WORKSPACE,
+    ErrorCode.ENCODING_ERROR,
+    ErrorCode.GIT_NOT_INITIALIZED,
+    ErrorCode.GIT_ERROR,
+    ErrorCode.PATCH_APPLY_FAILED,
+]
 
 
-@pytest.mark.parametrize("code", IN_RESULTS)
+@pytest.mark.parametrize("code", IDE_SAYS)
 def test_the_model_is_told_a_tools_error_by_its_code(
     connect_in_dialect: Connect, scripted: ScriptedModel, code: ErrorCode
 ) -> None:
@@ -165,6 +185,7 @@ UNSENT = {
     ErrorCode.INVALID_PATH: call("read_file", path="a" * 256),
     ErrorCode.FILE_TOO_LARGE: call("write_file", path="a", content="x" * (limits.FILE_BYTES + 1)),
     ErrorCode.PERMISSION_DENIED: call("write_file", path="src/main.py", content=""),
+    ErrorCode.INVALID_CALL_ID: call("read_result", call_id="call_of_nobody"),
 }
 
 
@@ -203,7 +224,7 @@ def test_the_model_is_told_that_a_call_was_cancelled(connect: Connect, scripted:
 def test_every_code_is_provoked_wherever_a_client_can_meet_it() -> None:
     here = {(code, Where.REPLY) for code in REFUSED}
     here |= {(code, Where.REPLY) for code in (ErrorCode.BUSY, ErrorCode.PERMISSION_DENIED, ErrorCode.RATE_LIMITED)}
-    here |= {(code, Where.TURN) for code in FAILING} | {(code, Where.CALL) for code in IN_RESULTS}
+    here |= {(code, Where.TURN) for code in FAILING} | {(code, Where.CALL) for code in (*IDE_SAYS, *UNSENT)}
     met = {(code, where) for code, facts in FACTS.items() for where in facts.met if where is not Where.REST}
     assert met == here | set(ELSEWHERE)
     for test in ELSEWHERE.values():

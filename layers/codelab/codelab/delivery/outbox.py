@@ -162,7 +162,7 @@ class Outbox:
             for lane in self._lanes.values():
                 self._give_up(lane)
             self._changed.notify_all()
-            self._changed.wait_for(self._is_idle)  # a single try has the SDK's time-outs for a bound
+            self._changed.wait_for(self._is_idle)  # a single try has a time-out
             self._is_ending = False
 
     def _is_idle(self) -> bool:

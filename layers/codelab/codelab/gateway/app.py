@@ -1,4 +1,4 @@
-"""The route decorator of the WebSocket functions, and the one place where an error becomes a frame.
+"""The route decorator of the WebSocket functions, and where a frame that is refused is answered.
 
 app = WebSocketApp()
 

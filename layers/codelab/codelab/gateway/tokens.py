@@ -12,7 +12,9 @@ from typing import Any, Protocol
 
 import jwt
 
-from codelab.gateway.identity import USER_ID
+from codelab.config import ConfigurationError, secret, settings
+from codelab.gateway.identity import USER_ID, token_of
+from codelab.observability import logger
 
 _SHARED = ["HS256"]
 _PUBLISHED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -86,7 +88,8 @@ class PublishedKeys:
         except jwt.PyJWKClientError as error:
             if not self._keys:
                 raise InvalidToken(f"the signing keys cannot be fetched: {error}") from None
-            return  # the provider is away: go on with the keys we have
+            logger().warning("no new signing keys, going on with the old", extra={"error": str(error)})
+            return
         self._keys = {key.key_id or "": key.key for key in found}
 
 
@@ -120,13 +123,19 @@ class TokenVerifier:
         return Identity(user=user, expires=int(claims.get("exp", 0)))
 
 
+def bearer_of() -> Callable[[dict[str, Any]], Identity]:
+    """Who sent an event, by its token; raises InvalidToken. Where no tokens are used everyone is the user `local`."""
+    if settings().auth_mode == "none":
+        return lambda event: Identity("local", 0)
+    verifier = token_verifier()
+    return lambda event: verifier.verify(token_of(event))
+
+
 def token_verifier() -> TokenVerifier:
     """The verifier that the environment asks for. Made at init: it may read the secret from Secrets Manager.
 
     Raises ConfigurationError without a key: an empty one would let everybody sign.
     """
-    from codelab.config import ConfigurationError, secret, settings
-
     configured = settings()
     keys: Keys
     if configured.jwks_url:

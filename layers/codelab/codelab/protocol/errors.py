@@ -81,8 +81,9 @@ FACTS: Mapping[ErrorCode, CodeFacts] = {
     ),
     ErrorCode.INVALID_CALL_ID: CodeFacts(
         "No such open call",
-        "The call is not of this session, or is settled and this is not the same result or decision once more.",
-        (_REPLY, _REST),
+        "The call is not of this session, or is settled and this is not the same result or decision once more. In a "
+        "result: the agent wants to read on in a result that there is not.",
+        (_REPLY, _CALL, _REST),
     ),
     ErrorCode.PERMISSION_DENIED: CodeFacts(
         "Not allowed",
@@ -203,7 +204,7 @@ def known_code(name: str) -> ErrorCode:
 
 
 class ProtocolError(Exception):
-    """A refusal. Turned into an `error` frame in one place, `codelab.gateway.app`.
+    """A refusal. What a frame is refused with becomes an `error` frame in `codelab.gateway.app`.
 
     `details` may hold `field`, the name of the offending field, and whatever helps to correct the input.
     """

@@ -87,7 +87,7 @@ class ToolCall(PayloadFrame):
     risk: str | None = Field(
         default=None, description="What the call can do.", json_schema_extra={"enum": ["read", "write", "execute"]}
     )
-    reason: str | None = Field(default=None, description="Why the call is made, or why it asks.")
+    reason: str | None = Field(default=None, description="The remembered rule that has approved it, if one has.")
     execute: bool | None = Field(
         default=None, description="False: shown here, executed in another window. Only with extensions."
     )
@@ -163,7 +163,9 @@ class TurnEnd(ServerFrame):
 
     type: Literal["turn_end"] = "turn_end"
     turn_id: str = Field(description="The turn that ended.")
-    reason: Literal["completed", "cancelled", "max_steps", "refused", "error"] = Field(description="How it ended.")
+    reason: Literal["completed", "cancelled", "max_steps", "refused", "error"] = Field(
+        description="How it ended; `refused`: the model declined to answer."
+    )
     usage: TurnUsage = Field(description="Tokens, model calls and, where prices are known, the cost of the whole turn.")
     final_text_sha256: str | None = Field(
         default=None,
@@ -174,7 +176,7 @@ class TurnEnd(ServerFrame):
 
 
 class AgentSwitched(ServerFrame):
-    """Another agent answers from here on. The seed's clients read the fields at the top or in `metadata`."""
+    """Another agent answers from here on. `metadata` says it once more, for clients that look there."""
 
     type: Literal["agent_switched"] = "agent_switched"
     content: str = Field(description="The switch in a sentence.")
@@ -226,7 +228,7 @@ class CallUpdate(ServerFrame):
     call_id: str = Field(description="The call.")
     state: str = Field(
         description="Its state from now on.",
-        json_schema_extra={"enum": ["executing", "completed", "failed", "rejected", "expired", "cancelled"]},
+        json_schema_extra={"enum": ["completed", "failed", "rejected", "expired", "cancelled"]},
     )
 
 
@@ -252,7 +254,7 @@ class PendingCall(BaseModel):
 
 
 class SessionInfo(ServerFrame):
-    """The session as it is; the answer to `hello` and `session_config`."""
+    """The session as it is; the answer to `hello`, `session_config` and `refresh_token`."""
 
     extension: ClassVar[bool] = True
 

@@ -89,7 +89,7 @@ def list_pending_approvals(session_id: SessionId, user: User) -> PendingApproval
 
 
 def _shown(register: Register, call: CallItem) -> OpenCall:
-    entry, arguments = register.open_calls[call.call_id], call.effective_arguments
+    entry, arguments, tool = register.open_calls[call.call_id], call.effective_arguments, calls.tool_of(call)
     large = arguments if isinstance(arguments, Reference) else None
     return OpenCall(
         call_id=call.call_id,
@@ -98,7 +98,7 @@ def _shown(register: Register, call: CallItem) -> OpenCall:
         payload_url=engine().payloads.url(register.user, register.session_id, large.digest) if large else None,
         payload_bytes=large.bytes if large else None,
         state=entry.state,
-        risk=calls.tool_of(call).risk,
+        risk=tool.risk if isinstance(arguments, Reference) else tool.risk_of(arguments),
         created_at=timestamp(call.at),
         deadline=timestamp(entry.due),
     )

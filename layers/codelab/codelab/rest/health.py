@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from codelab import aws
 from codelab.config import Settings, settings
+from codelab.observability import logger
 
 VERSION = "1.0.0"
 
@@ -78,7 +79,8 @@ def _check(configured: Settings) -> Health:
 def _table_answers(table: str) -> bool:
     try:
         aws.client("dynamodb").get_item(TableName=table, Key={"pk": {"S": "health"}, "sk": {"S": "health"}})
-    except (ClientError, BotoCoreError):
+    except (ClientError, BotoCoreError) as error:
+        logger().warning("the table does not answer", extra={"error": str(error)})
         return False
     return True
 
@@ -101,5 +103,6 @@ def _listens(url: str) -> bool:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         with socket.create_connection((parts.hostname or "", port), timeout=_PATIENCE_S):
             return True
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        logger().warning("the model's endpoint does not answer", extra={"url": url, "error": str(error)})
         return False

@@ -77,7 +77,7 @@ class LogReader:
         self.is_over = bool(register.turn_id) and not self.is_busy
         return []
 
-    def beyond(self, now: int) -> list[tuple[int, dict[str, Any]]]:
+    def beyond(self) -> list[tuple[int, dict[str, Any]]]:
         """A reader that has frames which the log has not is of another life of the session: it begins at the end."""
         end = self._store.log_end(self._register.pk, self._register.last_seq)
         if self.seq <= end:

@@ -158,7 +158,7 @@ async def stream_events(
         ends_with_turn=position is None,
         is_streamed=settings().rest_streaming,
     )
-    first = await run_in_threadpool(reader.beyond, sessions.clock())
+    first = await run_in_threadpool(reader.beyond)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return EventStream(_body(reader, first, course), headers=headers)
 

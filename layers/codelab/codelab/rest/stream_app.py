@@ -2,23 +2,23 @@
 
 from fastapi import FastAPI, Request
 
-from codelab.config import settings
-from codelab.gateway.identity import token_of
-from codelab.gateway.tokens import Identity, InvalidToken, token_verifier
+from codelab.gateway.tokens import InvalidToken, bearer_of
+from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.rest import errors, health, identity, stream
 
 
 def create_stream_app() -> FastAPI:
     """`/api/v1/chat/stream/{session_id}` and nothing else."""
-    verifier = token_verifier() if settings().auth_mode == "jwt" else None
+    bearer = bearer_of()
 
     def user(request: Request) -> str:
         """The subject of the token, found and verified as the authorizer does."""
         event = {"headers": dict(request.headers), "queryStringParameters": dict(request.query_params)}
         try:
-            known = verifier.verify(token_of(event)) if verifier else Identity("local", 0)
-        except InvalidToken:
+            known = bearer(event)
+        except InvalidToken as error:
+            logger().info("stream refused", extra={"reason": str(error)})
             raise ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer …") from None
         request.state.token_expires = known.expires
         return known.user

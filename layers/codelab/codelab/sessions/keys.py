@@ -9,7 +9,7 @@ RULES = "RULES"
 USER_RULES = "USER_RULES"
 ABOUT = "ABOUT"
 TOOLS = "TOOLS"
-DUE_SHARDS = 8
+DUE_SHARDS = tuple(f"due{n}" for n in range(8))
 
 
 def partition(user: str, session_id: str) -> str:
@@ -85,4 +85,4 @@ def file_key(digest: str) -> str:
 
 def due_shard(pk: str) -> str:
     """The shard of the due index that a session is found in; crc32, because `hash` differs between processes."""
-    return f"due{zlib.crc32(pk.encode()) % DUE_SHARDS}"
+    return DUE_SHARDS[zlib.crc32(pk.encode()) % len(DUE_SHARDS)]

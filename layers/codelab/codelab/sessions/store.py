@@ -77,14 +77,14 @@ class SessionStore:
     def read(self, pk: str) -> Register | None:
         """The register, read consistently."""
         found = self._client.get_item(TableName=self._table, Key=_key(pk, keys.REGISTER), ConsistentRead=True)
-        return _register(from_dynamodb(found["Item"])) if "Item" in found else None
+        return Register.of(from_dynamodb(found["Item"])) if "Item" in found else None
 
     def read_with(self, pk: str, wanted: Iterable[str]) -> tuple[Register | None, dict[str, dict[str, Any] | None]]:
         """The register and the items with these sort keys in one round trip; None for an item that does not exist."""
         wanted = list(wanted)
         found = self.items(pk, [keys.REGISTER, *wanted])
         register = found.get(keys.REGISTER)
-        return (_register(register) if register else None), {sk: found.get(sk) for sk in wanted}
+        return (Register.of(register) if register else None), {sk: found.get(sk) for sk in wanted}
 
     def items(self, pk: str, wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Those of the items that exist, by sort key, read consistently: one call for each 100 of them."""
@@ -130,7 +130,7 @@ class SessionStore:
         return sorted(map(FileItem.of, found.values()), key=lambda file: (file.added_at, file.path))
 
     def events(self, pk: str, first: int, last: int, now: int) -> list[EventItem]:
-        """Logged frames first … last (at most 100 of them) that have not expired by `now` (ms), in order.
+        """Logged frames first … last that have not expired by `now` (ms), in order.
 
         DynamoDB deletes expired items hours to days late, so the age is checked here.
         """
@@ -352,10 +352,6 @@ def _version_is(version: int) -> dict[str, Any]:
         "ConditionExpression": "version = :version",
         "ExpressionAttributeValues": to_dynamodb({":version": version}),
     }
-
-
-def _register(item: dict[str, Any]) -> Register:
-    return Register.of(item)
 
 
 def _code(error: ClientError) -> str:

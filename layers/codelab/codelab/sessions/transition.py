@@ -45,8 +45,8 @@ class Transition:
 
     `puts`, `events` and `deletes` (sort keys) go into the transaction with the register; the rest is run after it has
     succeeded: `invoke` first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody
-    reported as posted), then connections are told why and closed, then `replies` go to one connection each: frames
-    that are not logged. `relies_on` are rules of the user's that must not have changed since they were read.
+    reported as posted), then `replies` go to one connection each: frames that are not logged; then connections are told
+    why and closed. `relies_on` are rules of the user's that must not have changed since they were read.
 
     `objects` (JSON text by digest) are the large contents that items refer to. They are written before the transaction;
     if it fails they are of no account.

@@ -25,10 +25,7 @@ def stop(draft: Draft) -> None:
     if register.phase is Phase.RUNNING:
         register.cancelled_at = register.cancelled_at or draft.now
         return
-    if register.phase is Phase.DISPATCHED and register.message_id:
-        turn.cancelled(draft, draft.streamed())  # what an attempt that died has said was said
-        return
-    if register.message_id:  # an attempt of this step has died, and perhaps said something
+    if register.message_id:  # an attempt of this step has died; what it has said was said
         turn.cancelled(draft, draft.streamed())
         return
     draft.need(keys.call_key(call_id) for call_id in register.open_step_calls)

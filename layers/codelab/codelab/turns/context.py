@@ -83,7 +83,7 @@ def assemble(conversation: Conversation, system: str, *, budget: int) -> list[di
 
 def _opening(conversation: Conversation, budget: int) -> str:
     """The context files and the summary; empty if there are none."""
-    parts = [shown_files(conversation, budget)] if conversation.files else []
+    parts = [shown] if (shown := shown_files(conversation, budget)) else []
     if conversation.summary is not None:
         parts.append(_SUMMARY.format(n=conversation.summary.n) + conversation.summary.content)
     return "\n".join(parts)

@@ -25,7 +25,8 @@ _TOUCHING = frozenset({"read_file", "write_file", "apply_patch", "delete_file", 
 
 
 def context_update(draft: Draft, caller: Caller | None, frame: ContextUpdate) -> Transition:
-    """Add a file (again: replace it), remove one, or all. `caller` None: no connection has asked for it.
+    """Add a file (again: replace it), remove one, or all. `caller` None: no connection has asked for it, nor is
+    answered.
 
     Raises ProtocolError: INVALID_ARGUMENTS for another session's id, INVALID_PATH, PATH_OUTSIDE_WORKSPACE,
     FILE_TOO_LARGE, CONTEXT_TOO_LARGE.
@@ -39,24 +40,27 @@ def context_update(draft: Draft, caller: Caller | None, frame: ContextUpdate) ->
         )
     if caller is not None:
         touch(draft, caller)
+    _change(draft, frame)
+    if caller is not None and register.connections[caller.connection_id].extensions:
+        answer = ContextUpdated(
+            action=frame.action, path=frame.data.path, files=len(register.files), context_size=context_tokens(register)
+        )
+        draft.replies.append((caller.connection_id, answer))
+    return draft.finish()
+
+
+def _change(draft: Draft, frame: ContextUpdate) -> None:
+    register = draft.register
     if frame.action == "clear":
         draft.deletes += map(keys.file_key, register.files)
         register.files = {}
-        return draft.finish()
+        return
     path = _checked(frame.data.path or "", lenient=draft.settings.paths_lenient)
     if frame.action == "add_file":
         _put(draft, path, frame.data.content)
         _check_bounds(register)
     elif register.files.pop(keys.file_digest(path), None) is not None:
         draft.deletes.append(keys.file_key(keys.file_digest(path)))
-    return draft.finish()
-
-
-def context_updated(register: Register, frame: ContextUpdate) -> ContextUpdated:
-    """The answer to `frame`, for one connection."""
-    return ContextUpdated(
-        action=frame.action, path=frame.data.path, files=len(register.files), context_size=context_tokens(register)
-    )
 
 
 def context_tokens(register: Register) -> int:

@@ -31,10 +31,10 @@ class Sweeper:
     def sweep(self, remaining_ms: Callable[[], int]) -> int:
         """Repair every session that is due. Returns how many were looked at."""
         seen: set[str] = set()
-        for shard in range(keys.DUE_SHARDS):
+        for shard in keys.DUE_SHARDS:
             while remaining_ms() > _MARGIN_MS:
                 # The index is read as it was moments ago: what this sweep has repaired may still be in it.
-                due = [pk for pk in self._engine.store.due(f"due{shard}", self._engine.clock()) if pk not in seen]
+                due = [pk for pk in self._engine.store.due(shard, self._engine.clock()) if pk not in seen]
                 if not due:
                     break
                 seen.update(due)

@@ -79,7 +79,7 @@ def fail(draft: Draft, error: ProtocolError) -> None:
     """The turn ends with an error; the session stays usable and the user's message in its history."""
     draft.emit(Error.of(error))
     draft.set_status(Status.ERROR, error.message)
-    end(draft, "error")
+    end(draft, "refused" if error.details.get("reason") in ("refusal", "content_filter") else "error")
 
 
 def end(draft: Draft, reason: Reason, text: str = "") -> None:
