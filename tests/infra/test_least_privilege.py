@@ -112,8 +112,8 @@ def test_only_who_deletes_sessions_deletes_in_batches() -> None:
     assert _may("dynamodb:BatchWriteItem") == {"rest_api", "sweep"}
 
 
-def test_only_a_step_relies_on_the_users_rules() -> None:
-    assert _may("dynamodb:ConditionCheckItem") == {"llm_request"}
+def test_only_who_makes_calls_relies_on_the_users_rules() -> None:
+    assert _may("dynamodb:ConditionCheckItem") == {"llm_request", "rest_api"}
 
 
 def test_the_table_is_the_only_one() -> None:
