@@ -34,5 +34,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
         deadline = time.monotonic() + min(left, event.pop("timeout_s", left))
         return run_bare(event, transport, defaults=defaults, deadline=deadline)
     user, session_id, step = step_of(event)
-    runner.run(user, session_id, step, context.get_remaining_time_in_millis)
+    runner.run(user, session_id, step, context.get_remaining_time_in_millis, context.aws_request_id)
     return None

@@ -12,6 +12,7 @@ def handler(event: dict[str, Any], context: Any) -> None:
     """`event` is EventBridge's schedule, or the record of a failed asynchronous invocation."""
     if "requestPayload" in event:
         if event["requestPayload"].get("kind") == "step":  # a bare Request belongs to no session
-            sweeper.revive(*step_of(event["requestPayload"]))
+            user, session_id, _ = step_of(event["requestPayload"])
+            sweeper.revive(user, session_id, event["requestContext"]["requestId"])
     else:
         sweeper.sweep(context.get_remaining_time_in_millis)

@@ -185,6 +185,22 @@ def test_the_end_waits_for_the_slow_no_longer_than_it_may():
     assert all(delivery.failed for delivery in deliveries), "the sweep posts them again"
 
 
+def test_a_lane_that_fails_in_its_own_way_is_given_up_and_not_waited_for():
+    def break_down() -> Outcome:
+        raise RuntimeError("a fault of our own")
+
+    world = World(broken=0, other=0)
+    world.gateway.answers["broken"] = break_down
+    delivery = world.send(2)
+    world.outbox.drain()
+    assert delivery.failed
+    assert world.taken("other") == [1, 2]
+    del world.gateway.answers["broken"]
+    world.send()
+    world.outbox.drain()
+    assert world.taken("broken") == [3]
+
+
 def test_a_pause_before_another_try_does_not_outlive_the_end():
     world = World(window=0, other=0)
     world.outbox._patience_s = 3600

@@ -66,7 +66,8 @@ _NEVER = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Handle `event` at `now` (ms); `fault` befalls it. `watch_s` replaces the sender's watch interval."""
+    """Handle `event` at `now` (ms); `fault` befalls it. `watch_s` replaces the sender's watch interval; `request_id` is
+    Lambda's name for the invocation."""
 
     folder: str
     event: dict[str, Any]
@@ -74,6 +75,7 @@ class Order:
     fault: Fault | None
     script: Script
     watch_s: float | None = None
+    request_id: str = ""
 
 
 class Worker:
@@ -138,7 +140,9 @@ class Worker:
         self._transport.script = order.script
         stream.WATCH_S = _NEVER if order.watch_s is None else order.watch_s
         ends = order.now + TIME_LEFT.get(order.folder, 29_000)
-        context = types.SimpleNamespace(get_remaining_time_in_millis=lambda: ends - self._now)
+        context = types.SimpleNamespace(
+            get_remaining_time_in_millis=lambda: ends - self._now, aws_request_id=order.request_id
+        )
         try:
             result = self._handlers[order.folder](order.event, context)
         except Exception as error:

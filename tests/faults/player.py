@@ -83,6 +83,8 @@ class Item:
     frame: Frame = field(default_factory=dict)
     connection: str = ""
     payload: dict[str, Any] = field(default_factory=dict)
+    #: Of an invocation: Lambda's name for it.
+    request_id: str = ""
 
 
 @dataclass(slots=True)
@@ -242,7 +244,8 @@ class Player:
         folder, label, event = self._event(item)
         seen = self.seen[index] = Seen(folder, label, [])
         fault = next((found for found in self._faults if found.event == index and found.operation), None)
-        order = Order(folder, event, world.now, fault, self._conversation.script, self._conversation.watch_s)
+        script, watch_s = self._conversation.script, self._conversation.watch_s
+        order = Order(folder, event, world.now, fault, script, watch_s, item.request_id)
         refusals = len(world.refusals)
         if item.frame.get("type") == "resume":
             ide.resuming = True
@@ -260,7 +263,8 @@ class Player:
                         case ("post", connection_id, frame):
                             worker.send(self._post(connection_id, frame))
                         case ("invoke", payload):
-                            self._later(INVOKE_MS, Item("step", payload=payload))
+                            name = f"{world.events}-{payload['step']}-{payload['attempt']}"
+                            self._later(INVOKE_MS, Item("step", payload=payload, request_id=name))
                             worker.send(None)
                         case ("pause",):
                             worker.send(self._pause())
@@ -284,7 +288,7 @@ class Player:
         if item.what == "step":
             return "llm_request", f"step {item.payload['step']}", item.payload
         if item.what == "record":
-            return "sweep", "record", _record(item.payload)
+            return "sweep", "record", _record(item)
         if item.what == "sweep":
             arn = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/sweep"
             return "sweep", "schedule", scheduled(arn, ACCOUNT, REGION, "aws.events")
@@ -302,7 +306,7 @@ class Player:
         """The function has died or failed, or asks for the frame once more."""
         if item.what == "step":
             if self._recovery.recorded:
-                self._later(1_000, Item("record", payload=item.payload))
+                self._later(1_000, Item("record", payload=item.payload, request_id=item.request_id))
         elif item.what == "connect":
             self._connect(item.ide, 1_000)
         elif item.what == "frame":
@@ -443,18 +447,18 @@ def _resume(ide: Ide) -> Frame:
     return {"type": "resume", "last_seq": ide.have}
 
 
-def _record(payload: Mapping[str, Any]) -> dict[str, Any]:
+def _record(item: Item) -> dict[str, Any]:
     """Lambda's record of an asynchronous invocation that failed, as its OnFailure destination gets it."""
     return {
         "version": "1.0",
         "timestamp": "2023-11-14T22:13:20.000Z",
         "requestContext": {
-            "requestId": "e4b46cbf-b738-4880-8880-a18cdf61200e",
+            "requestId": item.request_id,
             "functionArn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:codelab-llm-request:$LATEST",
             "condition": "RetriesExhausted",
             "approximateInvokeCount": 1,
         },
-        "requestPayload": dict(payload),
+        "requestPayload": dict(item.payload),
         "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
         "responsePayload": {"errorMessage": "RequestId: e4b46cbf Error: Runtime exited with error: exit status 1"},
     }

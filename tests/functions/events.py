@@ -151,13 +151,17 @@ def schedule() -> dict[str, Any]:
     }
 
 
+#: Of an invocation, unless a test says otherwise.
+REQUEST_ID = "e4b46cbf-b738-4880-8880-a18cdf61200e"
+
+
 def failed_invocation(payload: dict[str, Any]) -> dict[str, Any]:
     """Lambda's record of an asynchronous invocation that failed, as its OnFailure destination gets it."""
     return {
         "version": "1.0",
         "timestamp": "2026-01-01T12:00:00.000Z",
         "requestContext": {
-            "requestId": "e4b46cbf-b738-xmpl-8880-a18cdf61200e",
+            "requestId": REQUEST_ID,
             "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:codelab-llm-request:$LATEST",
             "condition": "RetriesExhausted",
             "approximateInvokeCount": 1,

@@ -38,8 +38,9 @@ ROUTES = ("user_message", "tool_result", "hitl_decision", "context_update")
 class Context:
     """Lambda's context object."""
 
-    def __init__(self, remaining_ms: int = 120_000) -> None:
+    def __init__(self, remaining_ms: int = 120_000, request_id: str = events.REQUEST_ID) -> None:
         self._remaining_ms = remaining_ms
+        self.aws_request_id = request_id
 
     def get_remaining_time_in_millis(self) -> int:
         return self._remaining_ms

@@ -56,7 +56,7 @@ def test_a_cancel_between_two_attempts_keeps_and_closes_what_the_dead_one_has_sa
     world.say()
     lease = world.acquire()
     world.stream(lease, "Once upon")
-    world.pass_time(1, failed=world.invokes[-1])
+    world.pass_time(1, dead=world.owner)
     world.cancel()
     assert world.history() == [("user", "hello"), ("assistant", "Once upon")]
     finals = [frame for frame in world.of_type("assistant_message") if frame["is_final"]]

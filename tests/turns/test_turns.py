@@ -243,7 +243,7 @@ def test_a_dead_owner_is_followed_by_another_attempt_which_closes_its_message():
     lease = world.acquire()
     world.stream(lease, "Hal")
     world.say("and this", id="queued while it streams")
-    world.pass_time(1, failed=world.invokes[-1])
+    world.pass_time(1, dead=world.owner)
     assert world.invokes[-1].attempt == 1
     second = world.acquire()
     assert world.of_type("message_discarded")[0]["message_id"] == lease.message_id

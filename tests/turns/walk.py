@@ -174,8 +174,9 @@ class Walk:
         self.world.pass_time(self.choose.choice((0, 1, 11, 31, 61, 310)))
 
     def owner_dies(self) -> None:
-        if self.world.invokes:
-            self.world.pass_time(0, failed=self.choose.choice(self.world.invokes[-2:]))
+        if self.leases:
+            lease, _ = self.choose.choice(self.leases[-2:])
+            self.world.pass_time(0, dead=lease.token.partition(":")[0])
 
     # -- what must hold ------------------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ class World:
 
     def acquire(self, step: Step | None = None) -> Lease | None:
         step = step or self.invokes[-1]
-        lease = Lease(next(self._ids), self.now + 305_000, "msg_" + next(self._ids))
+        lease = Lease(steps.token(next(self._ids), next(self._ids)), self.now + 305_000, "msg_" + next(self._ids))
         done = self.decide(lambda draft: steps.acquire(draft, step, lease))
         return lease if done else None
 
@@ -198,9 +198,15 @@ class World:
     def leave(self, caller: Caller = IDE) -> None:
         self.decide(lambda draft: connections.disconnect(draft, caller.connection_id))
 
-    def pass_time(self, seconds: float, failed: Step | None = None) -> None:
+    def pass_time(self, seconds: float, dead: str | None = None) -> None:
+        """`dead` is an invocation whose failure is reported."""
         self.now += int(seconds * 1000)
-        self.decide(lambda draft: sweep.tick(draft, failed))
+        self.decide(lambda draft: sweep.tick(draft, dead))
+
+    @property
+    def owner(self) -> str:
+        """The invocation that runs the step."""
+        return self.register.lease.partition(":")[0]
 
     # -- what came of it -----------------------------------------------------------------------------------------
 

@@ -178,6 +178,16 @@ class Outbox:
 
     def _post_all(self, lane: _Lane, *, is_callers: bool = False) -> None:
         """Post what waits. A connection that refuses, or has become slow, does not keep the caller's own thread."""
+        try:
+            self._post_waiting(lane, is_callers=is_callers)
+        except BaseException:  # nobody posts on this lane any more, and nobody may wait for that
+            with self._changed:
+                self._give_up(lane)
+                lane.is_posting = False
+                self._changed.notify_all()
+            raise
+
+    def _post_waiting(self, lane: _Lane, *, is_callers: bool) -> None:
         while (batch := self._next(lane)) is not None:
             if is_callers and not lane.keeps_up:
                 _threads.submit(self._post_all, lane)

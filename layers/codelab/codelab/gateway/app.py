@@ -74,10 +74,16 @@ class WebSocketApp:
         handle = self._routes.get(frame_type)
         if handle is None:
             raise ProtocolError(ErrorCode.INVALID_TYPE, "This route does not take that type", details={"field": "type"})
-        if isinstance(frame, Referenced):
-            payloads, now = self._engine.payloads, self._engine.clock()
-            frame = frame.uploaded(payloads.fetch(caller.user, caller.session_id, frame.payload_ref, now))
-        handle(frame, caller, self._engine)
+        try:
+            if isinstance(frame, Referenced):
+                payloads, now = self._engine.payloads, self._engine.clock()
+                frame = frame.uploaded(payloads.fetch(caller.user, caller.session_id, frame.payload_ref, now))
+            handle(frame, caller, self._engine)
+        except ProtocolError as error:  # says of which frame it is
+            error.call_id = error.call_id or getattr(frame, "call_id", None)
+            if client_msg_id := getattr(frame, "client_msg_id", None):
+                error.details["client_msg_id"] = client_msg_id
+            raise
 
     def _check_refreshed(self, caller: Caller) -> None:
         """The token of `$connect` has expired: a newer one may be kept with the connection."""

@@ -121,7 +121,8 @@ def _content(stored: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class InputItem:
-    """An accepted user message. Its id is the client's, so that a repeated send is recognised."""
+    """An accepted user message. Its id is the client's, so that a repeated send is recognised. `seq` is the log's end
+    before it."""
 
     replaces: ClassVar[bool] = False
 
@@ -129,16 +130,17 @@ class InputItem:
     content: str
     role: str
     at: int
+    seq: int = 0
 
     def key(self) -> str:
         return keys.input_key(self.input_id)
 
     def attributes(self) -> dict[str, Any]:
-        return {"content": self.content, "role": self.role, "at": self.at}
+        return {"content": self.content, "role": self.role, "at": self.at, "seq": self.seq}
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "InputItem":
-        return cls(item["sk"].removeprefix("INPUT#"), item["content"], item["role"], item["at"])
+        return cls(item["sk"].removeprefix("INPUT#"), item["content"], item["role"], item["at"], item["seq"])
 
 
 @dataclass(frozen=True, slots=True)

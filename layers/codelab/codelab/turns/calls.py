@@ -232,7 +232,8 @@ def show_what_is_open(draft: Draft) -> None:
 def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, frame: ToolResult) -> None:
     """A piece of output: the call stays open, its time begins anew up to a cap. A repeated piece is not kept twice."""
     tool_ms = policy.deadline_ms(tool_of(call), awaiting_approval=False, settings=draft.settings)
-    entry.due = min(draft.now + tool_ms, call.at + PROGRESS_CAP * tool_ms)
+    begun = call.decision.get("at", call.at)  # when it was approved, where it was
+    entry.due = min(draft.now + tool_ms, begun + PROGRESS_CAP * tool_ms)
     text = _output(frame.result)
     if frame.offset is None or frame.offset >= call.progress_end:
         call.progress = _end_of(call.progress + text, PROGRESS_BYTES)

@@ -158,9 +158,9 @@ class Draft:
         self.events.append(EventItem(register.last_seq, wire, audience, ttl, payload=payload))
         return register.last_seq
 
-    def set_status(self, status: Status, message: str) -> None:
+    def set_status(self, status: Status, message: str, *, is_news: bool = False) -> None:
         """Tell the clients, if it is news."""
-        if self.register.status is not status:
+        if is_news or self.register.status is not status:
             self.register.status = status
             self.emit(AgentStatus(status=status, message=message))
 
@@ -220,9 +220,10 @@ class Draft:
         if self.events:
             register.postings[self.events[0].seq] = Posting(last=self.events[-1].seq, at=self.now)
         while len(register.postings) > _POSTINGS:
-            oldest, second = sorted(register.postings)[:2]
-            merged = register.postings.pop(second)
-            register.postings[oldest].last = max(register.postings[oldest].last, merged.last)
+            # Under a key that no writer reports: each would report its own frames alone.
+            oldest, second = sorted(register.postings, key=abs)[:2]
+            one, other = register.postings.pop(oldest), register.postings.pop(second)
+            register.postings[-abs(oldest)] = Posting(last=max(one.last, other.last), at=min(one.at, other.at))
         return Transition(
             before=self.before,
             after=register,

@@ -132,7 +132,7 @@ def _check_bounds(register: Register) -> None:
 
 def _checked(path: str, *, lenient: bool) -> str:
     try:
-        return normpath(workspace_path(path, lenient=lenient))
+        return normpath(workspace_path(path, lenient=lenient).replace("\\", "/"))  # a client's on Windows, too
     except ProtocolError as error:
         error.details["field"] = "data.path"
         raise

@@ -1,5 +1,7 @@
 """The user speaks: a turn begins, or the message waits for the running one to end."""
 
+from dataclasses import replace
+
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Queued
@@ -20,6 +22,7 @@ def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition
     touch(draft, caller)
     if is_repeat(draft, message):
         return draft.finish()
+    message = replace(message, seq=register.last_seq)
     if register.phase is Phase.IDLE:
         draft.puts.append(message)
         lead(draft, caller)

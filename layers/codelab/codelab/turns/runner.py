@@ -79,14 +79,19 @@ class StepRunner:
         for schema in [routing.schema(agents())] if agent.routes else [ANSWER, titles.asked_for(ANSWER)]:
             Request(self._config, schema, [*tools, prompt]).compile()
 
-    def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int]) -> None:
-        """Run `step`, and what follows from it at once. A duplicate invocation does nothing."""
+    def run(
+        self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str = ""
+    ) -> None:
+        """Run `step`, and what follows from it at once. A duplicate invocation does nothing.
+
+        `invocation` is the id of Lambda's request, by which its death is reported.
+        """
         engine, outbox = self._engine, Outbox(self._engine.poster, self._engine.clock)
         following: Step | None = step
         last: Transition | None = None
         try:
             while following is not None:
-                done = self._run_one(user, session_id, following, outbox, remaining_ms)
+                done = self._run_one(user, session_id, following, outbox, remaining_ms, invocation)
                 last, following = done or last, done.invoke if done is not None else None
                 if following is not None and last is not None and remaining_ms() < _NEXT_STEP_MS:
                     engine.invoke(last.after, following)
@@ -101,7 +106,13 @@ class StepRunner:
             self._compactor.compact(last.after, self._config_for(self._agent(last.after), last.after), remaining_ms)
 
     def _run_one(
-        self, user: str, session_id: str, step: Step, outbox: Outbox, remaining_ms: Callable[[], int]
+        self,
+        user: str,
+        session_id: str,
+        step: Step,
+        outbox: Outbox,
+        remaining_ms: Callable[[], int],
+        invocation: str,
     ) -> Transition | None:
         """Gives what was committed, None if the step is not ours (any more)."""
         engine, pk = self._engine, keys.partition(user, session_id)
@@ -112,7 +123,7 @@ class StepRunner:
         if register.extent != step.extent:  # the context must hold everything that was committed before the step
             reading = self._pool.submit(self._conversation, pk, register.extent)
         lease = Lease(
-            token=engine.ids(),
+            token=steps.token(invocation, engine.ids()),
             until=engine.clock() + remaining_ms() + LEASE_MARGIN_MS,
             message_id="msg_" + engine.ids(),
         )

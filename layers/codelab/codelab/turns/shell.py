@@ -199,14 +199,23 @@ class Engine:
         return transition
 
     def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S) -> None:
-        """Invoke, post, reply, report as posted. What fails or dies here is repaired by the sweep.
+        """Invoke, post, reply, report as posted. What fails or dies here is repaired by the sweep, and raises nothing:
+        who asked for the transition must not take it for refused, and ask again.
 
         A post that is refused is tried again for `patience_s`.
         """
-        register = transition.after
         if transition.invoke is not None:
-            self.invoke(register, transition.invoke)
+            self.invoke(transition.after, transition.invoke)
         outbox = Outbox(self.poster, self.clock, patience_s)
+        try:
+            self._tell(outbox, transition)
+        except (BotoCoreError, ClientError, ProtocolError):
+            logger().exception("left to the sweep", extra={"session": transition.after.pk})
+        finally:
+            outbox.drain()
+
+    def _tell(self, outbox: Outbox, transition: Transition) -> None:
+        register = transition.after
         self.send(outbox, transition)
         self._resend(outbox, transition)
         for first, last in transition.repost:
@@ -298,7 +307,7 @@ class Engine:
             outbox.send(events, register, [resend.connection_id], delivery)
 
     def _repost(self, outbox: Outbox, register: Register, first: int, last: int) -> None:
-        delivery = outbox.tracked(first)
+        delivery, first = outbox.tracked(first), abs(first)
         for start in range(max(first, last - _REPOST + 1), last + 1, 100):
             events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
             self._send_live(outbox, events, register, delivery)

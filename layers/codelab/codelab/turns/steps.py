@@ -26,7 +26,7 @@ _REFUSED_BYTES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What an owner holds: a random token, until when (ms), and the id of the message this attempt streams."""
+    """What an owner holds: its `token`, until when (ms), and the id of the message this attempt streams."""
 
     token: str
     until: int
@@ -46,6 +46,16 @@ class Answer:
     tools: dict[str, Tool]
     usage: dict[str, int] = field(default_factory=dict)
     title: str = ""
+
+
+def token(invocation: str, random_id: str) -> str:
+    """A lease's token: whose it is, and what makes it another one than that of the step before."""
+    return f"{invocation}:{random_id}"
+
+
+def is_leased_by(register: Register, invocation: str) -> bool:
+    """Is the owner of the running step this invocation of the function?"""
+    return register.phase is Phase.RUNNING and register.lease.partition(":")[0] == invocation
 
 
 def is_current(register: Register, step: Step) -> bool:

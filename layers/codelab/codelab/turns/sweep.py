@@ -10,16 +10,16 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.register import REPAIR_AFTER_MS, CallState, Phase, Posting
-from codelab.sessions.transition import Step, Transition
+from codelab.sessions.transition import Transition
 from codelab.turns import calls, turn
 from codelab.turns.draft import Draft
-from codelab.turns.steps import MAX_ATTEMPTS
+from codelab.turns.steps import MAX_ATTEMPTS, is_leased_by
 
 
-def tick(draft: Draft, failed: Step | None = None) -> Transition:
-    """Repair what is due. `failed` names a step whose owner is known to be dead, before its lease has ended."""
+def tick(draft: Draft, dead: str | None = None) -> Transition:
+    """Repair what is due. `dead` is an invocation that has failed: what it owned is repaired before its lease ends."""
     _repost(draft)
-    _revive_step(draft, failed)
+    _revive_step(draft, dead)
     _expire_calls(draft)
     return draft.finish()
 
@@ -32,7 +32,7 @@ def _repost(draft: Draft) -> None:
             draft.repost.append((first, posting.last))
 
 
-def _revive_step(draft: Draft, failed: Step | None) -> None:
+def _revive_step(draft: Draft, dead: str | None) -> None:
     register = draft.register
     if register.phase is Phase.DISPATCHED:
         if register.dispatched_at + REPAIR_AFTER_MS <= draft.now:
@@ -41,12 +41,9 @@ def _revive_step(draft: Draft, failed: Step | None) -> None:
         return
     if register.phase is not Phase.RUNNING:
         return
-    # The owner acquired attempt n by an invoke that named n - 1.
-    is_dead = failed is not None and (failed.turn_id, failed.step, failed.attempt + 1) == (
-        register.turn_id,
-        register.step,
-        register.attempt,
-    )
+    # Not the step that the failed invocation was for: a twin of its may have acquired that one, and it may have gone on
+    # to another one itself.
+    is_dead = dead is not None and is_leased_by(register, dead)
     ignored_cancel = register.cancelled_at and register.cancelled_at + REPAIR_AFTER_MS <= draft.now
     if not is_dead and not ignored_cancel and register.lease_until > draft.now:
         return

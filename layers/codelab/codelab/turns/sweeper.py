@@ -4,12 +4,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from codelab.observability import logger
-from codelab.protocol.errors import ProtocolError
 from codelab.sessions import keys
-from codelab.sessions.transition import Step
 from codelab.turns import sweep
 from codelab.turns.eraser import Eraser
 from codelab.turns.shell import BeingErased, Engine
@@ -26,11 +22,14 @@ class Sweeper:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._eraser = Eraser(engine)
+        #: What is erased when all sessions that live were looked after: a large one takes as long as there is time.
+        self._erasing: list[tuple[str, str]] = []
         self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="sweep")
 
     def sweep(self, remaining_ms: Callable[[], int]) -> int:
         """Repair every session that is due. Returns how many were looked at."""
         seen: set[str] = set()
+        self._erasing.clear()
         for shard in keys.DUE_SHARDS:
             while remaining_ms() > _MARGIN_MS:
                 # The index is read as it was moments ago: what this sweep has repaired may still be in it.
@@ -38,20 +37,26 @@ class Sweeper:
                 if not due:
                     break
                 seen.update(due)
-                list(self._pool.map(lambda pk: self._look_after(*keys.owner_and_session(pk), remaining_ms), due))
+                list(self._pool.map(lambda pk: self._look_after(*keys.owner_and_session(pk)), due))
+        list(self._pool.map(lambda found: self._erase(found[0], found[1], remaining_ms), self._erasing))
         return len(seen)
 
-    def revive(self, user: str, session_id: str, failed: Step) -> None:
-        """The owner of `failed` is dead: hand the step to another attempt now instead of when its lease ends."""
+    def revive(self, user: str, session_id: str, dead: str) -> None:
+        """The invocation `dead` has failed: hand its step to another attempt now instead of when its lease ends."""
         with _failures_logged(user, session_id), suppress(BeingErased):
-            self._engine.apply(user, session_id, lambda draft: sweep.tick(draft, failed))
+            self._engine.apply(user, session_id, lambda draft: sweep.tick(draft, dead))
 
-    def _look_after(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
+    def _look_after(self, user: str, session_id: str) -> None:
         with _failures_logged(user, session_id):
             try:
                 # It is itself the next try of a post that was refused, and has many sessions to look after.
                 self._engine.apply(user, session_id, sweep.tick, patience_s=0)
             except BeingErased:
+                self._erasing.append((user, session_id))
+
+    def _erase(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
+        if remaining_ms() > _MARGIN_MS:
+            with _failures_logged(user, session_id):
                 self._eraser.erase(user, session_id, remaining_ms)
 
 
@@ -60,5 +65,5 @@ def _failures_logged(user: str, session_id: str) -> Iterator[None]:
     """One session that cannot be repaired keeps no other from being."""
     try:
         yield
-    except (ProtocolError, ClientError, BotoCoreError):
+    except Exception:
         logger().exception("session not repaired", extra={"session": f"{user}/{session_id}"})

@@ -106,7 +106,7 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
         if found is not None:
             begin(draft, found)
             return
-    draft.set_status(Status.IDLE, "Ready")
+    draft.set_status(Status.IDLE, "Ready", is_news=True)  # also of a turn that was stopped before anything was said
 
 
 def _input(draft: Draft, input_id: str) -> InputItem | None:
