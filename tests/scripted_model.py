@@ -22,8 +22,8 @@ _SUMMARY = json.dumps({"summary": "A talk.", "decisions": [], "open_tasks": [], 
 
 @dataclass
 class Says:
-    """One answer. `text` is streamed in pieces of `piece` characters, `delay` seconds apart, after `silence` seconds and
-    not before the event `until`.
+    """One answer. `text` is streamed in pieces of `piece` characters, `delay` seconds apart, after `silence` seconds
+    and not before the event `until`.
 
     `status` other than 200 refuses the request; `cut` ends the connection after so many pieces, without a finish.
     """

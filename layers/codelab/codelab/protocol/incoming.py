@@ -96,7 +96,7 @@ class ToolResult(ClientFrame):
         description="A piece of a running command's output: the call stays open and its time begins anew.",
     )
     offset: int | None = Field(
-        default=None, ge=0, description="Where this piece of the output begins, in characters from its start."
+        default=None, ge=0, le=2**53, description="Where this piece of the output begins, in characters from its start."
     )
 
     @model_validator(mode="before")

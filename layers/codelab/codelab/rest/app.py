@@ -19,6 +19,7 @@ def create_app() -> FastAPI:
         version=health.VERSION,
         description=_DESCRIPTION,
         redoc_url=None,
+        redirect_slashes=False,  # behind API Gateway it would lead to another scheme and host
         separate_input_output_schemas=False,
     )
     errors.install(app)

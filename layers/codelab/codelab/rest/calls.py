@@ -1,5 +1,6 @@
 """Tools that a program has executed in the connected IDE, outside of any turn."""
 
+import hashlib
 import json
 import time
 from typing import Annotated, Any
@@ -10,10 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from codelab.gateway.services import engine
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import Id
 from codelab.rest.bodies import Body, JsonRoute
 from codelab.rest.errors import refusals
-from codelab.rest.identity import SESSION_ID, User, caller
+from codelab.rest.identity import SESSION_ID, RemainingMs, User, caller
 from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, Content, Reference
@@ -27,6 +27,8 @@ router = APIRouter(prefix="/tools", tags=["tools"], route_class=JsonRoute)
 LONGEST_WAIT_S = 20.0
 #: Between two looks at the call, at first and later, in seconds.
 _SOON_S, _LATER_S, _SOON_FOR_S = 0.05, 0.25, 1.0
+#: Time that is kept for the answer, in seconds.
+_MARGIN_S = 2.0
 #: Bytes of a result that is shown in the answer itself; Lambda's own limit is 6 MB.
 _INLINE_BYTES = 4_000_000
 
@@ -61,7 +63,9 @@ class NewCall(Body):
         description="A tool of the catalogue, or one that the session's client has declared"
     )
     arguments: dict[str, Any] = Field(default_factory=dict, description="What the tool's schema asks for")
-    call_id: Id | None = Field(default=None, description="A name of your choice; absent: the server makes one")
+    call_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=limits.ID_CHARS)] | None = (
+        Field(default=None, description="A name of your choice; absent: the server makes one")
+    )
 
 
 class CallError(BaseModel):
@@ -111,6 +115,7 @@ def execute_tool(
     new: NewCall,
     user: User,
     response: Response,
+    remaining_ms: RemainingMs,
     idempotency_key: IdempotencyKey = None,
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the result")] = (
         LONGEST_WAIT_S
@@ -122,14 +127,14 @@ def execute_tool(
     `/tools/calls/{call_id}`.
     """
     sessions, sender = engine(), caller(user, new.session_id)
-    call_id = new.call_id or idempotency_key or "call_" + sessions.ids()
+    call_id = new.call_id or "call_" + (_digest(idempotency_key) if idempotency_key else sessions.ids())
     sessions.apply(
         user,
         new.session_id,
         lambda draft: side_calls.execute(draft, sender, call_id, new.tool_name, new.arguments),
         wanted=[keys.call_key(call_id), keys.TOOLS, *KEYS.values()],
     )
-    call = _settled(user, new.session_id, call_id, wait)
+    call = _settled(user, new.session_id, call_id, min(wait, remaining_ms() / 1000 - _MARGIN_S))
     shown = _shown(user, new.session_id, call)
     if shown.error is not None:
         raise ProtocolError(
@@ -159,6 +164,11 @@ def get_call(
     if found is None:
         raise ProtocolError(ErrorCode.INVALID_CALL_ID, "There is no such call in this session", call_id=call_id)
     return _shown(user, session_id, CallItem.of(found))
+
+
+def _digest(key: str) -> str:
+    """A key may have characters that no path has."""
+    return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 def _settled(user: str, session_id: str, call_id: str, wait_s: float) -> CallItem:

@@ -93,11 +93,14 @@ def send_message(new: NewMessage, user: User, idempotency_key: IdempotencyKey = 
     sender = caller(user, new.session_id)
     accepted = sessions.apply(user, new.session_id, lambda draft: messages.user_message(draft, sender, message))
     assert accepted is not None  # a message is accepted or refused, never ignored
-    assert accepted.before is not None
+    last_seq = next((put.seq for put in accepted.puts if isinstance(put, InputItem)), None)
+    if last_seq is None:  # it was accepted before: what is told of it is what was told then
+        found = sessions.store.items(accepted.after.pk, [message.key()])
+        last_seq = InputItem.of(found[message.key()]).seq if found else accepted.after.last_seq
     return AcceptedMessage(
         message_id=message_id,
         status="queued" if message_id in accepted.after.inbox else "processing",
-        last_seq=accepted.before.last_seq,
+        last_seq=last_seq,
     )
 
 

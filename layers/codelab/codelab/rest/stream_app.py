@@ -23,7 +23,14 @@ def create_stream_app() -> FastAPI:
         request.state.token_expires = known.expires
         return known.user
 
-    app = FastAPI(title="CodeLab event stream", version=health.VERSION, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title="CodeLab event stream",
+        version=health.VERSION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
     app.dependency_overrides[identity.user] = user
     errors.install(app)
     app.include_router(stream.router, prefix="/api/v1")

@@ -26,8 +26,8 @@ OfSession = Query(pattern=SESSION_ID, min_length=1, max_length=128, description=
 class ToolDescription(BaseModel):
     """A tool that runs in the IDE.
 
-    `parameters` says of each argument its type and whether it is required; `schema` is the JSON Schema of them all.
-    `requires_approval`: some of its calls at least wait for a human.
+    `parameters` says of each argument its type and whether it is required; `input_schema` is the JSON Schema of them
+    all. `requires_approval`: some of its calls at least wait for a human.
     """
 
     name: str
@@ -118,11 +118,14 @@ def list_agents(user: User) -> AgentList:
 
 def _described(tool: Tool, configured: Settings) -> ToolDescription:
     required = tool.parameters.get("required", [])
-    properties: dict[str, dict[str, Any]] = tool.parameters.get("properties", {})
+    properties: dict[str, Any] = tool.parameters.get("properties", {})
     return ToolDescription(
         name=tool.name,
         description=tool.description,
-        parameters={name: {**schema, "required": name in required} for name, schema in properties.items()},
+        parameters={
+            name: {**(schema if isinstance(schema, dict) else {}), "required": name in required}
+            for name, schema in properties.items()
+        },
         requires_approval=policy.needs_approval(tool, {}, configured),
         risk=tool.risk,
         input_schema=tool.parameters,

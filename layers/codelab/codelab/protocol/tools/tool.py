@@ -15,6 +15,9 @@ from codelab.protocol.tools.results import ResultForm
 #: What a call can do: look, change files, or anything a program can do.
 Risk = Literal["read", "write", "execute"]
 
+#: Characters of what a validator says of a value.
+_MESSAGE_CHARS = 500
+
 
 @dataclass(frozen=True)
 class Example:
@@ -93,7 +96,7 @@ class Tool:
         error = next(self._validator.iter_errors(checked), None)
         if error is not None:
             raise ProtocolError(
-                ErrorCode.INVALID_ARGUMENTS, f"{self.name}: {error.message}", details={"field": _place(error)}
+                ErrorCode.INVALID_ARGUMENTS, f"{self.name}: {_short(error.message)}", details={"field": _place(error)}
             )
         for name, most in self.byte_limits.items():
             size = _utf8_bytes(name, checked.get(name, ""))
@@ -120,6 +123,11 @@ class Tool:
             return name not in required and isinstance(kind, str) and kind != "null"
 
         return {name: value for name, value in arguments.items() if value is not None or not is_absent(name)}
+
+
+def _short(message: str) -> str:
+    """What is said of a value quotes it whole, however large it is."""
+    return message if len(message) <= _MESSAGE_CHARS else f"{message[:_MESSAGE_CHARS]} …"
 
 
 def _place(error: jsonschema_rs.ValidationError) -> str:
