@@ -88,6 +88,7 @@ def test_a_frame_is_refused_and_the_next_one_is_not(connect: Connect, code: Erro
 def test_a_busy_session_refuses_if_it_was_told_to(connect: Connect, scripted: ScriptedModel) -> None:
     client = connect(extensions=1)
     client.send("session_config", when_busy="reject")
+    client.expect("session_info")  # frames are taken beside each other: the message could overtake it
     refused = threading.Event()
     client.say(scripted.script("slow", Says("At last", until=refused)))
     client.expect("agent_status", status="thinking")
