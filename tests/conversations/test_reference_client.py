@@ -134,3 +134,17 @@ def test_it_stops_where_coming_back_is_of_no_use(cloud, session_class):
         window.socket.send('{"type": "ping"}')
     for thread in running[1:]:
         thread.join(PATIENCE)
+
+
+def test_it_repeats_only_what_may_be_repeated(session_class):
+    class Socket:
+        def send(self, _text: str) -> None:
+            pass
+
+    session = session_class("ws://nowhere", None)
+    session.socket = Socket()
+    session.send(type="cancel")
+    session.send(type="user_message", content="hello")
+    session.send(type="user_message", content="hello", client_msg_id="m1")
+    session.send(type="tool_result", call_id="c1", result={})
+    assert [frame.get("client_msg_id") or frame.get("call_id") for frame in session.sent] == ["m1", "c1"]

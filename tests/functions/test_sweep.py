@@ -3,6 +3,12 @@
 import json
 
 import pytest
+from codelab.sessions.items import to_dynamodb
+from codelab.sessions.keys import due_shard
+from codelab.sessions.transition import Transition
+from codelab.turns import sweep
+from codelab.turns.draft import Draft
+from codelab.turns.eraser import Eraser
 
 from tests.functions import events
 from tests.functions.recorder import CLEAR, INVOKE, POST, QUERY, READ, READ_MANY, TRANSACTION
@@ -165,3 +171,51 @@ def test_a_sweep_out_of_time_leaves_the_rest_to_the_next(system: System) -> None
     assert system.aws.calls == []
     sweep(events.schedule())
     assert len(system.aws.invokes) == 1
+
+
+def test_the_record_of_another_invocation_leaves_the_owner_of_the_step_alone(system: System) -> None:
+    system.connect("c1")
+    payload = _die_in_the_step(system)
+    before = system.item("REGISTER")
+    record = events.failed_invocation(payload)
+    record["requestContext"]["requestId"] = "0f5a1c6e-0000-4000-8000-000000000000"
+    system.function("sweep")(record)
+    assert system.item("REGISTER") == before
+
+
+def test_merged_ranges_are_posted_again_and_then_forgotten(system: System) -> None:
+    system.connect("c1", extensions=True)
+    system.ask("c1", "Hi")
+    last = system.item("REGISTER")["last_seq"]
+    system.table.update_item(
+        TableName="Table",
+        Key=to_dynamodb({"pk": "SESSION#ann#s1", "sk": "REGISTER"}),
+        UpdateExpression="SET #range = :range, due_at = :now, due_shard = :shard",
+        ExpressionAttributeNames={"#range": "post#-1"},
+        ExpressionAttributeValues=to_dynamodb(
+            {":range": {"last": last, "at": 0}, ":now": 0, ":shard": due_shard("SESSION#ann#s1")}
+        ),
+    )
+    system.sweep(later_s=60)
+    assert [frame["seq"] for frame in system.aws.frames("c1")] == list(range(1, last + 1))
+    assert not [name for name in system.item("REGISTER") if name.startswith("post#")]
+
+
+def test_a_session_that_is_erased_keeps_no_other_waiting(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever shards the two are in."""
+    order: list[str] = []
+    for session in ("s1", "s2", "s3", "s4"):
+        system.connect(session, session)
+        system.send(session, "user_message", content="hello")
+    system.http("DELETE", "/sessions/s2", Context(1_000))
+    monkeypatch.setattr(Eraser, "erase", lambda _self, _user, session, _remaining: order.append(session))
+    tick = sweep.tick
+
+    def noted(draft: Draft, dead: str | None = None) -> Transition:
+        order.append(draft.register.session_id)
+        return tick(draft, dead)
+
+    monkeypatch.setattr(sweep, "tick", noted)
+    system.sweep(later_s=400)
+    assert sorted(order[:-1]) == ["s1", "s3", "s4"]
+    assert order[-1] == "s2"

@@ -195,3 +195,16 @@ def test_a_refused_invoke_loses_nothing(system: System) -> None:
     system.sweep(later_s=11)
     ((_, payload),) = system.aws.invokes
     assert (payload["step"], payload["attempt"]) == (1, 0)
+
+
+def test_what_fails_after_the_message_was_accepted_is_not_told_as_a_refusal(system: System) -> None:
+    """Who is told that it was refused sends it again, and is answered twice."""
+    system.connect("c1", extensions=True)
+    system.send("c1", "user_message", content="hello")
+    system.aws.refuse(CLEAR, 400, "ProvisionedThroughputExceededException")
+    system.send("c1", "user_message", content="and this")
+    assert [frame["type"] for frame in system.aws.frames("c1")] == ["queued"]
+    system.sweep(later_s=30)
+    assert [frame["type"] for frame in system.aws.frames("c1")] == ["queued"], (
+        "posted again, for nobody has reported it"
+    )

@@ -137,3 +137,10 @@ def test_modified_arguments_are_read_under_both_names():
     fields = {"modified_args": {"path": "a"}, "modified_arguments": {"path": "b"}}
     body = json.dumps({"type": "hitl_decision", "call_id": "c", "decision": "edit", **fields})
     assert refused(body).code is ErrorCode.INVALID_ARGUMENTS
+
+
+def test_an_offset_that_no_output_has_is_refused():
+    body = '{"type": "tool_result", "call_id": "c1", "result": {}, "offset": 1' + "0" * 40 + "}"
+    with pytest.raises(ProtocolError) as refused:
+        parse_frame(body)
+    assert refused.value.code is ErrorCode.INVALID_ARGUMENTS

@@ -274,3 +274,9 @@ def test_a_result_that_makes_no_sense_is_kept_as_it_is_or_read_whole(tool, sent)
     form = find_tool(tool).result
     seen = form.normal(sent)
     assert seen == sent or form.fits(seen)
+
+
+def test_what_is_said_of_a_large_value_is_short():
+    with pytest.raises(ProtocolError) as refused:
+        CATALOGUE["write_file"].check({"path": "a", "content": ["y" * 125_000]})
+    assert len(refused.value.message) < 1_000

@@ -57,3 +57,13 @@ def test_a_message_to_no_session_is_refused(api: httpx.Client) -> None:
 def test_a_message_too_long_is_refused(api: httpx.Client, session: str) -> None:
     answer = api.post("/chat/message", json={"session_id": session, "message": "x" * 10_001})
     assert (answer.status_code, error_of(answer)["details"]["field"]) == (422, "message")
+
+
+def test_a_message_that_is_sent_again_later_is_told_what_was_told_at_first(
+    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
+) -> None:
+    body = {"session_id": session, "message": model.script("rest again", Says("Once")), "client_msg_id": "again"}
+    window = ide(session)
+    first = api.post("/chat/message", json=body).json()
+    window.idle()
+    assert api.post("/chat/message", json=body).json()["last_seq"] == first["last_seq"]

@@ -124,3 +124,8 @@ def test_what_is_no_path_and_no_method_of_the_api_is_refused_in_its_shape(api: h
     assert error_of(api.get("/nothing"))["code"] == "NOT_FOUND"
     refused = api.put("/sessions", json={})
     assert (refused.status_code, error_of(refused)["code"]) == (405, "METHOD_NOT_ALLOWED")
+
+
+def test_a_path_with_a_slash_too_many_leads_nowhere_else(api: httpx.Client) -> None:
+    answer = api.get("/sessions/", follow_redirects=False)
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "NOT_FOUND")

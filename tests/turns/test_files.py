@@ -125,3 +125,10 @@ def test_a_file_that_has_outgrown_the_bounds_becomes_a_reference():
     (call_id,) = world.answer("", ("read_file", {"path": "a.py"}))
     world.result(call_id, result={"content": "x" * 300_001})
     assert files(world) == {"a.py": None}
+
+
+def test_a_windows_path_is_the_file_that_the_agent_knows():
+    world = World()
+    world.context("add_file", "src\\main.dart", "1")
+    world.context("add_file", "src/main.dart", "2")
+    assert files(world) == {"src/main.dart": "2"}

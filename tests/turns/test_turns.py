@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from codelab.protocol.errors import ErrorCode
-from codelab.sessions.register import Phase
-from codelab.turns import control
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.sessions.register import Phase, Posting
+from codelab.turns import control, steps
 from codelab.turns.connections import Caller
 
 from tests.turns.world import IDE, World, refusal, unchanged
@@ -395,3 +395,57 @@ def test_a_late_disconnect_hands_the_open_calls_to_who_came_back():
     world.leave()
     assert world.resends == [("conn-2", executing["seq"])]
     assert world.register.executor == "conn-2"
+
+
+def test_a_turn_that_is_stopped_before_anything_was_said_ends_with_idle():
+    world = World()
+    world.say()
+    world.cancel()
+    assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
+    assert world.statuses() == ["idle"]
+
+
+def test_the_failure_of_a_twin_does_not_touch_the_owner_that_lives():
+    world = World()
+    world.say()
+    lease = world.acquire()
+    world.pass_time(1, dead="another invocation of the same step")
+    assert world.register.lease == lease.token
+    world.answer("All is well", lease=lease)
+    assert world.history()[-1] == ("assistant", "All is well")
+
+
+def test_a_command_that_was_approved_late_has_its_time_from_then_on():
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", ("run_command", {"command": "make"}))
+    world.pass_time(7_200)
+    world.decision(call_id, "approve")
+    world.pass_time(1)
+    world.result(call_id, result={"stdout": "building", "exit_code": None})
+    assert world.register.calls[call_id].due == world.now + 120_000
+
+
+def test_ranges_that_were_merged_are_not_reported_by_the_writer_of_one_of_them():
+    world = World()
+    world.say()
+    lease = world.acquire()
+    world.register.postings = {seq: Posting(last=seq, at=world.now) for seq in range(101, 109)}
+    world.say("and this", id="queued")
+    merged = {first: posting.last for first, posting in world.register.postings.items() if first < 0}
+    assert merged
+    ((first, last),) = merged.items()
+    assert set(world.register.postings) & set(range(-first, last + 1)) == set(), "only a repost reports them"
+    assert lease is not None
+
+
+@pytest.mark.parametrize(
+    ("reason", "ending"), [("refusal", "refused"), ("content_filter", "refused"), ("length", "error")]
+)
+def test_a_model_that_declines_ends_the_turn_as_refused(reason, ending):
+    world = World()
+    world.say()
+    lease = world.acquire()
+    error = ProtocolError(ErrorCode.LLM_ERROR, "The model failed", details={"reason": reason})
+    world.decide(lambda draft: steps.fail(draft, lease, error, {}, "", len(world.events)))
+    assert world.of_type("turn_end")[-1]["reason"] == ending

@@ -92,9 +92,10 @@ def test_a_busy_session_refuses_if_it_was_told_to(connect: Connect, scripted: Sc
     refused = threading.Event()
     client.say(scripted.script("slow", Says("At last", until=refused)))
     client.expect("agent_status", status="thinking")
-    client.say("Me too")
+    client.say("Me too", client_msg_id="m2")
     error = client.expect("error")
     assert (error["error_code"], error["retryable"]) == ("BUSY", True)
+    assert error["details"]["client_msg_id"] == "m2"
     refused.set()
     client.idle()
     assert client.text() == "At last"
