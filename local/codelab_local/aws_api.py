@@ -6,10 +6,14 @@ signature; they route by the service that the Authorization header's credential 
 
 import http.client
 import json
+import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
+
+#: A connection that was idle for longer is not used again, in seconds: the emulator ends them after five.
+_KEPT_S = 2.0
 
 
 class AwsError(Exception):
@@ -27,6 +31,7 @@ class AwsApi:
     def __init__(self, port: int, region: str, timeout: float = 60.0) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
         self._region = region
+        self._used_at = 0.0
 
     def close(self) -> None:
         self._connection.close()
@@ -40,6 +45,8 @@ class AwsApi:
             "X-Amz-Date": "20260101T000000Z",
             **(headers or {}),
         }
+        if time.monotonic() - self._used_at > _KEPT_S:
+            self._connection.close()
         try:
             self._connection.request(method, path, body, sent)
             response = self._connection.getresponse()
@@ -47,6 +54,7 @@ class AwsApi:
         except (OSError, http.client.HTTPException):
             self._connection.close()  # it connects anew at the next request
             raise
+        self._used_at = time.monotonic()
         if response.status >= 300:
             raise _error(response.status, answer)
         return answer
