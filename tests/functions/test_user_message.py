@@ -5,8 +5,9 @@ import json
 import pytest
 
 from tests.functions import events
-from tests.functions.recorder import CLEAR, INVOKE, POST, READ, TRANSACTION
+from tests.functions.recorder import CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
 from tests.functions.system import System
+from tests.scripted_model import call
 
 
 def test_a_message_starts_a_turn_in_one_read_one_transaction_and_one_invoke(system: System) -> None:
@@ -208,3 +209,15 @@ def test_what_fails_after_the_message_was_accepted_is_not_told_as_a_refusal(syst
     assert [frame["type"] for frame in system.aws.frames("c1")] == ["queued"], (
         "posted again, for nobody has reported it"
     )
+
+
+def test_who_asked_is_answered_also_when_other_frames_cannot_be_posted(system: System) -> None:
+    """The calls that wait for whoever comes back are left to the sweep; the answer to `hello` would be lost."""
+    system.connect("c1")
+    system.ask("c1", "", call("read_file", path="a.py"))
+    system.disconnect("c1")
+    system.connect("c2", extensions=True)
+    system.aws.once(READ_MANY, lambda: None)  # what the decision reads
+    system.aws.refuse(READ_MANY, 400, "AccessDeniedException")
+    system.send_raw("c2", "control", '{"type": "session_config", "when_busy": "reject"}')
+    assert "session_info" in [frame["type"] for frame in system.aws.frames("c2")]

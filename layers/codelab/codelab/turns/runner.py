@@ -79,9 +79,7 @@ class StepRunner:
         for schema in [routing.schema(agents())] if agent.routes else [ANSWER, titles.asked_for(ANSWER)]:
             Request(self._config, schema, [*tools, prompt]).compile()
 
-    def run(
-        self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str = ""
-    ) -> None:
+    def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str) -> None:
         """Run `step`, and what follows from it at once. A duplicate invocation does nothing.
 
         `invocation` is the id of Lambda's request, by which its death is reported.

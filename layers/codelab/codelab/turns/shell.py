@@ -3,7 +3,8 @@
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -199,31 +200,25 @@ class Engine:
         return transition
 
     def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S) -> None:
-        """Invoke, post, reply, report as posted. What fails or dies here is repaired by the sweep, and raises nothing:
-        who asked for the transition must not take it for refused, and ask again.
+        """Invoke, post, reply, report as posted. What dies here is repaired by the sweep, and so is what fails, without
+        a word: who asked for the transition must not take it for refused, and ask again.
 
         A post that is refused is tried again for `patience_s`.
         """
-        if transition.invoke is not None:
-            self.invoke(transition.after, transition.invoke)
-        outbox = Outbox(self.poster, self.clock, patience_s)
-        try:
-            self._tell(outbox, transition)
-        except (BotoCoreError, ClientError, ProtocolError):
-            logger().exception("left to the sweep", extra={"session": transition.after.pk})
-        finally:
-            outbox.drain()
-
-    def _tell(self, outbox: Outbox, transition: Transition) -> None:
         register = transition.after
-        self.send(outbox, transition)
-        self._resend(outbox, transition)
-        for first, last in transition.repost:
-            self._repost(outbox, register, first, last)
+        if transition.invoke is not None:
+            self.invoke(register, transition.invoke)
+        outbox = Outbox(self.poster, self.clock, patience_s)
+        with _left_to_the_sweep(register):
+            self.send(outbox, transition)
+            self._resend(outbox, transition)
+            for first, last in transition.repost:
+                self._repost(outbox, register, first, last)
         for connection_id, frame in transition.replies:
             outbox.reply(connection_id, frame, register)
         outbox.drain()
-        self.report(register, outbox)
+        with _left_to_the_sweep(register):
+            self.report(register, outbox)
         for connection_id in transition.close:  # once each: a newer window's `$connect` waits for it
             self.poster.attempt(connection_id, Error.of(_replaced()).wire())
             self.poster.close(connection_id)
@@ -314,6 +309,15 @@ class Engine:
 
     def _back_off(self, attempt: int) -> None:
         self._pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
+
+
+@contextmanager
+def _left_to_the_sweep(register: Register) -> Iterator[None]:
+    """What fails in here is found undone by the sweep."""
+    try:
+        yield
+    except (BotoCoreError, ClientError, ProtocolError):
+        logger().exception("left to the sweep", extra={"session": register.pk})
 
 
 def _replaced() -> ProtocolError:
