@@ -49,4 +49,5 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         yield running
         recorder.settle()
         recorder.check_frames()
+        running.check_permissions()
     boto3.DEFAULT_SESSION = None

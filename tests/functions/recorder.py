@@ -32,6 +32,9 @@ class Recorder:
 
     def __init__(self) -> None:
         self.gone: set[str] = set()
+        #: The folder of the function that runs, and what each has done that needs a permission.
+        self.folder = ""
+        self.actions: set[tuple[str, str]] = set()
         self._changed = threading.Condition()
         self._rules: list[tuple[str, Callable[[], Answer | None]]] = []
         self._paused = False
@@ -50,6 +53,15 @@ class Recorder:
         self._paused = True
         yield
         self._paused = False
+
+    @contextlib.contextmanager
+    def run_by(self, folder: str) -> Iterator[None]:
+        """Whose calls these are."""
+        before, self.folder = self.folder, folder
+        try:
+            yield
+        finally:
+            self.folder = before
 
     def note(self, what: str) -> None:
         """Put something that is no call of AWS into the order."""
@@ -90,6 +102,7 @@ class Recorder:
 
     def post(self, connection_id: str, data: bytes) -> int:
         self.note(POST)
+        self.actions.add((self.folder, "execute-api:ManageConnections"))
         if (answer := self._ruled(POST)) is not None:
             return answer[0].status_code
         if connection_id in self.gone:
@@ -101,6 +114,7 @@ class Recorder:
 
     def delete(self, connection_id: str) -> int:
         self.note("DeleteConnection")
+        self.actions.add((self.folder, "execute-api:ManageConnections"))
         return 204
 
     # -- botocore's hook -----------------------------------------------------------------------------------------
@@ -110,6 +124,7 @@ class Recorder:
         if self._paused:
             return None
         self.note(model.name)
+        self.actions.update((self.folder, action) for action in _actions(model, params))
         answer = self._answer(model.name, params)
         with self._changed:
             self._under_way += 1
@@ -139,6 +154,19 @@ class Recorder:
                 self._rules.remove(rule)
                 return rule[1]()
         return None
+
+
+#: IAM's names where they are not the operation's.
+_PERMISSIONS = {"Invoke": "InvokeFunction", "ListObjectsV2": "ListBucket", "DeleteObjects": "DeleteObject"}
+_WRITES = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
+
+
+def _actions(model: Any, params: dict[str, Any]) -> list[str]:
+    """What a call needs to be allowed: of a transaction what each part of it does."""
+    if model.name == TRANSACTION:
+        parts = json.loads(params["body"])["TransactItems"]
+        return [f"dynamodb:{_WRITES[kind]}" for part in parts for kind in part]
+    return [f"{model.service_model.service_name}:{_PERMISSIONS.get(model.name, model.name)}"]
 
 
 def _answer(status: int, code: str = "") -> Answer:

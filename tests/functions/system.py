@@ -2,7 +2,8 @@
 
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,7 @@ from codelab.turns.shell import Engine
 from tests.functions import events
 from tests.functions.recorder import Recorder
 from tests.functions.template import REGION, ROOT, Template
+from tests.permissions import grants
 
 #: What a process keeps for its life. Lambda gives every function processes of its own.
 _PER_PROCESS: tuple[Any, ...] = (
@@ -49,8 +51,9 @@ class Context:
 class Function:
     """A loaded function. Time passes for it by `clock_ms`, which is added to the real one."""
 
-    def __init__(self, module: ModuleType) -> None:
+    def __init__(self, module: ModuleType, running: Callable[[], AbstractContextManager[None]]) -> None:
         self._handler = module.handler
+        self._running = running
         self.clock_ms = 0
         if services.engine.cache_info().currsize:
             self.engine: Engine = services.engine()
@@ -58,7 +61,8 @@ class Function:
             self.engine.clock = lambda: real() + self.clock_ms
 
     def __call__(self, event: Mapping[str, Any], context: Context | None = None) -> Any:
-        return self._handler(event, context or Context())
+        with self._running():
+            return self._handler(event, context or Context())
 
 
 class Model:
@@ -111,11 +115,11 @@ class System:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        with self._monkeypatch.context() as patched:
+        with self.aws.run_by(folder), self._monkeypatch.context() as patched:
             patched.setattr("codelab.requests.openai_transport", lambda **_: self.model)
             patched.setattr("codelab.aws.warm", self._warm)
             spec.loader.exec_module(module)
-        return Function(module)
+        return Function(module, lambda: self.aws.run_by(folder))
 
     def _warm(self, *call: Any, **parameters: Any) -> None:
         with self.aws.paused():
@@ -165,6 +169,11 @@ class System:
     def sweep(self, *, later_s: float = 0) -> None:
         self.function("sweep").clock_ms = int(later_s * 1000)
         self._handle("sweep", events.schedule())
+
+    def check_permissions(self) -> None:
+        """Raise AssertionError if a function has made a call that the template does not allow it."""
+        allowed = {(folder, action) for folder, granted in grants().items() for action, _ in granted}
+        assert self.aws.actions <= allowed, f"AccessDenied in the cloud: {sorted(self.aws.actions - allowed)}"
 
     def _handle(self, folder: str, event: Mapping[str, Any], context: Context | None = None) -> Any:
         function = self.function(folder)

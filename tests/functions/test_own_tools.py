@@ -76,3 +76,12 @@ def test_the_last_hello_that_names_tools_counts(system: System) -> None:
     hello(system)
     system.ask("c1", "Hi")
     assert "roll_back" not in offered(system)
+
+
+def test_a_client_can_withdraw_its_tools(system: System) -> None:
+    system.connect("c1", extensions=True)
+    hello(system, DEPLOY)
+    hello(system)
+    assert [frame["type"] for frame in system.aws.frames("c1")] == ["session_info"]
+    system.ask("c1", "Hi")
+    assert "deploy" not in offered(system)

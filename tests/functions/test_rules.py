@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.functions.recorder import POST, READ_MANY, TRANSACTION
-from tests.functions.system import System
+from tests.functions.system import Context, System
 from tests.scripted_model import call
 
 WRITE = call("write_file", path="a.py", content="1")
@@ -97,3 +97,19 @@ def test_revoking_what_is_not_there_is_refused(system: System) -> None:
     system.send_raw("c1", "control", json.dumps({"type": "rules", "action": "revoke"}))
     (error,) = system.aws.frames("c1")
     assert (error["error_code"], error["details"]) == ("MISSING_FIELD", {"field": "rule_id"})
+
+
+def test_a_users_rule_approves_what_a_program_has_executed(system: System) -> None:
+    system.connect("c1", "s1")
+
+    def execute() -> dict[str, Any]:
+        body = {"session_id": "s1", "tool_name": "write_file", "arguments": {"path": "a.py", "content": "1"}}
+        status, _ = system.http("POST", "/tools/execute", Context(2_000), body=body)
+        assert status == 202
+        return next(frame for frame in system.aws.frames("c1") if frame["type"] == "tool_call")
+
+    asked = execute()
+    assert asked["requires_approval"] is True
+    remember = {"scope": "user"}
+    system.send("c1", "hitl_decision", call_id=asked["call_id"], decision="approve", remember=remember)
+    assert execute()["requires_approval"] is False

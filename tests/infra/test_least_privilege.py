@@ -1,66 +1,24 @@
-"""What each deployed function may do, read from the translated template."""
-
-from functools import cache
-from pathlib import Path
-from typing import Any
+"""What each deployed function may do is what it needs, and no more."""
 
 import pytest
-from cfnlint.template import Template
 
-from infra.intrinsics import branches, statements, target, text
-from infra.translate import translate_file
-
-_TEMPLATE = Path(__file__).resolve().parents[2] / "template.yaml"
-Grants = dict[str, set[tuple[str, str]]]
-
-
-@cache
-def _template() -> Template:
-    return Template("template.yaml", translate_file(_TEMPLATE), ["us-east-1"])
-
-
-def _functions() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = _template().get_resources("AWS::Lambda::Function")
-    return found
-
-
-def _folder(name: str) -> str:
-    """functions/tool_result → the function's name ends in tool-result."""
-    written: str = text(_functions()[name]["Properties"]["FunctionName"])
-    return written.removeprefix("${AWS::StackName}-").replace("-", "_")
-
-
-@cache
-def _grants() -> Grants:
-    """Folder of the function → (action, resource)."""
-    roles = {target(resource["Properties"]["Role"]): _folder(name) for name, resource in _functions().items()}
-    grants: Grants = {folder: set() for folder in roles.values()}
-    for path, statement in statements(_template()):
-        resource = _template().get_resources()[path[1]]
-        owners = [path[1]]
-        if resource["Type"] != "AWS::IAM::Role":
-            owners = [target(role) for role in branches(resource["Properties"]["Roles"])]
-        for action in branches(statement["Action"]):
-            for granted in branches(statement["Resource"]):
-                for owner in owners:
-                    if owner in roles:
-                        grants[roles[owner]].add((action, text(granted)))
-    return grants
+from infra.intrinsics import target, text
+from tests.permissions import TEMPLATE, functions, grants, template
 
 
 def _may(action: str) -> set[str]:
-    return {folder for folder, granted in _grants().items() if any(one == action for one, _ in granted)}
+    return {folder for folder, granted in grants().items() if any(one == action for one, _ in granted)}
 
 
 def test_every_folder_is_a_function_and_every_function_a_folder() -> None:
-    folders = {path.parent.name for path in (_TEMPLATE.parent / "functions").glob("*/handler.py")}
-    assert folders == set(_grants())
+    folders = {path.parent.name for path in (TEMPLATE.parent / "functions").glob("*/handler.py")}
+    assert folders == set(grants())
 
 
 def test_only_the_functions_named_here_reach_the_secrets() -> None:
     readers = {
         folder: {resource for action, resource in granted if action.startswith("secretsmanager:")}
-        for folder, granted in _grants().items()
+        for folder, granted in grants().items()
     }
     assert {folder: resources for folder, resources in readers.items() if resources} == {
         "authorize": {"${JwtSecret}"},
@@ -72,9 +30,9 @@ def test_only_the_functions_named_here_reach_the_secrets() -> None:
 
 def test_only_the_authorizer_is_without_the_table() -> None:
     reaching = {
-        folder for folder, granted in _grants().items() if any(action.startswith("dynamodb:") for action, _ in granted)
+        folder for folder, granted in grants().items() if any(action.startswith("dynamodb:") for action, _ in granted)
     }
-    assert set(_grants()) - reaching == {"authorize"}
+    assert set(grants()) - reaching == {"authorize"}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +54,7 @@ def test_only_lists_the_sweep_and_deletions_search_the_table() -> None:
     """Reads on a turn's path are by key; the index is never asked who owns what."""
     searched = {
         (folder, where)
-        for folder, granted in _grants().items()
+        for folder, granted in grants().items()
         for action, where in granted
         if action == "dynamodb:Query"
     }
@@ -117,7 +75,7 @@ def test_only_who_makes_calls_relies_on_the_users_rules() -> None:
 
 
 def test_the_table_is_the_only_one() -> None:
-    tables = {where for granted in _grants().values() for action, where in granted if action.startswith("dynamodb:")}
+    tables = {where for granted in grants().values() for action, where in granted if action.startswith("dynamodb:")}
     assert tables <= {"${Table.Arn}", "${Table.Arn}/index/due", "${Table.Arn}/index/sessions"}
 
 
@@ -125,8 +83,8 @@ def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() ->
     """Who posts frames signs URLs of contents, which is reading them; who takes frames reads what was uploaded."""
     granted = {
         (action.removeprefix("s3:"), where.removeprefix("${PayloadBucket.Arn}/"), folder)
-        for folder, grants in _grants().items()
-        for action, where in grants
+        for folder, allowed in grants().items()
+        for action, where in allowed
         if action.startswith("s3:")
     }
     erases_sessions = {"rest_api", "sweep"}
@@ -147,12 +105,12 @@ def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() ->
 def test_functions_invoke_none_but_those_that_run_beside_them() -> None:
     invoked = {
         (folder, where.rsplit(":function:", 1)[-1])
-        for folder, granted in _grants().items()
+        for folder, granted in grants().items()
         for action, where in granted
         if action == "lambda:InvokeFunction"
     }
     assert invoked <= {
-        *((folder, "${AWS::StackName}-llm-request") for folder in _grants()),
+        *((folder, "${AWS::StackName}-llm-request") for folder in grants()),
         ("connect", "${AWS::StackName}-control"),  # a replay for who comes back
         ("llm_request", "${SweepFunction.Arn}"),  # its failures' destination
     }
@@ -161,7 +119,7 @@ def test_functions_invoke_none_but_those_that_run_beside_them() -> None:
 
 def test_api_gateway_invokes_by_route() -> None:
     """A permission without a source would let any API run the function. `control` alone serves many routes."""
-    for name, permission in _template().get_resources("AWS::Lambda::Permission").items():
+    for name, permission in template().get_resources("AWS::Lambda::Permission").items():
         if permission["Properties"]["Principal"] == "*":
             continue  # a function URL's, which the next test is about
         source = text(permission["Properties"].get("SourceArn", ""))
@@ -173,9 +131,9 @@ def test_api_gateway_invokes_by_route() -> None:
 
 
 def test_only_the_stream_has_a_url_of_its_own_and_only_if_it_is_wanted() -> None:
-    (url,) = _template().get_resources("AWS::Lambda::Url").values()
+    (url,) = template().get_resources("AWS::Lambda::Url").values()
     assert url["Condition"] == "StreamsOverRest"
-    for name, permission in _template().get_resources("AWS::Lambda::Permission").items():
+    for name, permission in template().get_resources("AWS::Lambda::Permission").items():
         if permission["Properties"]["Principal"] == "*":
             assert permission["Condition"] == "StreamsOverRest", name
             properties = permission["Properties"]
@@ -184,7 +142,7 @@ def test_only_the_stream_has_a_url_of_its_own_and_only_if_it_is_wanted() -> None
 
 
 def test_buckets_are_closed() -> None:
-    for name, bucket in _template().get_resources("AWS::S3::Bucket").items():
+    for name, bucket in template().get_resources("AWS::S3::Bucket").items():
         closed = bucket["Properties"]["PublicAccessBlockConfiguration"]
         assert all(closed[key] for key in closed), name
         assert len(closed) == 4, name
@@ -192,7 +150,7 @@ def test_buckets_are_closed() -> None:
 
 
 def test_no_function_carries_a_secret_in_its_environment() -> None:
-    for name, function in _functions().items():
+    for name, function in functions().items():
         variables = function["Properties"].get("Environment", {}).get("Variables", {})
         for key, value in variables.items():
             if key in {"LLM_API_KEY", "JWT_SECRET"}:
