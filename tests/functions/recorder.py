@@ -56,12 +56,12 @@ class Recorder:
 
     @contextlib.contextmanager
     def run_by(self, folder: str) -> Iterator[None]:
-        """Whose calls these are."""
+        """Whose calls these are, and those that it leaves under way."""
         before, self.folder = self.folder, folder
         try:
             yield
         finally:
-            self.folder = before
+            self.folder = before or folder
 
     def note(self, what: str) -> None:
         """Put something that is no call of AWS into the order."""
@@ -75,7 +75,7 @@ class Recorder:
             assert self._changed.wait_for(lambda: self.calls.count(what) >= count, PATIENCE)
 
     def settle(self) -> None:
-        """Wait for calls that a function has left under way: a step that is none reads ahead in a thread."""
+        """Wait for calls that a function has left under way."""
         with self._changed:
             assert self._changed.wait_for(lambda: not self._under_way, PATIENCE)
 

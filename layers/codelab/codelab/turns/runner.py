@@ -6,7 +6,7 @@ lasts: a function that invokes itself is taken for a loop by Lambda.
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from codelab.agents import Agent, agents
 from codelab.config import ConfigurationError, Settings
@@ -117,6 +117,7 @@ class StepRunner:
         reading = self._pool.submit(self._conversation, pk, step.extent)
         register = engine.store.read(pk)
         if register is None or not steps.is_current(register, step):
+            wait([reading])  # a call that is under way when Lambda freezes the process breaks when it goes on
             return None
         if register.extent != step.extent:  # the context must hold everything that was committed before the step
             reading = self._pool.submit(self._conversation, pk, register.extent)
@@ -127,6 +128,7 @@ class StepRunner:
         )
         started = engine.decide(user, session_id, lambda draft: steps.acquire(draft, step, lease), register=register)
         if started is None:
+            wait([reading])
             return None
         cancellation = Cancellation()
         sender = StreamSender(
