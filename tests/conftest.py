@@ -13,7 +13,7 @@ from tests.scripted_model import ScriptedModel
 
 TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 
-_sessions = (f"session_{n}" for n in itertools.count(1))
+_sessions = (f"talk_{n}" for n in itertools.count(1))
 
 Open = Callable[..., Ide]
 

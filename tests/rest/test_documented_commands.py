@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from codelab.protocol.errors import ErrorCode
 from codelab.rest.errors import name_of, status_of
 from codelab_local import LocalCloud
 
+from tests.conftest import TEMPLATE
 from tests.ide import Ide
 
 PAGE = (Path(__file__).parents[2] / "docs/rest.md").read_text(encoding="utf-8")
@@ -52,12 +54,19 @@ def execute(window: Ide) -> None:
             window.result(frame, read if frame["tool_name"] == "read_file" else {"success": True})
 
 
-def test_every_command_answers_as_the_page_shows(demo_cloud: LocalCloud) -> None:
+@pytest.fixture
+def new_cloud() -> Iterator[LocalCloud]:
+    """The system as it is found after `make run`: without the sessions that the page names."""
+    with LocalCloud(TEMPLATE, environment={"DEMO_TOKEN_DELAY_MS": "0"}) as running:
+        yield running
+
+
+def test_every_command_answers_as_the_page_shows(new_cloud: LocalCloud) -> None:
     assert len(EXAMPLES) == PAGE.count("```bash"), "every command is followed by its answer"
     window = None
     try:
         for command, kind, shown in EXAMPLES:
-            environment = {"API": f"{demo_cloud.http}/api/v1", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+            environment = {"API": f"{new_cloud.http}/api/v1", "PATH": "/usr/local/bin:/usr/bin:/bin"}
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", command], env=environment, capture_output=True, timeout=60
             )
@@ -69,7 +78,7 @@ def test_every_command_answers_as_the_page_shows(demo_cloud: LocalCloud) -> None
                 for line in shown.splitlines():
                     assert line in answered, (command, answered)
             if window is None and "session_123" in answered:
-                window = Ide(demo_cloud.url("session_123"))
+                window = Ide(new_cloud.url("session_123"))
                 window.send("ping")
                 threading.Thread(target=execute, args=(window,), daemon=True).start()
     finally:
