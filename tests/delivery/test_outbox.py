@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -69,8 +70,8 @@ class World:
         first = self.seq + 1
         self.seq += frames
         events = [EventItem(seq, {"seq": seq}, Audience.ALL, 0) for seq in range(first, self.seq + 1)]
-        delivery = self.outbox.tracked(first) if tracked else None
-        return self.outbox.send(events, self.register, self.register.connections, delivery)
+        with self.outbox.tracked(first) if tracked else nullcontext() as delivery:
+            return self.outbox.send(events, self.register, self.register.connections, delivery)
 
     def taken(self, connection_id: str) -> list[int]:
         return self.gateway.taken.get(connection_id, [])
@@ -199,6 +200,21 @@ def test_a_lane_that_fails_in_its_own_way_is_given_up_and_not_waited_for():
     world.send()
     world.outbox.drain()
     assert world.taken("broken") == [3]
+
+
+def test_what_could_not_all_be_sent_is_not_told_as_posted():
+    world = World(window=0)
+
+    def send_half() -> None:
+        with world.outbox.tracked(1):
+            world.send()
+            raise RuntimeError("the rest of the frames cannot be read")
+
+    with pytest.raises(RuntimeError):
+        send_half()
+    world.outbox.drain()
+    assert world.taken("window") == [1]
+    assert world.outbox.take_posted(set()) == []
 
 
 def test_a_pause_before_another_try_does_not_outlive_the_end():

@@ -69,6 +69,19 @@ def test_frames_that_were_logged_and_never_posted_are_posted(system: System) -> 
     assert system.aws.posts == [], "once is enough"
 
 
+def test_frames_that_cannot_be_read_are_left_to_the_next_sweep(system: System) -> None:
+    system.connect("c1")
+    (call_id,) = system.ask("c1", "", call("write_file", path="a.py", content="1"))
+    system.aws.once(POST, die)
+    with pytest.raises(Died):
+        system.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+    system.aws.refuse(READ_MANY, 400, "AccessDeniedException")
+    system.sweep(later_s=11)
+    assert system.aws.posts == []
+    system.sweep(later_s=30)
+    assert [frame["type"] for frame in system.aws.frames("c1")] == ["tool_call", "agent_status"]
+
+
 def test_a_tool_that_does_not_answer_in_its_time_has_failed_and_the_turn_goes_on(system: System) -> None:
     system.connect("c1")
     (call_id,) = system.ask("c1", "", call("read_file", path="a.py"))

@@ -9,8 +9,9 @@ log. Memory is bounded by that, and time by `drain`: a function must not end, an
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,11 +82,15 @@ class Outbox:
         self._to_report: list[Delivery] = []
         self.gone: set[str] = set()
 
-    def tracked(self, first: int) -> Delivery:
-        """A delivery that `take_posted` will give; frames are added to it by `send`."""
+    @contextmanager
+    def tracked(self, first: int) -> Iterator[Delivery]:
+        """A delivery that `take_posted` will give; in here its frames are added to it by `send`.
+
+        Where that fails, it is not given: not all that belongs to it is on its way.
+        """
         delivery = Delivery(first)
+        yield delivery
         self._to_report.append(delivery)
-        return delivery
 
     def send(
         self,

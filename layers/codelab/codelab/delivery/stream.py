@@ -150,8 +150,8 @@ class StreamSender:
             self._agent = transition.after.agent
             self._look_at(transition.after)
             if transition.events:
-                tracked = self._outbox.tracked(transition.events[0].seq)
-                self._outbox.send(transition.events, self.register, self._live(), tracked)
+                with self._outbox.tracked(transition.events[0].seq) as delivery:
+                    self._outbox.send(transition.events, self.register, self._live(), delivery)
         return bool(decided)
 
     def _next(self) -> str | None:

@@ -233,7 +233,8 @@ class Engine:
     def send(self, outbox: Outbox, transition: Transition) -> None:
         """Have the transition's frames posted; `report` says so once they are."""
         if transition.events:
-            self._send_live(outbox, transition.events, transition.after, outbox.tracked(transition.events[0].seq))
+            with outbox.tracked(transition.events[0].seq) as delivery:
+                self._send_live(outbox, transition.events, transition.after, delivery)
 
     def report(self, register: Register, outbox: Outbox) -> None:
         """When nothing is under way any more: say what was posted, and remove connections that answered 410.
@@ -294,18 +295,18 @@ class Engine:
         if not transition.resend:
             return
         register, first = transition.after, min(resend.seq for resend in transition.resend)
-        delivery = outbox.tracked(first)
-        if transition.before is not None and first in transition.before.postings:
-            delivery.failed = True
-        for resend in transition.resend:
-            events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())
-            outbox.send(events, register, [resend.connection_id], delivery)
+        with outbox.tracked(first) as delivery:
+            if transition.before is not None and first in transition.before.postings:
+                delivery.failed = True
+            for resend in transition.resend:
+                events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())
+                outbox.send(events, register, [resend.connection_id], delivery)
 
     def _repost(self, outbox: Outbox, register: Register, first: int, last: int) -> None:
-        delivery, first = outbox.tracked(first), abs(first)
-        for start in range(max(first, last - _REPOST + 1), last + 1, 100):
-            events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
-            self._send_live(outbox, events, register, delivery)
+        with outbox.tracked(first) as delivery:
+            for start in range(max(abs(first), last - _REPOST + 1), last + 1, 100):
+                events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
+                self._send_live(outbox, events, register, delivery)
 
     def _back_off(self, attempt: int) -> None:
         self._pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
