@@ -4,7 +4,7 @@ What is not the model's 2 s is CPU of two cores, so that is printed too: by proc
 """
 
 import asyncio
-from collections import Counter
+from collections import defaultdict
 
 import psutil
 from codelab_local import LocalCloud
@@ -15,9 +15,9 @@ from benchmarks.rig import cpu_seconds, instant_model, system
 SESSIONS = 50
 
 
-def cpu_by_process(cloud: LocalCloud) -> Counter[str]:
+def cpu_by_process(cloud: LocalCloud) -> dict[str, float]:
     """CPU seconds so far: of the local cloud itself, its emulator and its functions' processes together."""
-    used: Counter[str] = Counter()
+    used: dict[str, float] = defaultdict(float)
     root = psutil.Process(cloud.process.pid)
     functions = {pid: name for name, found in cloud.functions().items() for pid in found["workers"]}
     used["gateway"] += cpu_seconds([root.pid])
@@ -35,8 +35,9 @@ def main() -> None:
         for name in ("first burst", "second burst"):
             before = cpu_by_process(cloud)
             asyncio.run(burst(cloud, f"{name} of {SESSIONS}", SESSIONS, "silence=2 pieces=30"))
-            used = cpu_by_process(cloud) - before
-            parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in used.most_common())
+            used = {part: seconds - before.get(part, 0.0) for part, seconds in cpu_by_process(cloud).items()}
+            most_first = sorted(used.items(), key=lambda found: -found[1])
+            parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in most_first if seconds > 0)
             print(f"  CPU {sum(used.values()):.2f} s: {parts}")
 
 

@@ -15,7 +15,7 @@ def turn(socket: ClientConnection, content: str) -> int:
     frames = 0
     while True:
         frame = json.loads(socket.recv(timeout=60))
-        frames += frame["type"] == "assistant_message"
+        frames += int(frame["type"] == "assistant_message")
         if frame["type"] == "agent_status" and frame["status"] == "idle":
             return frames
 

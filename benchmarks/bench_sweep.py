@@ -19,7 +19,16 @@ SESSIONS = 1_000
 
 def due_session(n: int, *, goes_on: bool) -> list[dict[str, Any]]:
     """The items of a session that waits for a call whose deadline has passed, and perhaps for another one."""
-    call = CallItem(f"call_{n}", "turn", "read_file", {"path": "a.py"}, False, CallState.EXECUTING.value, 1)
+    call = CallItem(
+        call_id=f"call_{n}",
+        turn_id="turn",
+        agent="universal",
+        tool="read_file",
+        arguments={"path": "a.py"},
+        requires_approval=False,
+        state=CallState.EXECUTING.value,
+        at=1,
+    )
     register = Register(
         "local",
         f"due-{goes_on}-{n}",

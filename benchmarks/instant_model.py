@@ -46,8 +46,8 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
-            length = int(re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)[1])
-            body = json.loads(await reader.readexactly(length))
+            length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+            body = json.loads(await reader.readexactly(int(length[1]) if length else 0))
             asked = [message["content"] for message in body["messages"] if message["role"] == "user"][-1]
             settings = {name: float(value) for name, value in _SETTING.findall(asked)}
             if not body.get("stream"):
