@@ -38,6 +38,22 @@ def test_looking_at_a_session_costs_one_read(system: System) -> None:
     assert system.aws.calls == [READ_MANY]
 
 
+def test_a_request_is_answered_in_the_thread_that_has_read_it(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(*_: Any, **__: Any) -> None:
+        raise AssertionError("a thread was asked for")
+
+    system.connect("c1")
+    monkeypatch.setattr("anyio.to_thread.run_sync", no_thread)
+    message = {"session_id": "s1", "message": "hello"}
+    answers = [
+        system.http("GET", "/sessions/s1"),
+        system.http("GET", "/tools"),
+        system.http("GET", "/sessions/s1/pending-approvals"),
+        system.http("POST", "/chat/message", body=message),
+    ]
+    assert [status for status, _ in answers] == [200, 200, 200, 202]
+
+
 def test_a_message_costs_what_it_costs_on_the_websocket(system: System) -> None:
     system.connect("c1")
     system.http("POST", "/chat/message", body={"session_id": "s1", "message": "hello"})

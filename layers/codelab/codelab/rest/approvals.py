@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
-from codelab.rest.bodies import timestamp
+from codelab.rest.bodies import DirectRoute, timestamp
 from codelab.rest.errors import refusals
 from codelab.rest.identity import SessionId, User
 from codelab.rest.sessions import existing
@@ -16,7 +16,7 @@ from codelab.sessions.items import CallItem, Reference
 from codelab.sessions.register import CallState, Register
 from codelab.turns import calls
 
-router = APIRouter(prefix="/sessions", tags=["approvals"])
+router = APIRouter(prefix="/sessions", tags=["approvals"], route_class=DirectRoute)
 
 
 class OpenCall(BaseModel):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from codelab import aws
 from codelab.config import Settings, settings
 from codelab.observability import logger
+from codelab.rest.bodies import DirectRoute
 
 VERSION = "1.0.0"
 
@@ -20,7 +21,7 @@ VERSION = "1.0.0"
 _KEPT_S = 3.0
 _PATIENCE_S = 2.0
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=DirectRoute)
 
 
 class Dependencies(BaseModel):

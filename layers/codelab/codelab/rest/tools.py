@@ -11,6 +11,7 @@ from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.tools import CATALOGUE, Tool
 from codelab.protocol.tools.declared import declared_tool
+from codelab.rest.bodies import DirectRoute
 from codelab.rest.errors import refusals
 from codelab.rest.identity import SESSION_ID, User
 from codelab.rest.sessions import existing
@@ -18,7 +19,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import ToolsItem
 from codelab.turns import policy
 
-router = APIRouter(tags=["tools"])
+router = APIRouter(tags=["tools"], route_class=DirectRoute)
 
 OfSession = Query(pattern=SESSION_ID, min_length=1, max_length=128, description="The session whose tools are wanted")
 
