@@ -35,9 +35,11 @@ def main() -> None:
         for name in ("first burst", "second burst"):
             before = cpu_by_process(cloud)
             asyncio.run(burst(cloud, f"{name} of {SESSIONS}", SESSIONS, "silence=2 pieces=30"))
-            used = {part: seconds - before.get(part, 0.0) for part, seconds in cpu_by_process(cloud).items()}
-            most_first = sorted(used.items(), key=lambda found: -found[1])
-            parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in most_first if seconds > 0)
+            after = cpu_by_process(cloud)
+            used = {part: seconds - before.get(part, 0.0) for part, seconds in after.items()}
+            # Those that had nothing to do are left out, and those whose processes have ended meanwhile.
+            used = {part: used[part] for part in sorted(used, key=used.__getitem__, reverse=True) if used[part] > 0}
+            parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in used.items())
             print(f"  CPU {sum(used.values()):.2f} s: {parts}")
 
 

@@ -46,8 +46,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
-            length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
-            body = json.loads(await reader.readexactly(int(length[1]) if length else 0))
+            found = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+            assert found is not None, "the SDK says how long its body is"
+            body = json.loads(await reader.readexactly(int(found[1])))
             asked = [message["content"] for message in body["messages"] if message["role"] == "user"][-1]
             settings = {name: float(value) for name, value in _SETTING.findall(asked)}
             if not body.get("stream"):

@@ -54,12 +54,17 @@ def test_a_step_that_nobody_acquired_is_invoked_again_as_the_same_attempt(system
     assert system.aws.calls == LOOKING, "it is given its time again"
 
 
-def test_frames_that_were_logged_and_never_posted_are_posted(system: System) -> None:
+def _die_before_the_posts(system: System) -> None:
+    """A call is approved, and the process that has committed it dies with the first frame that it posts."""
     system.connect("c1")
     (call_id,) = system.ask("c1", "", call("write_file", path="a.py", content="1"))
     system.aws.once(POST, die)
     with pytest.raises(Died):
         system.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+
+
+def test_frames_that_were_logged_and_never_posted_are_posted(system: System) -> None:
+    _die_before_the_posts(system)
     assert system.aws.posts == []
     system.sweep(later_s=11)
     assert [frame["type"] for frame in system.aws.frames("c1")] == ["tool_call", "agent_status"]
@@ -70,11 +75,7 @@ def test_frames_that_were_logged_and_never_posted_are_posted(system: System) -> 
 
 
 def test_frames_that_cannot_be_read_are_left_to_the_next_sweep(system: System) -> None:
-    system.connect("c1")
-    (call_id,) = system.ask("c1", "", call("write_file", path="a.py", content="1"))
-    system.aws.once(POST, die)
-    with pytest.raises(Died):
-        system.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+    _die_before_the_posts(system)
     system.aws.refuse(READ_MANY, 400, "AccessDeniedException")
     system.sweep(later_s=11)
     assert system.aws.posts == []

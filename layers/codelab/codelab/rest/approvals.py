@@ -7,9 +7,10 @@ from pydantic import BaseModel, ConfigDict
 
 from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
-from codelab.rest.bodies import DirectRoute, timestamp
+from codelab.rest.bodies import timestamp
 from codelab.rest.errors import refusals
 from codelab.rest.identity import SessionId, User
+from codelab.rest.routes import DirectRoute
 from codelab.rest.sessions import existing
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, Reference

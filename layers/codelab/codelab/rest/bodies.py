@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from functools import wraps
-from inspect import iscoroutinefunction
 from typing import Any
 
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import parse_json
+from codelab.rest.routes import DirectRoute
 
 _JSON = (b"content-type", b"application/json")
 
@@ -20,27 +18,6 @@ class Body(BaseModel):
     """Base of all request bodies. Fields of later versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
-
-class DirectRoute(APIRoute):
-    """A route whose function runs in the thread that has read the request.
-
-    Lambda gives a process one request at a time, so that nothing else waits; another thread costs a millisecond each.
-    """
-
-    def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
-        super().__init__(path, _direct(endpoint), **settings)
-
-
-def _direct(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    if iscoroutinefunction(endpoint):
-        return endpoint
-
-    @wraps(endpoint)
-    async def run(*args: Any, **given: Any) -> Any:
-        return endpoint(*args, **given)
-
-    return run
 
 
 class JsonRoute(DirectRoute):

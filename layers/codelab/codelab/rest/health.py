@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from codelab import aws
 from codelab.config import Settings, settings
 from codelab.observability import logger
-from codelab.rest.bodies import DirectRoute
+from codelab.rest.routes import DirectRoute
 
 VERSION = "1.0.0"
 

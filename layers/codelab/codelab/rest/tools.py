@@ -11,9 +11,9 @@ from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.tools import CATALOGUE, Tool
 from codelab.protocol.tools.declared import declared_tool
-from codelab.rest.bodies import DirectRoute
 from codelab.rest.errors import refusals
 from codelab.rest.identity import SESSION_ID, User
+from codelab.rest.routes import DirectRoute
 from codelab.rest.sessions import existing
 from codelab.sessions import keys
 from codelab.sessions.items import ToolsItem

@@ -41,8 +41,8 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
         return
     if register.phase is not Phase.RUNNING:
         return
-    # Not the step that the failed invocation was for: a twin of its may have acquired that one, and it may have gone on
-    # to another one itself.
+    # Not the step that the failed invocation was for: its twin may have acquired that one, and it may itself have gone
+    # on to another one.
     is_dead = dead is not None and is_leased_by(register, dead)
     ignored_cancel = register.cancelled_at and register.cancelled_at + REPAIR_AFTER_MS <= draft.now
     if not is_dead and not ignored_cancel and register.lease_until > draft.now:
