@@ -1,7 +1,6 @@
 """The few calls that the local cloud itself makes to the emulated AWS, on the standard library alone.
 
-boto3 would do, but importing it and making six clients costs 0.6 s of the start-up budget. Emulators check no
-signature; they route by the service that the Authorization header's credential scope names.
+boto3 would do, but importing it and making six clients costs 0.6 s of the start-up budget.
 """
 
 import http.client
@@ -11,6 +10,8 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
+
+from codelab_local.signatures import Credentials, sign
 
 #: A connection that was idle for longer is not used again, in seconds: the emulator ends them after five.
 _KEPT_S = 2.0
@@ -28,9 +29,11 @@ class AwsError(Exception):
 class AwsApi:
     """Blocking calls over one kept-alive connection to `127.0.0.1:port`; not for two threads at once."""
 
-    def __init__(self, port: int, region: str, timeout: float = 60.0) -> None:
+    def __init__(self, port: int, region: str, credentials: Credentials, timeout: float = 60.0) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+        self._host = f"127.0.0.1:{port}"
         self._region = region
+        self._credentials = credentials
         self._used_at = 0.0
 
     def close(self) -> None:
@@ -39,12 +42,8 @@ class AwsApi:
     def request(
         self, service: str, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> bytes:
-        scope = f"local/20260101/{self._region}/{service}/aws4_request"
-        sent = {
-            "Authorization": f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0",
-            "X-Amz-Date": "20260101T000000Z",
-            **(headers or {}),
-        }
+        named = {"Host": self._host, **(headers or {})}
+        sent = sign(self._credentials, self._region, service, method, path, named, body)
         if time.monotonic() - self._used_at > _KEPT_S:
             self._connection.close()
         try:

@@ -31,6 +31,7 @@ from codelab_local.http_protocol import Answer, Application, Request, Response
 from codelab_local.internal_api import InternalApi
 from codelab_local.lambda_service import LambdaService
 from codelab_local.object_store import PREFIX, ObjectStore
+from codelab_local.origin_policy import OriginPolicy
 from codelab_local.paths import PathForms
 from codelab_local.pool import Pool
 from codelab_local.processes import free_port, kill_group, spawn
@@ -77,6 +78,11 @@ class Cloud:
         return f"ws://{_in_url(self._settings.host)}:{self.port}{self.first_path}"
 
     @property
+    def address(self) -> str:
+        """Host and port as a client on this machine reaches them."""
+        return f"{self._reachable_host}:{self.port}"
+
+    @property
     def _reachable_host(self) -> str:
         """HOST as clients can reach it: one that stands for every address stands for this machine in URLs."""
         return _in_url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._settings.host, self._settings.host))
@@ -87,7 +93,7 @@ class Cloud:
         template = read_template(settings.template)
         self.port = await self._public.bind(settings.host, settings.port)
         _raise_file_limit()
-        self._emulator.start()
+        self._emulator.start(template.services)
         model_url = self._start_model()
         if not settings.cold:
             folders = {path for source in template.sources.values() for path in (source.folder, *source.layers)}
@@ -137,14 +143,16 @@ class Cloud:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def describe(self) -> dict[str, Any]:
-        """Addresses for tests."""
+        """Addresses and keys for tests."""
         return {
             "port": self.port,
             "path": self.first_path,
             "stage": self._stage,
             "region": self._settings.region,
             "emulator": self._emulator.url,
-            "internal": f"http://127.0.0.1:{self._internal.port}",
+            "internal": self._internal.url,
+            "access_key_id": self._emulator.credentials.key_id,
+            "secret_access_key": self._emulator.credentials.secret,
             "pid": os.getpid(),
             "folder": str(self._folder),
         }
@@ -187,7 +195,8 @@ class Cloud:
             self._logs[function.name] = log
             config = self._config(function, deployment)
             if is_web_function(function):
-                self._web[function.source.name] = WebFunction(function, config.environment, log)
+                socket = self._folder / f"{function.source.name}.socket"
+                self._web[function.source.name] = WebFunction(function, config.environment, log, socket)
                 continue
             self._pools[function.name] = Pool(
                 function,
@@ -204,13 +213,17 @@ class Cloud:
                 raise outcome
 
     def _config(self, function: Function, deployment: Deployment) -> WorkerConfig:
+        s3_url = f"http://{self._reachable_host}:{self.port}{PREFIX}"
+        domain = EventBuilder(deployment.api, deployment.account, deployment.region).domain_name
+        internal = self._internal.url
         environment = function_environment(
             function,
             deployment.api,
             self._settings,
+            credentials=self._emulator.credentials,
             emulator_url=self._emulator.url,
-            s3_url=f"http://{self._reachable_host}:{self.port}{PREFIX}",
-            internal_port=self._internal.port,
+            s3_url=s3_url,
+            internal=internal,
             temporary=self._folder / "functions",
             overlay=self._overlay,
         )
@@ -219,8 +232,12 @@ class Cloud:
             handler=function.handler,
             path=[str(path) for path in (function.folder, *function.source.layers)],
             environment=environment,
-            runtime_api=f"127.0.0.1:{self._internal.port}",
-            domain=EventBuilder(deployment.api, deployment.account, deployment.region).domain_name,
+            runtime_api=internal.removeprefix("http://"),
+            addresses={
+                f"https://{domain}": internal,
+                f"http://{domain}": internal,
+                f"{s3_url}/": f"{internal}{PREFIX}/",
+            },
         )
 
     def _processes(self, pool: Pool, config: WorkerConfig, log: FunctionLog) -> Processes:
@@ -246,9 +263,13 @@ class Cloud:
             connection_limit=settings.connection_limit,
             shuffle_seed=settings.shuffle_seed,
         )
-        health = Health(settings.service, settings.version, self._emulator.port, settings.region, model_url)
-        self._public.http = self._http_application(deployment, health)
-        await self._public.serve(self._gateway)
+        health = Health(settings.service, settings.version, self._emulator, settings.region, model_url)
+        buckets = deployment.buckets
+        public = {buckets[name]: given for name, given in settings.public_objects.items() if name in buckets}
+        store = ObjectStore(self._emulator, settings.region, public)
+        self._internal.objects = store.handle_function
+        policy = OriginPolicy(settings.host, self.port, settings.allowed_hosts, settings.allowed_origins)
+        await self._public.serve(self._gateway, self._http_application(deployment, health, store), policy)
         self.first_path = paths.forms[0]
         self._stage = api.stage
         if self._model is not None and self._model.poll() is not None:
@@ -256,9 +277,9 @@ class Cloud:
         if model_url is not None and self._model is None:
             self._asking = asyncio.get_running_loop().create_task(self._ask_model(health, model_url))
 
-    def _http_application(self, deployment: Deployment, health: Health) -> Application:
+    def _http_application(self, deployment: Deployment, health: Health, store: ObjectStore) -> Application:
         """The template's HTTP API, S3, and a `/health` for applications that have none of their own."""
-        gateway, store = None, ObjectStore(self._emulator.port, self._settings.region)
+        gateway = None
         if deployment.http_api is not None:
             gateway = HttpGateway(
                 deployment.http_api,

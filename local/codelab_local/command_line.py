@@ -49,8 +49,9 @@ async def _run(settings: Settings, info: str | None) -> int:
         if starting.done():
             starting.result()
             if info is not None:
-                Path(info).write_text(json.dumps(cloud.describe()))
+                _write_privately(Path(info), json.dumps(cloud.describe()))
             sys.stdout.write(f"ready {cloud.url}\n")
+            sys.stdout.writelines(f"{line.replace('{address}', cloud.address)}\n" for line in settings.greeting)
             sys.stdout.flush()
         else:
             starting.cancel()
@@ -63,6 +64,13 @@ async def _run(settings: Settings, info: str | None) -> int:
         await cloud.stop()
         # The event loop's handlers end with it, and from then on a signal would cut the exit short.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+
+
+def _write_privately(path: Path, text: str) -> None:
+    """There are keys in it."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

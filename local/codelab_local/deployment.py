@@ -110,6 +110,8 @@ class Deployment:
     api: WebSocketApi
     http_api: HttpApi | None
     schedules: tuple[Schedule, ...]
+    #: Names of buckets by logical id.
+    buckets: dict[str, str]
 
 
 def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: str) -> Deployment:
@@ -131,6 +133,7 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
         api=_read_websocket_api(aws, resources),
         http_api=_read_http_api(aws, resources),
         schedules=(*_take_rules(aws, resources, kept), *_take_scheduler(aws, resources, kept)),
+        buckets=dict(resources.get("AWS::S3::Bucket", {})),
     )
 
 

@@ -1,4 +1,8 @@
-"""ministack as a child process: DynamoDB, S3, Secrets Manager, IAM, EventBridge, CloudFormation on a loopback port."""
+"""ministack as a child process: DynamoDB, S3, Secrets Manager, IAM, EventBridge, CloudFormation on a loopback port.
+
+It runs code for whoever asks (Lambda, Glue, Step Functions), so it answers nobody without the access key that is made
+here (see `emulator_process.py`), and has no services but those that are named.
+"""
 
 import contextlib
 import http.client
@@ -6,11 +10,13 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from codelab_local.aws_api import AwsApi
 from codelab_local.errors import StartError
 from codelab_local.processes import free_port, kill_group, spawn
+from codelab_local.signatures import Credentials
 
 START_TIMEOUT = 30.0
 SAVE_TIMEOUT = 20.0
@@ -21,6 +27,7 @@ class Emulator:
 
     def __init__(self, folder: Path, region: str, state_dir: Path | None, log_level: str = "CRITICAL") -> None:
         self.port = free_port()
+        self.credentials = Credentials.random()
         self._folder = folder
         self._state_dir = state_dir
         self._region = region
@@ -31,7 +38,8 @@ class Emulator:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
+    def start(self, services: Iterable[str] = ("dynamodb", "s3")) -> None:
+        """Start it with these services, by ministack's names."""
         temporary = self._folder / "emulator"
         temporary.mkdir()
         environment = {
@@ -45,11 +53,16 @@ class Emulator:
             "LOG_LEVEL": self._log_level,
             "TMPDIR": str(temporary),
             "DOCKER_HOST": f"unix://{temporary}/no-docker",
+            "SERVICES": ",".join(sorted(services)),
             "CODELAB_LOCAL_FOLDER": str(self._folder),
+            # Other users of the machine see command lines, but no environment.
+            "CODELAB_LOCAL_KEY_ID": self.credentials.key_id,
+            "CODELAB_LOCAL_SECRET": self.credentials.secret,
         }
         if self._state_dir is not None:
             try:
-                self._state_dir.mkdir(parents=True, exist_ok=True)
+                # What users said, and the secret that signs their tokens.
+                self._state_dir.mkdir(0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise StartError(f"STATE_DIR {self._state_dir} cannot be used: {error.strerror}", 2) from None
             environment |= {
@@ -71,10 +84,10 @@ class Emulator:
         """Wait until the emulator serves; raises :class:`StartError` when it does not."""
         assert self.process is not None
         deadline = time.monotonic() + START_TIMEOUT
-        api = AwsApi(self.port, self._region)
+        api = AwsApi(self.port, self._region, self.credentials)
         while True:
             try:
-                api.request("sts", "GET", "/_ministack/health")
+                api.request("s3", "GET", "/")
                 return api
             except (OSError, http.client.HTTPException):
                 if self.process.poll() is not None or time.monotonic() > deadline:

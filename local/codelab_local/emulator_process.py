@@ -1,19 +1,32 @@
 """The process that ministack runs in: `python -m codelab_local.emulator_process` (started by `emulator.py`).
 
-It differs from `python -m ministack` in three ways: the SAM translator, whose import is the longest part of a
-deployment, is imported while the server starts; it goes away when the local cloud does, saving its state; and then it
-takes the temporary folder with it.
+It differs from `python -m ministack` in four ways: the SAM translator, whose import is the longest part of a
+deployment, is imported while the server starts; it goes away when the local cloud does, saving its state; then it takes
+the temporary folder with it; and it serves nobody but who signs with the access key of this start.
 """
 
 import contextlib
+import hmac
 import importlib
+import json
 import os
 import shutil
 import signal
 import sys
 import threading
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
 
 from codelab_local.processes import die_with_parent
+from codelab_local.signatures import Credentials, Refused, check_header, key_id_of
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
+
+# Its own administration: resetting, reconfiguring.
+_ADMINISTRATION = ("/_ministack", "/_localstack")
 
 
 def main() -> int:
@@ -41,9 +54,72 @@ def main() -> int:
 
 def _serve() -> None:
     threading.Thread(target=_import_translator, daemon=True).start()
-    from ministack.app import main as serve  # type: ignore[import-untyped]
+    # The secret is taken out of the environment: what the emulator runs or shows has no use for it.
+    credentials = Credentials(os.environ.pop("CODELAB_LOCAL_KEY_ID"), os.environ.pop("CODELAB_LOCAL_SECRET"))
+    from ministack import app as ministack  # type: ignore[import-untyped]
 
-    serve()
+    ministack.app = SignedRequestsOnly(ministack.app, credentials)
+    ministack.main()
+
+
+class SignedRequestsOnly:
+    """An ASGI application behind which `application` sees no request but those that are signed with `credentials`."""
+
+    def __init__(self, application: Asgi, credentials: Credentials) -> None:
+        self._application = application
+        self._credentials = credentials
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._application(scope, receive, send)
+        elif scope["type"] != "http":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in scope["headers"]:
+            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        if "origin" in headers or scope["path"].startswith(_ADMINISTRATION):
+            return await _refuse(send, "AccessDenied")
+        if not hmac.compare_digest(key_id_of(headers).encode(), self._credentials.key_id.encode()):
+            return await _refuse(send, "InvalidAccessKeyId")  # before anything of its body is kept
+        body = await _whole(receive)
+        if body is None:
+            return None
+        path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+        try:
+            check_header(self._credentials, scope["method"], path, query, headers, body)
+        except Refused as refused:
+            return await _refuse(send, refused.code)
+        parts = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive_again() -> Message:
+            return next(parts, None) or await receive()
+
+        return await self._application(scope, receive_again, send)
+
+
+async def _whole(receive: Receive) -> bytes | None:
+    """The body of a request; None if its client has gone."""
+    body = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(body)
+
+
+async def _refuse(send: Send, code: str) -> None:
+    body = json.dumps({"__type": code, "message": "The local cloud's emulator serves its own functions only"}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _import_translator() -> None:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from codelab_local.deployment import Function, WebSocketApi
-from codelab_local.object_store import ACCESS_KEY, SECRET_KEY
 from codelab_local.settings import Settings
+from codelab_local.signatures import Credentials
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
@@ -26,14 +26,14 @@ def function_environment(
     api: WebSocketApi,
     settings: Settings,
     *,
+    credentials: Credentials,
     emulator_url: str,
     s3_url: str,
-    internal_port: int,
+    internal: str,
     temporary: Path,
     overlay: Mapping[str, str],
 ) -> dict[str, str]:
     """All variables of a function's processes. `overlay` are defaults that the local cloud itself decided on."""
-    internal = f"http://127.0.0.1:{internal_port}"
     callback = f"{internal}/{api.stage}"
     caller = settings.caller
     direct = ",".join(filter(None, (caller.get("NO_PROXY") or caller.get("no_proxy"), "127.0.0.1,localhost")))
@@ -55,8 +55,8 @@ def function_environment(
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_REGION": settings.region,
         "AWS_DEFAULT_REGION": settings.region,
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_ACCESS_KEY_ID": credentials.key_id,
+        "AWS_SECRET_ACCESS_KEY": credentials.secret,
         "AWS_SESSION_TOKEN": "local",
         # A profile in the caller's home must not lead a function to a real account.
         "AWS_CONFIG_FILE": os.devnull,

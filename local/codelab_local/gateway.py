@@ -68,7 +68,7 @@ class Gateway:
         except Refused as refusal:
             caller = self._accepted.pop(socket, (None, None))[0]
             body = {"message": str(refusal), "connectionId": caller.connection_id if caller else new_connection_id()}
-            return _http_response(refusal.status, json.dumps({**body, "requestId": new_request_id()}))
+            return http_response(refusal.status, json.dumps({**body, "requestId": new_request_id()}))
         return None
 
     def select_subprotocol(self, socket: ServerConnection, _offered: Any) -> Any:
@@ -244,7 +244,8 @@ def _loads(text: str | bytes) -> Any:
         return None
 
 
-def _http_response(status: int, body: str) -> Response:
+def http_response(status: int, body: str) -> Response:
+    """A refusal of the upgrade; `body` is JSON."""
     data = body.encode()
     try:
         phrase = HTTPStatus(status).phrase

@@ -6,7 +6,9 @@ import time
 from collections.abc import Awaitable
 from urllib.parse import urlsplit
 
+from codelab_local.emulator import Emulator
 from codelab_local.http_protocol import Request, Response
+from codelab_local.signatures import sign
 
 CACHE_SECONDS = 3.0
 CHECK_TIMEOUT = 2.0
@@ -15,10 +17,10 @@ CHECK_TIMEOUT = 2.0
 class Health:
     """The checks are made when somebody asks, at most every few seconds."""
 
-    def __init__(self, service: str, version: str, emulator_port: int, region: str, llm_url: str | None) -> None:
+    def __init__(self, service: str, version: str, emulator: Emulator, region: str, llm_url: str | None) -> None:
         self._service = service
         self._version = version
-        self._emulator_port = emulator_port
+        self._emulator = emulator
         self._region = region
         self._llm_url = llm_url
         self._checked_at = -CACHE_SECONDS
@@ -47,16 +49,17 @@ class Health:
         return found
 
     async def _dynamodb(self) -> bool:
-        scope = f"local/20260101/{self._region}/dynamodb/aws4_request"
-        body = json.dumps({"Limit": 1})
-        request = (
-            f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
-            f"Authorization: AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0\r\n"
-            "X-Amz-Target: DynamoDB_20120810.ListTables\r\nContent-Type: application/x-amz-json-1.0\r\n\r\n"
-        )
-        return (await _exchange("127.0.0.1", self._emulator_port, (request + body).encode())).startswith(
-            b"HTTP/1.1 200"
-        )
+        body = json.dumps({"Limit": 1}).encode()
+        headers = {
+            "Host": "127.0.0.1",
+            "X-Amz-Target": "DynamoDB_20120810.ListTables",
+            "Content-Type": "application/x-amz-json-1.0",
+        }
+        signed = sign(self._emulator.credentials, self._region, "dynamodb", "POST", "/", headers, body)
+        signed |= {"connection": "close", "content-length": str(len(body))}
+        lines = ["POST / HTTP/1.1", *(f"{name}: {value}" for name, value in signed.items()), "", ""]
+        answer = await _exchange("127.0.0.1", self._emulator.port, "\r\n".join(lines).encode() + body)
+        return answer.startswith(b"HTTP/1.1 200")
 
     async def model_answers(self) -> bool:
         """Whether something listens there: a request would need a key, and could cost money."""

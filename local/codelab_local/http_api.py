@@ -14,7 +14,7 @@ from codelab_local.authorizer import allows
 from codelab_local.deployment import Authorizer, HttpApi, Route
 from codelab_local.http_events import HttpEventBuilder
 from codelab_local.http_protocol import Request, Response
-from codelab_local.lambda_service import LambdaService
+from codelab_local.lambda_service import MAX_SYNCHRONOUS, LambdaService
 from codelab_local.pool import Result
 
 MAX_BODY = 10 * 1024 * 1024
@@ -64,7 +64,10 @@ class HttpGateway:
         if route.function is None:
             return _refusal(500, "Internal Server Error")
         event = self._events.request(request, route.key, parameters, context)
-        running = asyncio.ensure_future(self._lambdas.invoke(route.function, json.dumps(event).encode()))
+        payload = json.dumps(event, ensure_ascii=False).encode(errors="replace")
+        if len(payload) > MAX_SYNCHRONOUS:  # the API takes 10 MB, an event 6
+            return _refusal(413, "Request Entity Too Large")
+        running = asyncio.ensure_future(self._lambdas.invoke(route.function, payload))
         done, _ = await asyncio.wait({running}, timeout=min(route.timeout, self._integration_timeout))
         return _response(running.result()) if done else _refusal(503, "Service Unavailable")
 
@@ -119,7 +122,7 @@ class _Pattern:
 def _response(result: Result) -> Response:
     """The function's answer: a proxy response, or anything else as the body of a 200."""
     value = _loads(result.payload)
-    if result.error is not None:
+    if result.error is not None or len(result.payload) > MAX_SYNCHRONOUS:
         return _refusal(500, "Internal Server Error")
     if not isinstance(value, dict) or "statusCode" not in value:
         return Response(200, b"" if value is None else json.dumps(value).encode())

@@ -60,6 +60,7 @@ class HttpEventBuilder:
             "rawQueryString": request.query,
             "headers": {
                 **request.headers,
+                "host": domain,
                 "x-forwarded-for": request.peer,
                 "x-forwarded-port": "443",
                 "x-forwarded-proto": "https",

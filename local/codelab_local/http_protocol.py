@@ -24,7 +24,10 @@ MAX_BODY = 16 * 1024 * 1024  # above every limit that the applications check the
 
 @dataclass(slots=True)
 class Request:
-    """One request; `headers` have lower-case names, `path` is as it was sent (still percent-encoded)."""
+    """One request; `headers` have lower-case names, `path` is as it was sent (still percent-encoded).
+
+    `authority` is the host of a target in absolute form, as a proxy would send it; else it is empty.
+    """
 
     method: str
     path: str
@@ -32,6 +35,7 @@ class Request:
     headers: dict[str, str]
     body: bytes
     peer: str = ""
+    authority: str = ""
 
 
 @dataclass(slots=True)
@@ -64,9 +68,22 @@ class Response:
 
 @dataclass(slots=True)
 class Stream:
-    """A response that is passed on while it comes, head and all; the connection ends with it."""
+    """A response that is passed on while it comes, head and all; the connection ends with it.
+
+    `headers` are put into the head.
+    """
 
     chunks: AsyncGenerator[bytes]
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def split_target(target: str) -> tuple[str, str, str]:
+    """Path, query and authority of a request target; only the absolute form has the last. Raises ValueError."""
+    path, _, query = target.partition("?")
+    if path.startswith("/"):
+        return path, query, ""
+    parts = urlsplit(target)
+    return parts.path or "/", parts.query, parts.netloc
 
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
@@ -153,13 +170,9 @@ class HttpProtocol(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        target = self._url.decode("latin-1")
-        path, _, query = target.partition("?")
-        if not path.startswith("/"):  # the absolute form, as a proxy would send it
-            parts = urlsplit(target)
-            path, query = parts.path or "/", parts.query
+        path, query, authority = split_target(self._url.decode("latin-1"))
         method = self._parser.get_method().decode("ascii")
-        request = Request(method, path, query, self._headers, b"".join(self._body), self._peer)
+        request = Request(method, path, query, self._headers, b"".join(self._body), self._peer, authority)
         self._waiting.append((request, self._parser.should_keep_alive()))
         if self._running is None:
             self._next()
@@ -194,9 +207,16 @@ class HttpProtocol(asyncio.Protocol):
 
     async def _pass_on(self, stream: Stream) -> None:
         """No more of it is held than the client has not read yet of one chunk, and the transport's own buffer."""
+        added = "".join(f"{name}: {value}\r\n" for name, value in stream.headers.items()).encode("latin-1", "replace")
+        begun = b""
         async with aclosing(stream.chunks) as chunks:
             try:
                 async for chunk in chunks:
+                    if added:
+                        begun += chunk
+                        if b"\r\n" not in begun:
+                            continue  # not yet the whole first line of the head
+                        chunk, added = begun.replace(b"\r\n", b"\r\n" + added, 1), b""
                     self.transport.write(chunk)
                     await self._writable.wait()
             except OSError:

@@ -1,15 +1,23 @@
 """The internal port: what functions and their runtime call. It listens on the loopback interface only.
 
+Every path begins with a secret of this start, for the port takes orders: an event of anybody's choice, with any user
+in it. The Runtime API's client can send no headers of its own, so the secret is a part of the address. Only the
+environment of the functions' processes has it; command lines, which other users of the machine can read, do not. No
+page has business here, so a request with an `Origin` is refused, whatever else it says.
+
 /worker/{id}/2018-06-01/runtime/…   the Lambda Runtime API, one address for each worker
 /2015-03-31/functions/{name}/…      Lambda's Invoke
 /{stage}/@connections/{id}          API Gateway's management of WebSocket connections
+/s3/{bucket}/…                      S3 for functions, whose own address of it is the public one
 /_local/functions                   which processes there are (for tests)
 """
 
 import asyncio
+import hmac
+import secrets
 from collections.abc import Awaitable, Callable
 
-from codelab_local import lambda_service
+from codelab_local import lambda_service, object_store
 from codelab_local.http_protocol import HttpProtocol, Request, Response
 from codelab_local.lambda_service import LambdaService
 
@@ -22,16 +30,23 @@ class InternalApi:
     def __init__(self) -> None:
         self.lambdas: LambdaService
         self.connections: Callable[[Request], Response | Awaitable[Response]]
+        self.objects: Callable[[Request], Awaitable[Response]]
+        self._secret = f"/{secrets.token_hex(32)}"
         self._protocols: set[HttpProtocol] = set()
         self._server: asyncio.Server | None = None
-        self.port = 0
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """Its address, with the secret."""
+        return f"http://127.0.0.1:{self._port}{self._secret}"
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: HttpProtocol(self._handle, self._protocols), "127.0.0.1", 0, backlog=1024
         )
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._port = self._server.sockets[0].getsockname()[1]
 
     def stop(self) -> None:
         if self._server is not None:
@@ -40,11 +55,16 @@ class InternalApi:
             protocol.transport.abort()
 
     def _handle(self, request: Request) -> Response | Awaitable[Response]:
-        path = request.path
+        secret, path = request.path[: len(self._secret)], request.path[len(self._secret) :]
+        if "origin" in request.headers or not hmac.compare_digest(secret.encode(), self._secret.encode()):
+            return Response.json({"message": "Forbidden"}, 403, x_amzn_ErrorType="ForbiddenException")
+        request.path = path
         if path.startswith("/worker/"):
             return self._runtime(request)
         if path.startswith(lambda_service.PATH):
             return self.lambdas.handle(request)
+        if path.startswith(f"{object_store.PREFIX}/"):
+            return self.objects(request)
         if path == "/_local/functions":
             return self._describe()
         return self.connections(request)

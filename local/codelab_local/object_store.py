@@ -1,127 +1,133 @@
-"""S3 on the public port, under `/s3`: what the emulator has, for clients too, with the checks that it does not make.
+"""S3 on the public port, under `/s3`: for clients, what a presigned URL was signed for; for functions, all of it.
 
-A presigned URL is a contract that S3 enforces: the method, the path, the headers that were signed, and the time. Here
-signatures are computed anew (SigV4, "Authenticating Requests" in the S3 API reference), so that a client which changes
-any of these is refused as S3 refuses it. The rest, If-None-Match included, is the emulator's business.
+A presigned URL is a contract that S3 enforces: the method, the path, the headers that were signed, and the time. The
+emulator knows nothing of it, so signatures are checked here. Beyond that the public door is as narrow as its purpose:
+GET, HEAD and PUT of objects under the prefixes that the project names, and of their headers those that are listed here.
+What the emulator gets is not passed on but written anew from what was understood. The rest, If-None-Match included, is
+the emulator's business. Functions come by the internal port.
 """
 
 import asyncio
-import hashlib
-import hmac
 import http.client
 import re
 import time
-from collections.abc import Awaitable
-from datetime import UTC, datetime
-from urllib.parse import parse_qsl, quote, unquote
+from collections.abc import Awaitable, Mapping, Sequence
+from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
+from codelab_local.emulator import Emulator
 from codelab_local.http_protocol import Request, Response
+from codelab_local.signatures import Refused, check_header, check_presigned, encoded, sign
 
 PREFIX = "/s3"
-#: The one identity there is; the functions sign with it.
-ACCESS_KEY, SECRET_KEY = "local", "local"
-MAX_URL_LIFE = 604_800
 TIMEOUT = 60.0
 
-_AUTHORIZATION = re.compile(r"AWS4-HMAC-SHA256 Credential=([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})")
-_HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "content-length", "date", "server", "keep-alive"})
-
-
-class Refused(Exception):
-    """An answer of S3's own: 403 with its error code."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+_METHODS = ("GET", "HEAD", "PUT")
+# `x-id` names the SDK's operation, which the method does too.
+_PARAMETERS = frozenset({"x-id"})
+_REQUEST_HEADERS = frozenset(
+    {
+        *("content-type", "content-encoding", "content-md5", "cache-control", "range"),
+        *("if-match", "if-none-match", "if-modified-since", "if-unmodified-since"),
+        *("x-amz-decoded-content-length", "x-amz-trailer", "x-amz-sdk-checksum-algorithm", "x-amz-checksum-mode"),
+    }
+)
+#: What signs a request, and is made anew.
+_SIGNATURE = frozenset({"authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token"})
+_RESPONSE_HEADERS = frozenset(
+    {
+        *("content-type", "content-length", "content-range", "content-encoding", "accept-ranges", "cache-control"),
+        *("etag", "last-modified", "x-amz-request-id"),
+    }
+)
+_CHECKSUM = "x-amz-checksum-"
+#: What was uploaded is data, whatever it says of itself: a browser must not run it as a page of this origin.
+_AS_DATA = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+_HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "content-length", "date", "server", "keep-alive", "expect"})
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class ObjectStore:
-    """`handle` is the HTTP application for all paths under `/s3`."""
+    """`handle` is the HTTP application for all paths under `/s3`, `handle_function` that of the internal port.
 
-    def __init__(self, emulator_port: int, region: str) -> None:
-        self._port = emulator_port
+    `public` names what clients may reach: by bucket, the prefixes of its objects.
+    """
+
+    def __init__(self, emulator: Emulator, region: str, public: Mapping[str, Sequence[str]]) -> None:
+        self._emulator = emulator
         self._region = region
+        self._public = public
         self._clock = time.time
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
-        try:  # a browser asks without a signature what it may ask with one
-            query = request.query if request.method == "OPTIONS" else self._check(request)
+        try:
+            target = self._check(request)
+            headers = _passed_on(request.headers)
         except Refused as refused:
             body = f"<Error><Code>{refused.code}</Code><Message>{escape(str(refused))}</Message></Error>"
             return Response(403, body.encode(), "application/xml")
-        return asyncio.to_thread(self._forward, request, query)
+        return self._serve_client(request, target, headers)
+
+    def handle_function(self, request: Request) -> Awaitable[Response]:
+        """Everything that S3 can do, for who knows the internal port's secret."""
+        target = request.path.removeprefix(PREFIX) + (f"?{request.query}" if request.query else "")
+        dropped = _HOP_BY_HOP | _SIGNATURE | {"host"}
+        headers = {name: value for name, value in request.headers.items() if name not in dropped}
+        return asyncio.to_thread(self._forward, request, target, headers)
+
+    async def _serve_client(self, request: Request, target: str, headers: dict[str, str]) -> Response:
+        answer = await asyncio.to_thread(self._forward, request, target, headers)
+        kept = {
+            name: value
+            for name, value in answer.headers.items()
+            if name.lower() in _RESPONSE_HEADERS or name.lower().startswith(_CHECKSUM)
+        }
+        answer.headers = {**kept, **_AS_DATA}
+        return answer
 
     def _check(self, request: Request) -> str:
-        """The query for the emulator: without the signature, which was made for this address."""
-        parameters = parse_qsl(request.query, keep_blank_values=True)
-        signed = {name: value for name, value in parameters if name.startswith("X-Amz-")}
-        if "X-Amz-Signature" in signed:
-            self._check_time(signed.get("X-Amz-Date", ""), signed.get("X-Amz-Expires", ""))
-            given, headers = signed["X-Amz-Signature"], signed.get("X-Amz-SignedHeaders", "")
-            scope, payload, date = signed.get("X-Amz-Credential", ""), "UNSIGNED-PAYLOAD", signed["X-Amz-Date"]
-            canonical = [(name, value) for name, value in parameters if name != "X-Amz-Signature"]
+        """The path for the emulator: that of one object. Raises :class:`Refused`."""
+        now, path, query, headers = self._clock(), request.path, request.query, request.headers
+        if "X-Amz-Signature=" in query:
+            parameters = check_presigned(self._emulator.credentials, request.method, path, query, headers, now)
         else:
-            found = _AUTHORIZATION.fullmatch(request.headers.get("authorization", ""))
-            if found is None:
-                raise Refused("AccessDenied", "Access Denied")
-            scope, headers, given = found.groups()
-            payload, date = request.headers.get("x-amz-content-sha256", ""), request.headers.get("x-amz-date", "")
-            canonical = parameters
-        if scope.split("/")[0] != ACCESS_KEY:
-            raise Refused("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
-        names = headers.split(";")
-        lines = [
-            request.method,
-            _encoded(unquote(request.path), "/"),
-            "&".join(sorted(f"{_encoded(name)}={_encoded(value)}" for name, value in canonical)),
-            *(f"{name}:{' '.join(request.headers.get(name, '').split())}" for name in names),
-            "",
-            headers,
-            payload,
-        ]
-        if "host" not in names or not hmac.compare_digest(_signature(date, scope, "\n".join(lines)), given):
-            message = "The request signature we calculated does not match the signature you provided."
-            raise Refused("SignatureDoesNotMatch", message)
-        return "&".join(f"{_encoded(name)}={_encoded(value)}" for name, value in parameters if name not in signed)
+            check_header(self._emulator.credentials, request.method, path, query, headers, request.body, now)
+            parameters = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
+        if request.method not in _METHODS or not parameters <= _PARAMETERS:
+            raise Refused("AccessDenied", "Objects are read and written here, and nothing else is done")
+        bucket, _, key = unquote(path.removeprefix(f"{PREFIX}/")).partition("/")
+        odd = _CONTROL.search(key) is not None or any(part in ("", ".", "..") for part in key.split("/"))
+        if odd or not any(key.startswith(prefix) for prefix in self._public.get(bucket, ())):
+            raise Refused("AccessDenied", "No object of that name is served here")
+        return f"/{bucket}/{encoded(key, '/')}"
 
-    def _check_time(self, date: str, expires: str) -> None:
+    def _forward(self, request: Request, target: str, headers: dict[str, str]) -> Response:
+        port = self._emulator.port
+        named = {"host": f"127.0.0.1:{port}", **headers}
+        payload = request.headers.get("x-amz-content-sha256", "")
+        if payload.startswith("STREAMING-"):  # says in which pieces the body is
+            named["x-amz-content-sha256"] = payload
+        sent = sign(self._emulator.credentials, self._region, "s3", request.method, target, named, request.body)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         try:
-            begin = datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
-            life = int(expires)
-        except ValueError:
-            raise Refused("AuthorizationQueryParametersError", "X-Amz-Date or X-Amz-Expires is malformed") from None
-        if not 0 < life <= MAX_URL_LIFE or self._clock() > begin + life:
-            raise Refused("AccessDenied", "Request has expired")
-
-    def _forward(self, request: Request, query: str) -> Response:
-        path = request.path.removeprefix(PREFIX) + (f"?{query}" if query else "")
-        sent = {name: value for name, value in request.headers.items() if name not in ("connection", "expect", "host")}
-        scope = f"{ACCESS_KEY}/20260101/{self._region}/s3/aws4_request"
-        sent["authorization"] = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
-        try:
-            connection.request(request.method, path, request.body, sent)
+            connection.request(request.method, target, request.body, sent)
             answer = connection.getresponse()
             body = answer.read()
         finally:
             connection.close()
-        headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
-        content_type = headers.pop("Content-Type", None) or headers.pop("content-type", "application/octet-stream")
+        found = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
+        content_type = found.pop("Content-Type", None) or found.pop("content-type", "application/octet-stream")
         if request.method == "HEAD":
-            headers |= {"Content-Length": answer.getheader("Content-Length") or "0", "Content-Type": content_type}
-        return Response(answer.status, body, content_type, headers)
+            found |= {"Content-Length": answer.getheader("Content-Length") or "0", "Content-Type": content_type}
+        return Response(answer.status, body, content_type, found)
 
 
-def _encoded(text: str, safe: str = "") -> str:
-    return quote(text, safe=f"{safe}-_.~")
-
-
-def _signature(date: str, scope: str, canonical_request: str) -> str:
-    credential = scope.split("/")[1:]
-    digest = hashlib.sha256(canonical_request.encode()).hexdigest()
-    key = f"AWS4{SECRET_KEY}".encode()
-    for part in credential:
-        key = hmac.digest(key, part.encode(), "sha256")
-    text = "\n".join(["AWS4-HMAC-SHA256", date, "/".join(credential), digest])
-    return hmac.digest(key, text.encode(), "sha256").hex()
+def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that the emulator gets. Raises :class:`Refused` for one of S3's own that does something else."""
+    passed = {}
+    for name, value in headers.items():
+        if name in _REQUEST_HEADERS or name.startswith(_CHECKSUM):
+            passed[name] = value
+        elif name.startswith("x-amz-") and name not in _SIGNATURE:
+            raise Refused("AccessDenied", f"The header {name} is not taken here")
+    return passed

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.http11 import Request, Response
 
 from codelab_local.connections import MAX_UNSENT
 from codelab_local.errors import StartError
-from codelab_local.gateway import MAX_FRAME, MAX_MESSAGE, Gateway
-from codelab_local.http_protocol import Application, HttpProtocol
+from codelab_local.gateway import MAX_FRAME, MAX_MESSAGE, Gateway, http_response
+from codelab_local.http_protocol import Application, HttpProtocol, split_target
+from codelab_local.origin_policy import OriginPolicy
 
 MAX_HEAD = 32 * 1024
 HEAD_TIMEOUT = 10.0
@@ -22,11 +24,12 @@ HANDSHAKE_TIMEOUT = 60.0  # $connect may take the authorizer's and the integrati
 
 
 class PublicPort:
-    """Listens on HOST:PORT. `http` answers what is no WebSocket."""
+    """Listens on HOST:PORT. What the policy lets through goes to the gateway if it is a WebSocket, else to `http`."""
 
     def __init__(self) -> None:
-        self.http: Application
-        self.gateway: Gateway
+        self._http: Application
+        self._gateway: Gateway
+        self._policy: OriginPolicy
         self._protocols: set[HttpProtocol] = set()
         self._undecided: set[_FirstLook] = set()
         self._server: Server | None = None
@@ -42,12 +45,12 @@ class PublicPort:
 
         try:
             self._server = await serve(
-                lambda socket: self.gateway.serve(socket),
+                lambda socket: self._gateway.serve(socket),
                 host,
                 port,
                 create_connection=create,  # type: ignore[arg-type]
-                process_request=lambda socket, request: self.gateway.connect(socket, request),
-                select_subprotocol=lambda socket, offered: self.gateway.select_subprotocol(socket, offered),
+                process_request=self._connect,
+                select_subprotocol=lambda socket, offered: self._gateway.select_subprotocol(socket, offered),
                 max_size=(MAX_MESSAGE, MAX_FRAME),
                 # API Gateway negotiates no compression and sends no pings.
                 compression=None,
@@ -65,10 +68,10 @@ class PublicPort:
         taken: int = self._server.sockets[0].getsockname()[1]
         return taken
 
-    async def serve(self, gateway: Gateway) -> None:
+    async def serve(self, gateway: Gateway, http: Application, policy: OriginPolicy) -> None:
         """Let clients in."""
         assert self._server is not None
-        self.gateway = gateway
+        self._gateway, self._http, self._policy = gateway, policy.protect(http), policy
         await self._server.start_serving()
 
     async def stop(self, seconds: float) -> None:
@@ -86,8 +89,25 @@ class PublicPort:
             for connection in list(self._server.all_connections):
                 connection.transport.abort()
 
+    async def _connect(self, socket: ServerConnection, request: Request) -> Response | None:
+        """A response refuses the upgrade."""
+
+        def header(name: str) -> str | None:
+            values = request.headers.get_all(name)
+            return ", ".join(values) if values else None
+
+        try:
+            authority = split_target(request.path)[2]
+        except ValueError:
+            return http_response(400, '{"message": "Bad Request"}')
+        site = header("Sec-Fetch-Site") or ""
+        refusal = self._policy.refusal(header("Host") or "", authority, header("Origin"), site)
+        if refusal is not None:
+            return http_response(refusal.status, refusal.body.decode())
+        return await self._gateway.connect(socket, request)
+
     def _to_http(self, transport: asyncio.Transport, data: bytes) -> None:
-        protocol = HttpProtocol(self.http, self._protocols)
+        protocol = HttpProtocol(self._http, self._protocols)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(data)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from codelab_local.errors import StartError
+from codelab_local.origin_policy import ANY_ORIGIN, normal_host, normal_origin
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,9 @@ class Settings:
     template: Path
     host: str = "127.0.0.1"
     port: int = 8000
+    # In the form in which they are compared (origin_policy.py).
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
     state_dir: Path | None = None
     concurrency: int = 100
     cold: bool = False
@@ -38,7 +42,9 @@ class Settings:
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_names: frozenset[str] = frozenset()
     web_paths: Mapping[str, str] = field(default_factory=dict)
+    public_objects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     demo_model: bool = False
+    greeting: tuple[str, ...] = ()
     # From --env: overlaid last, over every function.
     overrides: Mapping[str, str] = field(default_factory=dict)
     caller: Mapping[str, str] = field(default_factory=dict)
@@ -61,10 +67,20 @@ class Settings:
         if any(c.isspace() or c in "/?#@" for c in host) or "://" in host:
             raise StartError(f"HOST must be a host name or an IP address, not {host!r}: for example HOST=127.0.0.1", 2)
         state = environ.get("STATE_DIR", "").strip()
+        project = _project(template.parent / "pyproject.toml", parameters or {})
+        origins = read.origins("ALLOWED_ORIGINS")
+        if ANY_ORIGIN in origins and _auth_mode(environ, overrides or {}, project) == "none":
+            raise StartError(
+                "ALLOWED_ORIGINS=* with AUTH_MODE=none would let every web page act as you: name the origins, for "
+                "example ALLOWED_ORIGINS=https://ide.example.com, or set AUTH_MODE=jwt",
+                2,
+            )
         return cls(
             template=template,
             host=host,
             port=read.integer("PORT", 8000, 0, 65535),
+            allowed_hosts=read.hosts("ALLOWED_HOSTS"),
+            allowed_origins=origins,
             state_dir=Path(state).expanduser().resolve() if state else None,
             concurrency=read.integer("LOCAL_CONCURRENCY", 100, 1, 10_000),
             cold=read.flag("COLD"),
@@ -79,7 +95,7 @@ class Settings:
             watch=not read.flag("LOCAL_NO_WATCH"),
             overrides=dict(overrides or {}),
             caller=dict(environ),
-            **_project(template.parent / "pyproject.toml", parameters or {}),
+            **project,
         )
 
 
@@ -116,11 +132,40 @@ class _Reader:
             raise StartError(f"{name} must be a number of seconds above 0, not {text!r}", 2)
         return value
 
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """Names and addresses, separated by commas."""
+        entries = self._list(name)
+        for entry in entries:
+            if normal_host(entry) is None:
+                raise StartError(f"{name} takes host names without port, not {entry!r}: for example {name}=box.lan", 2)
+        return tuple(normal_host(entry) or "" for entry in entries)
+
+    def origins(self, name: str) -> tuple[str, ...]:
+        """Origins, separated by commas; `*` for all of them."""
+        entries = self._list(name)
+        for entry in entries:
+            if entry != ANY_ORIGIN and normal_origin(entry) is None:
+                example = f"{name}=https://ide.example.com"
+                raise StartError(f"{name} takes origins (scheme, host and port only), not {entry!r}: {example}", 2)
+        return tuple(normal_origin(entry) or entry for entry in entries)
+
+    def _list(self, name: str) -> list[str]:
+        return [entry.strip() for entry in self._environ.get(name, "").split(",") if entry.strip()]
+
     def flag(self, name: str) -> bool:
         text = self._environ.get(name, "").strip().lower()
         if text not in ("", "0", "1", "false", "true", "no", "yes"):
             raise StartError(f"{name} must be 1 or 0, not {text!r}", 2)
         return text in ("1", "true", "yes")
+
+
+def _auth_mode(environ: Mapping[str, str], overrides: Mapping[str, str], project: Mapping[str, Any]) -> str:
+    """AUTH_MODE as the functions will have it, as far as it is not the template that says it."""
+    if "AUTH_MODE" in overrides:
+        return overrides["AUTH_MODE"]
+    if "AUTH_MODE" in environ and "AUTH_MODE" in project.get("pass_names", ()):
+        return environ["AUTH_MODE"]
+    return str(project.get("environment", {}).get("AUTH_MODE", ""))
 
 
 def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
@@ -138,8 +183,10 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
         "environment": dict,
         "pass": list,
         "web_paths": dict,
+        "public_objects": dict,
         "demo_model": bool,
         "service": str,
+        "greeting": list,
     }
     for key, value in table.items():
         if key not in known:
@@ -150,9 +197,13 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
         "paths": tuple(str(form) for form in table.get("paths", ())),
         "parameters": {**{name: str(value) for name, value in table.get("parameters", {}).items()}, **parameters},
         "web_paths": {str(prefix): str(folder) for prefix, folder in table.get("web_paths", {}).items()},
+        "public_objects": {
+            str(bucket): tuple(prefixes) for bucket, prefixes in table.get("public_objects", {}).items()
+        },
         "environment": {name: str(value) for name, value in table.get("environment", {}).items()},
         "pass_names": frozenset(str(name) for name in table.get("pass", ())),
         "demo_model": table.get("demo_model", False),
+        "greeting": tuple(str(line) for line in table.get("greeting", ())),
     }
     if "service" in table:
         fields["service"] = table["service"]

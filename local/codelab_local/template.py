@@ -19,6 +19,16 @@ CODE_BUCKET = "codelab-local-code"
 CODE_KEY = "source-is-run-in-place.zip"
 _CODE_OBJECT = f"s3://{CODE_BUCKET}/{CODE_KEY}"
 
+#: What is asked when any template is deployed.
+_ALWAYS = {"apigateway", "cloudformation", "events", "lambda", "s3", "scheduler"}
+#: Where a resource type's second part is not the service's name in small letters.
+_SERVICES = {
+    "ApiGatewayV2": "apigateway",
+    "CloudWatch": "monitoring",
+    "Serverless": "lambda",
+    "StepFunctions": "states",
+}
+
 _FUNCTION = "AWS::Serverless::Function"
 _LAYER = "AWS::Serverless::LayerVersion"
 
@@ -38,11 +48,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Template:
-    """A read template: `body` is what `CreateStack` gets, `sources` is keyed by the function's logical id."""
+    """A read template: `body` is what `CreateStack` gets, `sources` is keyed by the function's logical id.
+
+    `services` are those of AWS that its resources belong to, by the names of endpoints (`dynamodb`, `s3`).
+    """
 
     body: str
     sources: dict[str, Source]
     parameters: dict[str, Any]
+    services: frozenset[str]
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -86,7 +100,14 @@ def read_template(path: Path) -> Template:
     sources = _take_sources(document, path.parent)
     if not sources:
         raise StartError(f"template {path} has no {_FUNCTION} with a local CodeUri: there is nothing to run")
-    return Template(json.dumps(document, separators=(",", ":")), sources, document.get("Parameters") or {})
+    body = json.dumps(document, separators=(",", ":"))
+    return Template(body, sources, document.get("Parameters") or {}, _services(document["Resources"]))
+
+
+def _services(resources: dict[str, Any]) -> frozenset[str]:
+    types = [str(resource.get("Type")) for resource in resources.values() if isinstance(resource, dict)]
+    named = {parts[1] for parts in (kind.split("::") for kind in types) if len(parts) == 3}
+    return frozenset(_ALWAYS | {_SERVICES.get(name, name.lower()) for name in named})
 
 
 def _take_sources(document: dict[str, Any], root: Path) -> dict[str, Source]:

@@ -125,8 +125,8 @@ class LocalCloud:
             service,
             endpoint_url=endpoints.get(service, self.info["emulator"]),
             region_name=self.info["region"],
-            aws_access_key_id="local",
-            aws_secret_access_key="local",
+            aws_access_key_id=self.info["access_key_id"],
+            aws_secret_access_key=self.info["secret_access_key"],
             **keywords,
         )
 

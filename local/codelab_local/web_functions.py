@@ -3,6 +3,9 @@
 In the cloud such a function has a URL of its own; here the requests of one path prefix are passed to it, and its
 answers as they come. One process serves all of them. It is started by the first request, and ended when it has had none
 for a while or when its source changes.
+
+It listens on the Unix socket that LOCAL_SOCKET names, in a folder of this user's own: every page in a browser and every
+user of the machine could talk to a port, past what the public one refuses.
 """
 
 import asyncio
@@ -17,7 +20,7 @@ from pathlib import Path
 from codelab_local.deployment import Function
 from codelab_local.function_log import FunctionLog
 from codelab_local.http_protocol import Request, Response, Stream
-from codelab_local.processes import before_exec, free_port, kill_group
+from codelab_local.processes import before_exec, kill_group
 
 _WRAPPER = "/opt/bootstrap"
 _START_S = 20.0
@@ -33,12 +36,12 @@ def is_web_function(function: Function) -> bool:
 class WebFunction:
     """One such function. To be used in the event loop of the main thread."""
 
-    def __init__(self, function: Function, environment: Mapping[str, str], log: FunctionLog) -> None:
+    def __init__(self, function: Function, environment: Mapping[str, str], log: FunctionLog, socket: Path) -> None:
         self.function = function
         self._environment = dict(environment)
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._port = 0
+        self._socket = socket
         self._open = 0
         self._idle_since = 0.0
         self._starting: asyncio.Task[None] | None = None
@@ -86,17 +89,18 @@ class WebFunction:
             self._starting = self._starting or asyncio.get_running_loop().create_task(self._start())
         if self._starting is not None:
             await asyncio.shield(self._starting)
-        return await asyncio.open_connection("127.0.0.1", self._port, limit=_CHUNK)
+        return await asyncio.open_unix_connection(self._socket, limit=_CHUNK)
 
     async def _start(self) -> None:
         try:
             self.close()
-            self._port, self._idle_since = free_port(), time.monotonic()
+            self._idle_since = time.monotonic()
+            self._socket.unlink(missing_ok=True)
             path = os.pathsep.join((str(Path(sys.executable).parent), self._environment.get("PATH", os.defpath)))
             self._process = subprocess.Popen(
                 [str(self.function.folder / self.function.handler)],
                 cwd=self.function.folder,
-                env={**self._environment, "PATH": path, "AWS_LWA_PORT": str(self._port)},
+                env={**self._environment, "PATH": path, "LOCAL_SOCKET": str(self._socket)},
                 stdin=subprocess.DEVNULL,
                 stdout=self._log.writer,
                 stderr=self._log.writer,
@@ -111,7 +115,7 @@ class WebFunction:
         deadline = time.monotonic() + _START_S
         while True:
             try:
-                _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+                _, writer = await asyncio.open_unix_connection(self._socket)
                 writer.close()
                 return
             except OSError:

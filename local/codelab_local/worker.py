@@ -229,7 +229,7 @@ def _run_worker(config: dict[str, Any], worker: str) -> None:
     os.environ["AWS_LAMBDA_RUNTIME_API"] = f"{config['runtime_api']}/worker/{worker}"
     os.environ["AWS_LAMBDA_LOG_STREAM_NAME"] = f"{time.strftime('%Y/%m/%d')}/[$LATEST]{worker}"
     _run_snapshot_hooks("get_after_restore")
-    _send_callbacks_here(config["domain"], f"http://{config['runtime_api']}")
+    _send_here(config["addresses"])
     from awslambdaric import bootstrap  # type: ignore[import-untyped]
     from awslambdaric.lambda_runtime_client import LambdaRuntimeClient  # type: ignore[import-untyped]
 
@@ -258,17 +258,22 @@ def _end_connections(control: int) -> None:
             continue
 
 
-def _send_callbacks_here(domain: str, address: str) -> None:
-    """Most handlers build the callback address from the event's domainName, which is not served on this machine."""
+def _send_here(addresses: dict[str, str]) -> None:
+    """Send requests to where these addresses are served: `{beginning of a URL: what it is replaced by}`.
+
+    Most handlers build the callback address from the event's domainName, which is not served on this machine; and S3
+    has the public address, for clients must be able to use what a function presigns, but is served there to them alone.
+    """
     sessions = sys.modules.get("botocore.httpsession")
     if sessions is None:
         return
     send = sessions.URLLib3Session.send
 
     def send_here(self: Any, request: Any) -> Any:
-        for prefix in (f"https://{domain}", f"http://{domain}"):
+        for prefix, address in addresses.items():
             if request.url.startswith(prefix):
                 request.url = address + request.url[len(prefix) :]
+                break
         return send(self, request)
 
     sessions.URLLib3Session.send = send_here

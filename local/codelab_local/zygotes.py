@@ -71,7 +71,8 @@ class WorkerConfig:
     path: list[str]
     environment: dict[str, str]
     runtime_api: str
-    domain: str
+    #: Beginnings of URLs, and what stands there instead when botocore sends.
+    addresses: dict[str, str]
     # Set when the source has changed: bytecode is matched by size and by whole seconds, too coarse for an editor.
     ignore_bytecode: bool = False
 

@@ -9,8 +9,10 @@ from websockets.exceptions import ConnectionClosed
 KB = 1024
 
 
-def _close_code(client: Any) -> int:
+def _close_code(client: Any, message: str | bytes | list[str], text: bool | None = None) -> int:
+    """Send the message and return the code of the close, which may come before the last frame has been sent."""
     with pytest.raises(ConnectionClosed) as closed:
+        client.socket.send(message, text=text)
         client.socket.recv(10)
     assert closed.value.rcvd is not None
     return int(closed.value.rcvd.code)
@@ -28,13 +30,11 @@ def test_a_frame_of_32_kb_is_accepted(client: Any) -> None:
 
 
 def test_a_frame_over_32_kb_closes_with_1009(client: Any) -> None:
-    client.send(_fragments(32 * KB + 1, 64 * KB)[0])
-    assert _close_code(client) == 1009
+    assert _close_code(client, _fragments(32 * KB + 1, 64 * KB)[0]) == 1009
 
 
 def test_a_message_of_many_frames_closes_with_1009_over_128_kb(client: Any) -> None:
-    client.socket.send(_fragments(128 * KB + 1, 16 * KB))
-    assert _close_code(client) == 1009
+    assert _close_code(client, _fragments(128 * KB + 1, 16 * KB)) == 1009
 
 
 def test_a_message_of_many_frames_is_put_together(client: Any) -> None:
@@ -44,13 +44,11 @@ def test_a_message_of_many_frames_is_put_together(client: Any) -> None:
 
 
 def test_a_binary_frame_closes_with_1003(client: Any) -> None:
-    client.send(b'{"type": "command", "do": "event"}')
-    assert _close_code(client) == 1003
+    assert _close_code(client, b'{"type": "command", "do": "event"}') == 1003
 
 
 def test_text_that_is_not_utf_8_closes_with_1007(client: Any) -> None:
-    client.socket.send(b"\xff\xfe", text=True)
-    assert _close_code(client) == 1007
+    assert _close_code(client, b"\xff\xfe", text=True) == 1007
 
 
 def test_a_post_of_128_kb_arrives_whole_in_frames_of_at_most_32_kb(open_socket: Any) -> None:

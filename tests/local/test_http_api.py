@@ -107,3 +107,19 @@ def test_the_authorizer_refuses(web: httpx.Client, wish: str, status: int, messa
 def test_a_body_over_ten_megabytes_is_refused(web: httpx.Client) -> None:
     answer = web.post("/things/x", content=b"x" * (10 * 1024 * 1024 + 1))
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"x" * 5_000_000, "text/plain", 200),
+        (b'"' * 5_000_000, "text/plain", 413),  # in JSON it is twice as long
+        (b"x" * 5_000_000, "image/png", 413),  # as base64
+        (b"x" * 6_400_000, "text/plain", 413),
+    ],
+    ids=["plain", "escaped", "binary", "large"],
+)
+def test_a_body_that_makes_an_event_of_over_six_megabytes_is_refused(
+    web: httpx.Client, body: bytes, kind: str, status: int
+) -> None:
+    assert web.post("/things/x", content=body, headers={"Content-Type": kind}).status_code == status

@@ -11,18 +11,18 @@ from botocore.exceptions import ClientError
 from codelab_local import LocalCloud
 
 #: What is hard in a path: it must come out of a URL as it went in.
-KEYS = ("plain.txt", "a folder/ünï+code %2F&=?.txt", "dots/..%2E/x")
+KEYS = ("shared/plain.txt", "also shared/a folder/ünï+code %2F&=?.txt", "shared/dots/..%2E/x")
 
 
-def s3(cloud: LocalCloud, secret: str = "local", key_id: str = "local") -> Any:
-    """A client as the functions have it."""
+def s3(cloud: LocalCloud, secret: str = "", key_id: str = "", endpoint: str = "") -> Any:
+    """A client with the functions' keys, at the public address unless another is given."""
     make: Any = boto3.client
     return make(
         "s3",
-        endpoint_url=f"{cloud.http}/s3",
+        endpoint_url=f"{endpoint or cloud.http}/s3",
         region_name=cloud.info["region"],
-        aws_access_key_id=key_id,
-        aws_secret_access_key=secret,
+        aws_access_key_id=key_id or cloud.info["access_key_id"],
+        aws_secret_access_key=secret or cloud.info["secret_access_key"],
         aws_session_token="local",
         config=Config(signature_version="s3v4"),
     )
@@ -30,8 +30,8 @@ def s3(cloud: LocalCloud, secret: str = "local", key_id: str = "local") -> Any:
 
 @pytest.fixture(scope="module")
 def bucket(cloud: LocalCloud) -> str:
-    cloud.client("s3").create_bucket(Bucket="store")
-    return "store"
+    names = [bucket["Name"] for bucket in cloud.client("s3").list_buckets()["Buckets"]]
+    return next(name for name in names if "store" in name)
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -42,6 +42,13 @@ def test_an_sdk_finds_what_it_has_put(cloud: LocalCloud, bucket: str, key: str) 
     assert client.get_object(Bucket=bucket, Key=key, Range="bytes=3-5")["Body"].read() == b"ten"
     head = client.head_object(Bucket=bucket, Key=key)
     assert (head["ContentLength"], head["ContentType"]) == (7, "text/plain")
+
+
+@pytest.mark.parametrize("key", [*KEYS, "not public/x"])
+def test_functions_have_all_of_s3(cloud: LocalCloud, bucket: str, key: str) -> None:
+    client = s3(cloud, endpoint=cloud.info["internal"])
+    client.put_object(Bucket=bucket, Key=key, Body=b"content", ContentType="text/plain")
+    assert client.get_object(Bucket=bucket, Key=key)["Body"].read() == b"content"
     assert key in {item["Key"] for item in client.list_objects_v2(Bucket=bucket, Prefix=key[:4])["Contents"]}
     client.delete_object(Bucket=bucket, Key=key)
     with pytest.raises(ClientError) as missing:
@@ -63,19 +70,19 @@ def test_a_presigned_url_does_what_it_was_signed_for_and_nothing_else(cloud: Loc
 
 
 def test_a_url_ends_when_its_time_is_over(cloud: LocalCloud, bucket: str) -> None:
-    s3(cloud).put_object(Bucket=bucket, Key="short", Body=b"x")
-    url = s3(cloud).generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "short"}, ExpiresIn=1)
+    s3(cloud).put_object(Bucket=bucket, Key="shared/short", Body=b"x")
+    url = s3(cloud).generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "shared/short"}, ExpiresIn=1)
     time.sleep(2.1)
     refused = httpx.get(url)
     assert (refused.status_code, "Request has expired" in refused.text) == (403, True)
 
 
 def test_who_has_no_signature_or_a_wrong_one_is_refused(cloud: LocalCloud, bucket: str) -> None:
-    assert httpx.get(f"{cloud.http}/s3/{bucket}/plain.txt").status_code == 403
+    assert httpx.get(f"{cloud.http}/s3/{bucket}/shared/plain.txt").status_code == 403
     for client, code in (
         (s3(cloud, secret="guessed"), "SignatureDoesNotMatch"),
         (s3(cloud, key_id="somebody"), "InvalidAccessKeyId"),
     ):
         with pytest.raises(ClientError) as refused:
-            client.get_object(Bucket=bucket, Key="plain.txt")
+            client.get_object(Bucket=bucket, Key="shared/plain.txt")
         assert refused.value.response["Error"]["Code"] == code

@@ -41,12 +41,12 @@ def test_several_http_requests_use_one_connection(cloud: LocalCloud) -> None:
 
 def test_a_request_may_arrive_in_pieces(cloud: LocalCloud) -> None:
     assert raw(cloud, *[bytes([byte]) for byte in UPGRADE.encode()]).startswith("HTTP/1.1 101")
-    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     assert raw(cloud, *[bytes([byte]) for byte in request]).startswith("HTTP/1.1 200")
 
 
 def test_two_requests_may_arrive_at_once(cloud: LocalCloud) -> None:
-    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with socket.create_connection(("127.0.0.1", cloud.info["port"]), 20) as client:
         client.sendall(request * 2)
         received = b""

@@ -1,0 +1,207 @@
+"""Signature Version 4: signing the local cloud's own calls, and checking everybody's.
+
+IAM user guide, "Create a signed AWS API request"; for presigned URLs the S3 API reference, "Authenticating Requests:
+Using Query Parameters".
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from urllib.parse import parse_qsl, quote, unquote
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+MAX_URL_LIFE = 604_800
+#: How far the clock of who signs a header may be from ours, in seconds.
+MAX_SKEW = 900
+
+_AUTHORIZATION = re.compile(rf"{ALGORITHM} Credential=([^, ]+), ?SignedHeaders=([^, ]+), ?Signature=([0-9a-f]{{64}})")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """An access key. `key_id` is in every presigned URL; `secret` goes to nobody but the functions' processes."""
+
+    key_id: str
+    secret: str = field(repr=False)
+
+    @classmethod
+    def random(cls) -> "Credentials":
+        return cls(f"LOCAL{secrets.token_hex(8).upper()}", secrets.token_hex(32))
+
+
+class Refused(Exception):
+    """A signature that does not hold: 403 with S3's error code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def sign(
+    credentials: Credentials,
+    region: str,
+    service: str,
+    method: str,
+    target: str,
+    headers: Mapping[str, str],
+    body: bytes,
+) -> dict[str, str]:
+    """`headers` (Host among them) and what a signed request has besides. `target` is the path with its query."""
+    date = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    signed = {**{name.lower(): value for name, value in headers.items()}, "x-amz-date": date}
+    digest = signed.setdefault("x-amz-content-sha256", hashlib.sha256(body).hexdigest())
+    names = ";".join(sorted(signed))
+    scope = f"{date[:8]}/{region}/{service}/aws4_request"
+    path, _, query = target.partition("?")
+    canonical = _canonical(service, method, path, _pairs(query), signed, names, digest)
+    signature = _signature(credentials.secret, date, scope, canonical)
+    signed["authorization"] = (
+        f"{ALGORITHM} Credential={credentials.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    )
+    return signed
+
+
+def key_id_of(headers: Mapping[str, str]) -> str:
+    """The access key that a request's Authorization names; empty without one."""
+    found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
+    return found[1].partition("/")[0] if found else ""
+
+
+def check_header(
+    credentials: Credentials,
+    method: str,
+    path: str,
+    query: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    now: float | None = None,
+) -> str:
+    """Hold a request to the signature of its Authorization header; returns the service that it was signed for.
+
+    `headers` have lower-case names; `path` and `query` are as they were sent. Its date is looked at if `now` is given.
+    Raises :class:`Refused`.
+    """
+    found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
+    if found is None:
+        raise Refused("AccessDenied", "Access Denied")
+    credential, names, given = found.groups()
+    scope, service = _scope(credentials, credential)
+    date = headers.get("x-amz-date", "")
+    if now is not None and abs((_seconds(date) or 0) - now) > MAX_SKEW:
+        raise Refused("RequestTimeTooSkewed", "The difference between the request time and the server's is too large.")
+    digest = hashlib.sha256(body).hexdigest()
+    payload = headers.get("x-amz-content-sha256", digest)
+    if _DIGEST.fullmatch(payload) and payload != digest:
+        raise Refused("XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match.")
+    if service != "s3" and payload != digest:
+        raise Refused("SignatureDoesNotMatch", "Only S3 takes a body that is not signed.")
+    canonical = _canonical(service, method, path, _pairs(query), headers, names, payload)
+    _compare(_signature(credentials.secret, date, scope, canonical), given, names)
+    return service
+
+
+def check_presigned(
+    credentials: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], now: float
+) -> set[str]:
+    """Hold a request to its presigned URL; returns the query's parameters that are none of the signature's.
+
+    Raises :class:`Refused`.
+    """
+    parameters = _pairs(query)
+    signed = {name: value for name, value in parameters if name.startswith("X-Amz-")}
+    rest = {name for name, _ in parameters if name not in signed}
+    if len(parameters) != len(signed) + len(rest) or signed.get("X-Amz-Algorithm") != ALGORITHM:
+        raise Refused("AuthorizationQueryParametersError", "A parameter is given twice, or X-Amz-Algorithm is wrong")
+    date, names = signed.get("X-Amz-Date", ""), signed.get("X-Amz-SignedHeaders", "")
+    begin, life = _seconds(date), _number(signed.get("X-Amz-Expires", ""))
+    if begin is None or life is None:
+        raise Refused("AuthorizationQueryParametersError", "X-Amz-Date or X-Amz-Expires is malformed")
+    if not 0 < life <= MAX_URL_LIFE or now > begin + life:
+        raise Refused("AccessDenied", "Request has expired")
+    scope, service = _scope(credentials, signed.get("X-Amz-Credential", ""))
+    if service != "s3":
+        raise Refused("AuthorizationQueryParametersError", "Only URLs of S3 are presigned")
+    unsigned = [(name, value) for name, value in parameters if name != "X-Amz-Signature"]
+    canonical = _canonical(service, method, path, unsigned, headers, names, "UNSIGNED-PAYLOAD")
+    _compare(_signature(credentials.secret, date, scope, canonical), signed.get("X-Amz-Signature", ""), names)
+    return rest
+
+
+def encoded(text: str, safe: str = "") -> str:
+    """Percent-encoded as SigV4 wants it."""
+    return quote(text, safe=f"{safe}-_.~")
+
+
+def _canonical(
+    service: str,
+    method: str,
+    path: str,
+    parameters: Sequence[tuple[str, str]],
+    headers: Mapping[str, str],
+    names: str,
+    payload: str,
+) -> str:
+    query = sorted((encoded(name), encoded(value)) for name, value in parameters)
+    return "\n".join(
+        (
+            method,
+            # S3 alone signs the path as it is; everybody else encodes what is encoded already.
+            encoded(unquote(path) if service == "s3" else path, "/"),
+            "&".join(f"{name}={value}" for name, value in query),
+            *(f"{name}:{' '.join(headers.get(name, '').split())}" for name in names.split(";")),
+            "",
+            names,
+            payload,
+        )
+    )
+
+
+def _signature(secret: str, date: str, scope: str, canonical: str) -> str:
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    return hmac.digest(_key(secret, scope), f"{ALGORITHM}\n{date}\n{scope}\n{digest}".encode(), "sha256").hex()
+
+
+@lru_cache(maxsize=64)
+def _key(secret: str, scope: str) -> bytes:
+    key = f"AWS4{secret}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key
+
+
+def _scope(credentials: Credentials, credential: str) -> tuple[str, str]:
+    """The credential's scope and its service, if it names our access key."""
+    key_id, _, scope = credential.partition("/")
+    if not hmac.compare_digest(key_id.encode(), credentials.key_id.encode()):
+        raise Refused("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
+    parts = scope.split("/")
+    if len(parts) != 4 or parts[3] != "aws4_request":
+        raise Refused("AuthorizationHeaderMalformed", "The credential's scope must be date/region/service/aws4_request")
+    return scope, parts[2]
+
+
+def _compare(calculated: str, given: str, names: str) -> None:
+    if "host" not in names.split(";") or not hmac.compare_digest(calculated.encode(), given.encode()):
+        message = "The request signature we calculated does not match the signature you provided."
+        raise Refused("SignatureDoesNotMatch", message)
+
+
+def _seconds(date: str) -> float | None:
+    try:
+        return datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    return parse_qsl(query, keep_blank_values=True)
