@@ -98,7 +98,7 @@ class ScriptedModel:
     @property
     def environment(self) -> dict[str, str]:
         url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        model = {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted"}
+        model = {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted", "LLM_MODELS": "other"}
         return {**model, "DEFAULT_AGENT": "universal"}
 
     def script(self, name: str, *answers: Says) -> str:
@@ -131,6 +131,7 @@ class ScriptedModel:
         if says.status != 200 or body.get("stream"):
             self._say(http, name, says)
         else:
+            says.wait()
             message = {"role": "assistant", "content": says.body()}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
             usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}

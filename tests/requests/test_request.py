@@ -61,7 +61,7 @@ def collect(events: Any) -> tuple[str, list[Any], r.Result]:
             text += event.text
         elif isinstance(event, r.ItemDone):
             items.append(event.value)
-        else:
+        elif isinstance(event, r.Done):
             result = event.result
     assert result is not None
     return text, items, result

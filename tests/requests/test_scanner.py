@@ -120,7 +120,6 @@ def test_nested_fields_and_wildcards() -> None:
     [
         ("", ""),
         ("Sure! Here is {it}:\n```json\n", "\n```\nAnything else?"),
-        ('<think>maybe {"message": "no"}?</think>\n', ""),
         ("\n  ", "\n"),
     ],
 )

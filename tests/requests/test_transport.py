@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from codelab.requests import Call, TransportError, openai_transport
+from codelab.requests import BedrockKey, Call, TransportError, openai_transport
 from codelab.requests.openai_sdk import OpenAITransport
 
-from tests.requests.server import ScriptedServer, delta, event, failing
+from tests.requests.server import ScriptedServer, delta, event, failing, saying
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}], "top_k": 3}
 
@@ -96,3 +96,112 @@ def test_nobody_there() -> None:
 
 def test_warming_up_touches_no_network() -> None:
     openai_transport(base_url="http://127.0.0.1:9/v1", api_key="x", warm=True).close()
+
+
+class Key:
+    """A key that may be renewed."""
+
+    def __init__(self, *values: str) -> None:
+        self.values = list(values)
+        self.refused: list[str] = []
+
+    def __call__(self) -> str:
+        return self.values[0]
+
+    def renew(self, refused: str) -> bool:
+        self.refused.append(refused)
+        if len(self.values) > 1:
+            self.values.pop(0)
+        return self.values[0] != refused
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "renewed"),
+    [
+        (401, "no", True),
+        (403, "Authentication failed: Please make sure your API Key is valid.", True),
+        (403, "The security token included in the request is expired", True),
+        (403, "User: arn:aws:sts::1:role/x is not authorized to perform: bedrock:InvokeModel", False),
+        (400, "API key not valid. Please pass a valid API key.", True),
+        (400, "Your prompt has too many tokens.", False),
+        (404, "There is no such model.", False),
+    ],
+)
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_key_that_is_refused_is_renewed_and_the_call_made_once_more(
+    server: ScriptedServer, status: int, message: str, renewed: bool, streamed: bool
+) -> None:
+    key = Key("old", "new")
+    transport = openai_transport(base_url=server.url, api_key=key, warm=False)
+    server.answer(failing(status, message), saying("x"))
+    body = {**BODY, "stream": streamed}
+    if renewed:
+        received(transport, body)
+    else:
+        with pytest.raises(TransportError, match=r".") as caught:
+            received(transport, body)
+        assert caught.value.status == status
+    assert [headers["authorization"] for headers in server.headers] == ["Bearer old", "Bearer new"][: 1 + renewed]
+
+
+def test_a_key_is_renewed_once_for_a_call(server: ScriptedServer) -> None:
+    key = Key("first", "second", "third")
+    transport = openai_transport(base_url=server.url, api_key=key, warm=False)
+    server.answer(failing(401))
+    with pytest.raises(TransportError) as caught:
+        received(transport)
+    assert caught.value.status == 401
+    assert key.refused == ["first"]
+    assert len(server.requests) == 2
+
+
+def test_a_key_that_has_not_changed_is_not_tried_again(server: ScriptedServer) -> None:
+    transport = openai_transport(base_url=server.url, api_key=Key("only"), warm=False)
+    server.answer(failing(401))
+    with pytest.raises(TransportError):
+        received(transport)
+    assert len(server.requests) == 1
+
+
+def test_bedrocks_token_is_made_anew_when_it_is_refused_once_a_minute(server: ScriptedServer) -> None:
+    class Credentials:
+        access_key, secret_key, token = "AKID", "SECRET", "SESSION"
+
+    current = Credentials()
+    now = [1000.0]
+    key = BedrockKey("eu-west-1", credentials=lambda: current, clock=lambda: now[0])
+    transport = openai_transport(base_url=server.url, api_key=key, warm=False)
+    server.answer(failing(403, "The security token included in the request is expired"), saying("x"))
+    first = key()
+    current.token = "ANOTHER"
+    received(transport)
+    assert server.headers[0]["authorization"] == f"Bearer {first}"
+    assert server.headers[1]["authorization"] == f"Bearer {key()}" != f"Bearer {first}"
+    server.answer(failing(401))
+    for seconds, calls in ((0, 1), (59, 1), (1, 2)):
+        server.headers.clear()
+        now[0] += seconds
+        current.token += "!"
+        with pytest.raises(TransportError):
+            received(transport)
+        assert len(server.headers) == calls
+
+
+@pytest.mark.parametrize(
+    ("status", "available"),
+    [(200, True), (404, True), (405, True), (501, True), (401, False), (403, False), (429, False), (500, False)],
+)
+def test_an_endpoint_is_available_if_it_takes_the_key(server: ScriptedServer, status: int, available: bool) -> None:
+    transport = openai_transport(base_url=server.url, api_key=Key("only"), warm=False)
+    answered = (lambda exchange: exchange.json({"object": "list", "data": []})) if status == 200 else failing(status)
+    server.answer(answered)
+    assert transport.is_available(5) is available
+    assert [headers["authorization"] for headers in server.headers] == ["Bearer only"]
+
+
+def test_availability_follows_a_rotated_key_and_an_endpoint_that_is_gone(
+    server: ScriptedServer,
+) -> None:
+    server.answer(failing(401), lambda exchange: exchange.json({"object": "list", "data": []}))
+    assert openai_transport(base_url=server.url, api_key=Key("old", "new"), warm=False).is_available(5)
+    assert not openai_transport(base_url="http://127.0.0.1:9/v1", api_key="x", warm=False).is_available(5)

@@ -39,7 +39,7 @@ def first(provider: str, **how: Any) -> Mode:
         ("groq", {"streaming": False}, Mode("native", strict=True)),
         ("groq", {"streaming": True}, Mode("tool", forced=True)),
         ("deepseek", {"thinking": False}, Mode("tool", forced=True)),
-        ("deepseek", {"thinking": True}, Mode("tool")),
+        ("deepseek", {"thinking": True}, Mode("json")),
         ("moonshot", {}, Mode("tool")),
         ("anthropic", {"thinking": True}, Mode("tool")),
         ("anthropic", {"refused": {"tool"}}, Mode("json", typed=False)),
@@ -85,6 +85,28 @@ def test_every_provider_has_a_way_in_every_circumstance(provider: str) -> None:
 def test_what_a_refusal_blames(message: str, mode: Mode, feature: str | None) -> None:
     assert blamed(r.TransportError(message, status=400), mode) == feature
     assert blamed(r.TransportError(message, status=500), mode) is None
+
+
+def test_bedrock_is_never_sent_a_bound(server: ScriptedServer) -> None:
+    """It refuses each with a 400. The schema still holds: an answer out of bounds is sent back."""
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "l": {"type": "array", "minItems": 2}},
+        "required": ["n", "l"],
+    }
+    server.says('{"n": 0, "l": [1, 2]}', '{"n": 5, "l": ["1", "2"]}')
+    transport = r.openai_transport(base_url=server.url, api_key="x", warm=False)
+    request = r.Request(r.RequestConfig("m", provider="bedrock"), schema, [{"role": "user", "content": "?"}],
+                        memory=r.Memory())  # fmt: skip
+    request.compile()
+    made = dict(request._plan._codecs)
+    result = request.run(transport)
+    assert request._plan._codecs == made, "what the first call needs has been made before"
+    assert (result.solution["n"], result.attempts) == (5, 2)
+    for body in server.requests:
+        sent = json.dumps(body["response_format"])
+        assert '"strict": true' in sent
+        assert not any(f'"{bound}":' in sent for bound in ("minimum", "maximum", "minItems", "maxItems"))
 
 
 # Validation.

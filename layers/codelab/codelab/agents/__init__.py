@@ -65,7 +65,8 @@ class Agent:
 
     def joined_by(self, declared: Iterable[Tool]) -> "Agent":
         """With those of the client's own tools whose risk is one of the agent's."""
-        own = {tool.name: tool for tool in declared if tool.risk in self.risks and tool.name not in self.tools}
+        taken = {name.casefold() for name in self.tools}
+        own = {tool.name: tool for tool in declared if tool.risk in self.risks and tool.name.casefold() not in taken}
         return replace(self, tools={**self.tools, **own})
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .bare import parse_bare, run_bare
     from .bedrock import BedrockKey, bedrock_transport
+    from .caller import CallerBounds
     from .codec import Codec, NotExpressible, encode
     from .config import RequestConfig
     from .content import BUILT_IN
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         CallError,
         Cancelled,
         ContentFilter,
+        ContextTooLarge,
         DeadlineExceeded,
         Empty,
         InvalidAnswer,
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
         Truncated,
     )
     from .openai_sdk import OpenAITransport
-    from .outcome import Done, Event, ItemDone, Result, TextDelta, Usage
+    from .outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
     from .pipeline import ContentError, Registry
     from .profiles import PROFILES, Profile
     from .request import Request
@@ -53,11 +55,13 @@ __all__ = [
     "BedrockKey",
     "Call",
     "CallError",
+    "CallerBounds",
     "Cancellation",
     "Cancelled",
     "Codec",
     "ContentError",
     "ContentFilter",
+    "ContextTooLarge",
     "DeadlineExceeded",
     "Done",
     "Empty",
@@ -80,6 +84,7 @@ __all__ = [
     "Scanner",
     "Store",
     "TextDelta",
+    "ThinkingDelta",
     "Transport",
     "TransportError",
     "Truncated",
@@ -98,6 +103,7 @@ __all__ = [
 _MODULES = {
     "bare": ("parse_bare", "run_bare"),
     "bedrock": ("BedrockKey", "bedrock_transport"),
+    "caller": ("CallerBounds",),
     "codec": ("Codec", "NotExpressible", "encode"),
     "config": ("RequestConfig",),
     "content": ("BUILT_IN",),
@@ -106,6 +112,7 @@ _MODULES = {
         "CallError",
         "Cancelled",
         "ContentFilter",
+        "ContextTooLarge",
         "DeadlineExceeded",
         "Empty",
         "InvalidAnswer",
@@ -117,7 +124,7 @@ _MODULES = {
         "TransportError",
         "Truncated",
     ),
-    "outcome": ("Done", "Event", "ItemDone", "Result", "TextDelta", "Usage"),
+    "outcome": ("Done", "Event", "ItemDone", "Result", "TextDelta", "ThinkingDelta", "Usage"),
     "pipeline": ("ContentError", "Registry"),
     "profiles": ("PROFILES", "Profile"),
     "request": ("Request",),

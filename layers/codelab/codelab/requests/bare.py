@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .caller import CallerBounds
 from .config import RequestConfig, escape
+from .downgrade import Memory
 from .errors import InvalidRequest
-from .request import Request
+from .request import MEMORY, Request
 from .transport import Transport
 
 _FIELDS = ("kind", "config", "schema", "context")
 
 
-def parse_bare(payload: Any, *, defaults: Mapping[str, Any] | None = None) -> Request:
+def parse_bare(
+    payload: Any,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    bounds: CallerBounds | None = None,
+    memory: Memory = MEMORY,
+) -> Request:
     """The Request of {"kind": "request", "context", "schema", "config"}.
 
-    `defaults` are settings that the payload need not name. Raises InvalidRequest that names the wrong place.
+    `defaults` are settings that the payload need not name, `bounds` what it may ask for (None: anything). It profits
+    from `memory`, and adds nothing to it. Raises InvalidRequest that names the wrong place.
     """
     if not isinstance(payload, Mapping):
         raise InvalidRequest("the payload is not an object")
@@ -31,7 +40,20 @@ def parse_bare(payload: Any, *, defaults: Mapping[str, Any] | None = None) -> Re
     config = payload.get("config", {})
     if isinstance(config, Mapping):
         config = {**(defaults or {}), **config}
-    return Request(RequestConfig.parse(config), payload["schema"], payload["context"])
+    parsed = RequestConfig.parse(config)
+    if bounds is None:
+        return Request(parsed, payload["schema"], payload["context"], memory=memory, learns=False)
+    bounds.check_settings(parsed)
+    bounds.check_input(payload["schema"], payload["context"])
+    return Request(
+        parsed,
+        payload["schema"],
+        payload["context"],
+        registry=bounds.registry(),
+        memory=memory,
+        learns=False,
+        admit=bounds.check_prepared,
+    )
 
 
 def run_bare(
@@ -39,13 +61,15 @@ def run_bare(
     transport: Transport,
     *,
     defaults: Mapping[str, Any] | None = None,
+    bounds: CallerBounds | None = None,
+    memory: Memory = MEMORY,
     deadline: float | None = None,
 ) -> dict[str, Any]:
     """Run a bare Request: {"solution", "usage", "strategy", "attempts", "finish_reason"}, and "solutions" for n > 1.
 
     Raises RequestError: InvalidRequest for bad input, a CallError when there is no solution.
     """
-    request = parse_bare(payload, defaults=defaults)
+    request = parse_bare(payload, defaults=defaults, bounds=bounds, memory=memory)
     result = request.run(transport, deadline=deadline)
     out: dict[str, Any] = {
         "solution": result.solution,

@@ -27,6 +27,8 @@ _PREFIX = "bedrock-api-key-"
 # that never outlives the credentials that signed it.
 LIFETIME_S = 600
 MARGIN_S = 60
+#: The least time between two tokens that are made because one was refused, in seconds.
+RENEW_EVERY_S = 60
 
 
 class BedrockKey:
@@ -53,14 +55,27 @@ class BedrockKey:
         self._lock = threading.Lock()
         self._token = ""
         self._expires = 0.0
+        self._renewed: float | None = None
 
     def __call__(self) -> str:
         with self._lock:
             now = self._clock()
             if now >= self._expires - self._margin_s:
-                self._token = self._presigned()
-                self._expires = now + self._lifetime_s
+                self._make(now)
             return self._token
+
+    def renew(self, refused: str) -> bool:
+        """Bedrock did not accept the token `refused`: whether there is another now."""
+        with self._lock:
+            now = self._clock()
+            if self._token == refused and (self._renewed is None or now - self._renewed >= RENEW_EVERY_S):
+                self._renewed = now
+                self._make(now)
+            return self._token != refused
+
+    def _make(self, now: float) -> None:
+        self._token = self._presigned()
+        self._expires = now + self._lifetime_s
 
     def _presigned(self) -> str:
         from botocore.auth import SigV4QueryAuth

@@ -1,18 +1,23 @@
 """What a provider refused is not asked of it again.
 
-A 400 that blames a feature is turned into that feature's name; the names refused so far are kept per (base URL, model)
-for the life of the process and, if a store is given, beyond it.
+A 400 that blames a feature is turned into that feature's name. The run that met it does without; `Memory` keeps it per
+(base URL, model) for the other Requests of the process, for an hour, if it was learnt from what the program itself set:
+a provider's refusal may quote the words of whoever wrote the messages, the schema or the settings.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable
-from typing import Protocol
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 from .errors import TransportError
 from .profiles import Mode
+
+#: How long a refusal is remembered, in seconds: providers and models change, and so may a mistake of ours.
+KEPT_S = 3_600
 
 
 class Store(Protocol):
@@ -26,30 +31,35 @@ class Store(Protocol):
 
 
 class Memory:
-    """Refused features by (base URL, model). Threads may share it."""
+    """Refused features by (base URL, model), each for `kept_s` by `clock` (seconds). Threads may share it."""
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(
+        self, store: Store | None = None, *, kept_s: float = KEPT_S, clock: Callable[[], float] = time.time
+    ) -> None:
         self._store = store
+        self._kept_s = kept_s
+        self._clock = clock
         self._lock = threading.Lock()
-        self._refused: dict[tuple[str, str], frozenset[str]] = {}
+        self._until: dict[tuple[str, str], Mapping[str, float]] = {}  # never changed, only replaced
 
     def refused(self, base_url: str, model: str) -> frozenset[str]:
-        key = (base_url, model)
-        known = self._refused.get(key)
+        key, now = (base_url, model), self._clock()
+        known = self._until.get(key)
         if known is None:
-            known = frozenset(self._store.load(base_url, model)) if self._store else frozenset()
+            loaded = self._store.load(base_url, model) if self._store else ()
             with self._lock:
-                known = self._refused.setdefault(key, known)
-        return known
+                known = self._until.setdefault(key, dict.fromkeys(loaded, now + self._kept_s))
+        return frozenset(feature for feature, until in known.items() if until > now) if known else frozenset()
 
     def refuse(self, base_url: str, model: str, feature: str) -> None:
-        known = self.refused(base_url, model)
-        if feature in known:
+        if feature in self.refused(base_url, model):
             return
         with self._lock:
-            known = self._refused[base_url, model] = self._refused[base_url, model] | {feature}
+            now = self._clock()
+            known = {kept: until for kept, until in self._until[base_url, model].items() if until > now}
+            self._until[base_url, model] = {**known, feature: now + self._kept_s}
         if self._store:
-            self._store.save(base_url, model, known)
+            self._store.save(base_url, model, frozenset({*known, feature}))
 
 
 # Keywords that some "strict" providers refuse although OpenAI takes them; they can be moved into the description.
@@ -72,6 +82,13 @@ _BLAMES_SCHEMA = re.compile(
     r"|(unsupported|not supported|not permitted).{0,60}(keyword|schema|properties)",
     re.IGNORECASE | re.DOTALL,
 )
+# The words of which at least one is in every refusal that blames something.
+_TELLING = re.compile(
+    r"response_format|json_schema|json_object|tool_choice|structured.?output|guided|strict|schema|tools?|function|"
+    + "|".join(sorted((*_PARAMETERS[:-1], *REMOVABLE), key=len, reverse=True))
+    + r"|(?<=['\"`])n(?=['\"`])",
+    re.IGNORECASE,
+)
 
 
 def blamed(error: TransportError, mode: Mode) -> str | None:
@@ -80,16 +97,30 @@ def blamed(error: TransportError, mode: Mode) -> str | None:
     >>> blamed(TransportError("'tool_choice' is not supported", status=400), Mode("tool", forced=True))
     'tool_choice'
     """
-    if error.status not in (400, 404, 415, 422, 501):
+    if error.retryable:
         return None
-    text = f"{error.message} {error.body}"
-    if error.status not in (400, 422) and "response_format" not in text and "tool" not in text:
+    return _blamed(error.status, f"{error.message} {error.body}", mode)
+
+
+def learnt(error: TransportError, mode: Mode, words: Iterable[Any]) -> str | None:
+    """The feature that a refusal blames also without the `words` (JSON values) of others that it may be quoting."""
+    written = str([*words]).casefold()
+    text = _TELLING.sub(
+        lambda found: "" if found.group().casefold() in written else found.group(), f"{error.message} {error.body}"
+    )
+    return _blamed(error.status, text, mode)
+
+
+def _blamed(status: int | None, text: str, mode: Mode) -> str | None:
+    if status not in (400, 404, 415, 422, 501):
+        return None
+    if status not in (400, 422) and "response_format" not in text and "tool" not in text:
         return None
     if mode.strict and _BLAMES_SCHEMA.search(text):
         for keyword in REMOVABLE:
             if re.search(rf"['\"`]{keyword}['\"`]", text):
                 return f"keyword:{keyword}"
-    if mode.forced and "tool_choice" in text:
+    if mode.strategy == "tool" and "tool_choice" in text:
         return "tool_choice"
     if mode.strict and re.search(r"\bstrict\b", text):
         return f"{mode.strategy}:strict"

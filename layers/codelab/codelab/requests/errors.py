@@ -24,6 +24,11 @@ class RequestError(Exception):
     def kind(self) -> str:
         return self.code
 
+    @property
+    def told(self) -> str:
+        """What may be said to anybody: the message, unless it is a provider's, which may name accounts and keys."""
+        return self.message
+
 
 class InvalidRequest(RequestError):
     """The caller's mistake, found before any call was made. `pointer` is the JSON Pointer of the wrong place."""
@@ -33,6 +38,12 @@ class InvalidRequest(RequestError):
     def __init__(self, message: str, pointer: str = "") -> None:
         super().__init__(f"{message} (at {pointer or 'the root'})")
         self.pointer = pointer
+
+
+class ContextTooLarge(InvalidRequest):
+    """What the model would be given is more than the caller may give it."""
+
+    code = "context_too_large"
 
 
 class CallError(RequestError):
@@ -134,6 +145,12 @@ class TransportError(CallError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.body = body
+
+    @property
+    def told(self) -> str:
+        if self.status is not None:
+            return f"its provider answered with status {self.status}"
+        return "its provider could not be reached, or broke off" if self.retryable else "its provider's answer is none"
 
 
 class DeadlineExceeded(CallError):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import openai
@@ -21,13 +22,28 @@ from .wire import Binding, InterruptibleTransport, serving
 
 # 408 timeout, 409 conflict and 429 rate limit are worth another try; so is everything that is the server's fault.
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
+# Groq's 400 for an answer that the model got wrong: nothing about the request is.
+_FAILED_GENERATIONS = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})
+# Beside 401: how a 403 (Bedrock, proxies) or a 400 (Gemini) blames the key, and not a missing right or the request.
+_BLAMES_KEY = {
+    403: re.compile(r"api.?key|authenticat|credential|signature|(security|bearer) token|expired", re.IGNORECASE),
+    400: re.compile(r"api.?key", re.IGNORECASE),
+}
+
+
+#: What an endpoint says that has no list of models.
+_NO_LIST = frozenset({404, 405, 501})
+
+_Answer = TypeVar("_Answer")
 
 
 class OpenAITransport:
     """A client for one endpoint, to be made once and used by any number of requests, also at the same time.
 
-    `api_key` is a string or a function that gives the current key (called before each call). `timeout` bounds the
-    silence between two reads in seconds, not the whole answer: that is the deadline's task.
+    `api_key` is a string or a function that gives the current key (called before each call). If the function has a
+    method `renew(refused)` that says whether there is another key now, a call whose key was refused is made once more
+    with that. `timeout` bounds the silence between two reads in seconds, not the whole answer: that is the deadline's
+    task.
     """
 
     def __init__(
@@ -69,13 +85,10 @@ class OpenAITransport:
         """See `Transport.send`."""
         call.check()
         arguments = _arguments(body)
-        if self._key is not None:
-            arguments["extra_headers"] = {"Authorization": f"Bearer {self._key()}"}
         binding: Binding | None = None
         try:
             with serving(call) as binding:
-                manager = self._create(**arguments)
-                response = manager.__enter__()
+                manager, response = self._keyed(lambda headers: self._opened(arguments, headers), call.check)
             try:
                 if body.get("stream"):
                     yield from _events(response.iter_bytes())
@@ -95,6 +108,39 @@ class OpenAITransport:
         finally:
             if binding is not None:
                 binding.release()
+
+    def is_available(self, timeout_s: float) -> bool:
+        """Does the endpoint take our key and answer within `timeout_s`? Asks for its list of models, at no cost.
+
+        An endpoint that has no such list is available all the same.
+        """
+        models = self._client.with_options(timeout=timeout_s).models.with_raw_response
+        try:
+            self._keyed(lambda headers: models.list(extra_headers=headers))
+        except openai.APIStatusError as error:
+            return error.status_code in _NO_LIST
+        except openai.APIConnectionError:
+            return False
+        return True
+
+    def _keyed(self, ask: Callable[[dict[str, str]], _Answer], check: Callable[[], None] = lambda: None) -> _Answer:
+        """Call `ask` with the headers that carry the key. A refused key is renewed, once; `check` may end it before."""
+        if self._key is None:
+            return ask({})
+        key = self._key()
+        try:
+            return ask({"Authorization": f"Bearer {key}"})
+        except openai.APIStatusError as error:
+            renew: Callable[[str], bool] | None = getattr(self._key, "renew", None)
+            if renew is None or not _refuses_key(error) or not renew(key):
+                raise
+        check()
+        return ask({"Authorization": f"Bearer {self._key()}"})
+
+    def _opened(self, arguments: dict[str, Any], headers: dict[str, str]) -> tuple[Any, Any]:
+        """The answer and its context manager, once its headers are there."""
+        manager = self._create(**arguments, extra_headers=headers)
+        return manager, manager.__enter__()
 
     def close(self) -> None:
         self._client.close()
@@ -188,13 +234,22 @@ def _status_error(error: openai.APIStatusError) -> TransportError:
     body = error.body if isinstance(error.body, str) else json.dumps(error.body, default=str)
     status = error.status_code
     verdict = error.response.headers.get("x-should-retry")
-    retryable = verdict == "true" or (verdict != "false" and (status in RETRYABLE_STATUS or status >= 500))
+    code = error.body.get("code") if isinstance(error.body, dict) else None
+    passes = status in RETRYABLE_STATUS or status >= 500 or code in _FAILED_GENERATIONS
+    retryable = verdict == "true" or (verdict != "false" and passes)
     return TransportError(
         error.message,
         status=status,
         retryable=retryable,
         retry_after=_retry_after(error.response.headers),
         body=(body or "")[:4000],
+    )
+
+
+def _refuses_key(error: openai.APIStatusError) -> bool:
+    blames = _BLAMES_KEY.get(error.status_code)
+    return error.status_code == 401 or (
+        blames is not None and blames.search(f"{error.message} {error.body}") is not None
     )
 
 

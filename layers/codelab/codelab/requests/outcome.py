@@ -36,12 +36,15 @@ class Usage:
         cached = _count(prompt_details, "cached_tokens")
         if cached is None:
             cached = _count(raw, "prompt_cache_hit_tokens")  # DeepSeek's name for it
-        return cls(
-            _count(raw, "prompt_tokens"),
-            _count(raw, "completion_tokens"),
-            cached,
-            _count(completion_details, "reasoning_tokens"),
-        )
+        prompt, completion = _count(raw, "prompt_tokens"), _count(raw, "completion_tokens")
+        reasoning = _count(completion_details, "reasoning_tokens")
+        if (
+            completion is not None
+            and reasoning
+            and _count(raw, "total_tokens") == (prompt or 0) + completion + reasoning
+        ):
+            completion += reasoning  # xAI counts thoughts beside the completion, others within it
+        return cls(prompt, completion, cached, reasoning)
 
     def as_dict(self) -> dict[str, int | None]:
         return {
@@ -102,10 +105,21 @@ class ItemDone:
 
 
 @dataclass(slots=True)
+class ThinkingDelta:
+    """New characters of the model's thoughts, where the provider shows them. They are no part of the answer.
+
+    A repair, and a call that is made again before any text of the answer came, thinks anew, with another `attempt`.
+    """
+
+    text: str
+    attempt: int = 1
+
+
+@dataclass(slots=True)
 class Done:
     """The last event of a stream."""
 
     result: Result
 
 
-Event = TextDelta | ItemDone | Done
+Event = TextDelta | ItemDone | ThinkingDelta | Done

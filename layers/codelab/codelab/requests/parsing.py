@@ -8,7 +8,6 @@ from typing import Any
 
 from .scanner import mend_escapes
 
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda name: _refuse(name))
 
@@ -31,7 +30,7 @@ def parse(text: str, *, prose: bool = False) -> Any:
     except ValueError:
         if not prose:
             raise
-        return _find(_THOUGHT.sub("", text))
+        return _find(text)
 
 
 def _find(text: str) -> Any:

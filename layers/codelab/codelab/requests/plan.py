@@ -9,10 +9,13 @@ from collections.abc import Collection
 from typing import Any
 
 from .codec import Codec, encode
+from .effort import Judge, Verdict
 from .profiles import Mode
-from .validation import compile_schema
+from .validation import compile_schema, explain
 
 _MAX_PLANS = 64
+# Characters of all schemas in the cache: a plan takes some fifty times as much memory.
+_MAX_CHARACTERS = 500_000
 _plans: OrderedDict[tuple[str, str], Plan] = OrderedDict()
 _lock = threading.Lock()
 
@@ -23,6 +26,7 @@ class Plan:
     def __init__(self, schema: Any, open_objects: str) -> None:
         self.schema = schema
         self.validator = compile_schema(schema)
+        self._judge = Judge(schema, self.validator)
         self._open_objects = open_objects
         self._codecs: dict[frozenset[str], Codec] = {}
 
@@ -33,6 +37,17 @@ class Plan:
         if made is None:
             made = self._codecs[without] = encode(self.schema, open_objects=self._open_objects, without=without)
         return made
+
+    def explain(self, value: Any) -> list[str]:
+        """Why a value is invalid, a sentence an error; empty when it is valid."""
+        verdict = self._judge.verdict(value)
+        if verdict is Verdict.VALID:
+            return []
+        if verdict is Verdict.EXPLAINABLE:
+            return explain(self.validator, value) or ["the answer is not valid"]
+        if verdict is Verdict.INVALID:
+            return ["the answer is not valid; it is too large to say where: give a shorter one"]
+        return ["the answer is too large to be validated: give a shorter one"]
 
     def coded(self, mode: Mode, refused: Collection[str]) -> Codec | None:
         """The codec whose schema is sent in this mode; None when the original is sent.
@@ -63,6 +78,6 @@ def plan_for(schema: Any, open_objects: str) -> Plan:
     plan = Plan(schema, open_objects)
     with _lock:
         _plans[key] = plan
-        while len(_plans) > _MAX_PLANS:
+        while len(_plans) > _MAX_PLANS or (len(_plans) > 1 and sum(len(it) for it, _ in _plans) > _MAX_CHARACTERS):
             _plans.popitem(last=False)
     return plan

@@ -62,6 +62,8 @@ class Profile:
     refuses: tuple[Unless, ...] = ()
     max_tokens_field: str = "max_tokens"
     stream_usage: bool = True
+    # Keywords of JSON Schema that its strict schemas must not contain, as features that were refused.
+    lacks: frozenset[str] = frozenset()
     # Whether a function is forced by its name, or by "required", which is the same where there is only one.
     forces_by_name: bool = True
     # Models that think unless told otherwise.
@@ -81,6 +83,7 @@ def _enabled(**more: Any) -> Mapping[bool, Mapping[str, Any]]:
     return {True: {"thinking": {"type": "enabled", **more}}, False: {"thinking": {"type": "disabled"}}}
 
 
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems")
 _NO_STRICT = (Unless("native:strict"), Unless("tool:strict"))
 
 PROFILES: dict[str, Profile] = {
@@ -88,7 +91,13 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile("openai", max_tokens_field="max_completion_tokens", thinks=r"^(o\d|gpt-5)"),
         Profile("azure", max_tokens_field="max_completion_tokens", thinks=r"^(o\d|gpt-5)"),
-        Profile("bedrock", refuses=(Unless("tool:strict"),), max_tokens_field="max_completion_tokens"),
+        # Bounds are refused by a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
+        Profile(
+            "bedrock",
+            refuses=(Unless("tool:strict"),),
+            max_tokens_field="max_completion_tokens",
+            lacks=frozenset(f"keyword:{name}" for name in _BOUNDS),
+        ),
         # Its compatibility layer ignores response_format and strict, and refuses a forced tool while thinking.
         Profile(
             "anthropic",
@@ -99,12 +108,13 @@ PROFILES: dict[str, Profile] = {
         Profile("gemini", refuses=(Unless("tool:strict"),), thinks=r"gemini-(2\.5|[3-9])"),
         # json_schema neither with streaming nor beside tools.
         Profile("groq", refuses=(Unless("native", streaming=True), Unless("tool:strict"))),
-        # json_schema is refused, and a forced tool while thinking.
+        # json_schema is refused. While thinking, a forced tool is refused, and with any tool a history whose assistant
+        # messages do not repeat their thoughts.
         Profile(
             "deepseek",
             order=("tool", "json"),
-            refuses=(*_NO_STRICT, Unless("tool_choice", thinking=True)),
-            thinks=r"reasoner|r1",
+            refuses=(*_NO_STRICT, Unless("tool", thinking=True)),
+            thinks=r"reasoner|r1|v[4-9]",
             thinking_body=_enabled(),
         ),
         Profile(

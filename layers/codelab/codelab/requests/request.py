@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
+from itertools import chain
 from typing import Any
 
 from .config import RequestConfig
 from .content import BUILT_IN
-from .downgrade import Memory, blamed
+from .downgrade import Memory, blamed, learnt
 from .errors import (
     CallError,
     Cancelled,
@@ -22,7 +23,7 @@ from .errors import (
     TransportError,
     Truncated,
 )
-from .outcome import Done, Event, ItemDone, Result, TextDelta, Usage
+from .outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
 from .parsing import parse
 from .pipeline import Registry, prepare
 from .plan import Plan, plan_for
@@ -31,7 +32,7 @@ from .retry import RetryPolicy
 from .scanner import Scanner
 from .strategies import TOOL_NAME, Choice, build
 from .transport import Call, Cancellation, Transport
-from .validation import explain, properties_of, repair_message
+from .validation import properties_of, repair_message
 
 # Shared by all requests of the process: what a model refused once is not asked of it again.
 MEMORY = Memory()
@@ -44,8 +45,10 @@ class Request:
     types of content). Everything is validated here; InvalidRequest names the wrong place by its JSON Pointer, and
     nothing has been sent. A Request can be run several times, also with several transports, but one run at a time.
 
-    registry: content types other than the built-in ones. memory: where refusals are remembered. retry: how failed calls
-    are repeated. clock: what deadlines are measured with.
+    registry: content types other than the built-in ones. memory: where refusals are remembered. learns: whether those
+    of this Request may be; not where others than the program chose its settings or schema. retry: how failed calls are
+    repeated. clock: what deadlines are measured with. admit: called with what the content handlers have made of it all,
+    before anything costly is done; what it raises is raised.
     """
 
     def __init__(
@@ -56,20 +59,27 @@ class Request:
         *,
         registry: Registry = BUILT_IN,
         memory: Memory = MEMORY,
+        learns: bool = True,
         retry: RetryPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
+        admit: Callable[[RequestConfig, Any, list[dict[str, Any]]], None] | None = None,
     ) -> None:
         config.check()
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
-        self._plan = plan_for(self.schema, self.config.open_objects)
+        if admit is not None:
+            admit(self.config, self.schema, self.messages)
+        # Schemas of others do not push those of the program out of the cache, nor stay in memory.
+        self._plan_for = plan_for if admit is None else Plan
+        self._plan = self._plan_for(self.schema, self.config.open_objects)
         self._memory = memory
+        self._learns = learns
         self._retry = retry or RetryPolicy()
         self._clock = clock
         self._cancellation = Cancellation()
 
     def compile(self) -> None:
         """Make what the first run would make of the schema; requests with the same schema share it."""
-        self._plan.codec()
+        self._plan.codec(PROFILES[self.config.provider].lacks)
 
     def cancel(self) -> None:
         """Stop. May be called from any thread: a blocked read ends at once and the run raises Cancelled."""
@@ -85,7 +95,7 @@ class Request:
     def stream(
         self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None
     ) -> Iterator[Event]:
-        """TextDelta and ItemDone while the model writes, then exactly one Done. Raises a CallError.
+        """ThinkingDelta, TextDelta and ItemDone while the model writes, then exactly one Done. Raises a CallError.
 
         deadline is an absolute time of the request's clock (`time.monotonic`). Closing the iterator closes the
         connection.
@@ -122,6 +132,7 @@ class _Run:
         self._items = tuple(request.config.stream_items.split(".")) if request.config.stream_items else None
         self._shown: dict[str, list[str]] = {}
         self._mode: Mode | None = None
+        self._given_up: frozenset[str] = frozenset()
         self.usage = Usage()
         self.attempts = 0
 
@@ -159,9 +170,11 @@ class _Run:
         while True:
             self._finished(choice)
             answer, problem = self._read(choice, plan)
+            if choice.retracted and visible:
+                kept = self._keepable([])  # what was shown stands, also if it was a thought
             if problem is None:
                 solution = self._complete(answer, kept)
-                errors = explain(self._plan.validator, solution)
+                errors = self._plan.explain(solution)
                 if not errors:
                     return solution, choice.finish_reason
             else:
@@ -185,7 +198,9 @@ class _Run:
         if tool and choice.called and choice.tool_name not in (None, TOOL_NAME):
             return None, f"there is no function {choice.tool_name!r}: call {TOOL_NAME}"
         try:
-            value = parse(choice.text(tool), prose=self._mode.strategy == "json" or (tool and not choice.called))
+            value = parse(choice.text, prose=self._mode.strategy == "json" or (tool and not choice.called))
+            if tool and isinstance(value, str):  # some servers encode the arguments twice
+                value = parse(value)
         except ValueError as error:
             return None, f"the answer is not valid JSON: {error}"
         codec = plan.coded(self._mode, self._refused())
@@ -223,12 +238,12 @@ class _Run:
         schema = dict(self._request.schema)
         schema["properties"] = {name: value for name, value in properties.items() if name not in kept}
         schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
-        return plan_for(schema, self._config.open_objects)
+        return self._request._plan_for(schema, self._config.open_objects)
 
     def _said(self, choice: Choice) -> list[dict[str, Any]]:
         """The invalid answer as history. A call becomes text: its result would have to follow it otherwise."""
         assert self._mode is not None
-        return [{"role": "assistant", "content": choice.text(self._mode.strategy == "tool") or "(nothing)"}]
+        return [{"role": "assistant", "content": choice.text or "(nothing)"}]
 
     def _finished(self, choice: Choice) -> None:
         """Raise what the finish reason means, unless the answer is one."""
@@ -241,16 +256,37 @@ class _Run:
         if reason in ("content_filter", "safety", "SAFETY", "guardrail_intervened"):
             raise ContentFilter("the provider's content filter stopped the answer")
         if reason == "refusal":
-            raise Refusal(choice.content or "the model refused")
+            raise Refusal(choice.text or "the model refused")
+        if reason == "error":
+            raise TransportError("the provider reports an error at the end of its answer", retryable=True)
         if reason is None:
             raise Truncated("the answer ended without a finish reason")
-        if not choice.text(self._mode.strategy == "tool").strip():
+        if not choice.text.strip():
             raise Empty("the model finished without an answer")
 
     # One question: the way to ask, the call, its failures.
 
     def _refused(self) -> frozenset[str]:
-        return self._request._memory.refused(self._transport.base_url, self._config.model)
+        """The features that are not asked for: refused in this run, or known from others."""
+        known = self._profile.lacks | self._request._memory.refused(self._transport.base_url, self._config.model)
+        return self._given_up | known
+
+    def _give_up(self, error: TransportError, mode: Mode, refused: frozenset[str]) -> bool:
+        """Do without what a refusal blames, and without its whole strategy if that was given up already. False if it
+        blames nothing that can be done without."""
+        feature = blamed(error, mode)
+        if feature in refused:
+            feature = mode.strategy
+        if feature is None or feature in refused:
+            return False
+        self._given_up |= {feature}
+        if self._request._learns and learnt(error, mode, self._words()) in (feature, *refused):
+            self._request._memory.refuse(self._transport.base_url, self._config.model, feature)
+        return True
+
+    def _words(self) -> Iterator[Any]:
+        """What others than the program wrote."""
+        return (message for message in self._request.messages if message.get("role") not in ("system", "developer"))
 
     def _ask(
         self,
@@ -263,9 +299,10 @@ class _Run:
     ) -> Generator[Event, None, list[Choice]]:
         """Make the call, however often it takes; give its choices."""
         failures = 0
+        refusal: TransportError | None = None
         while True:
             refused = self._refused()
-            mode = self._choose(plan, refused)
+            mode = self._choose(plan, refused, refusal)
             self._mode = mode
             codec = plan.coded(mode, refused)
             body = build(
@@ -286,9 +323,8 @@ class _Run:
                 if received.begun:
                     error.retryable = error.retryable or error.status is None
                     raise
-                feature = blamed(error, mode)
-                if feature is not None and feature not in refused:
-                    self._request._memory.refuse(self._transport.base_url, config.model, feature)
+                if self._give_up(error, mode, refused):
+                    refusal = error
                     continue
                 failures += 1
                 delay = self._request._retry.delay(error, failures)
@@ -308,11 +344,14 @@ class _Run:
                 continue
             return received.choices
 
-    def _choose(self, plan: Plan, refused: frozenset[str]) -> Mode:
+    def _choose(self, plan: Plan, refused: frozenset[str], refusal: TransportError | None) -> Mode:
         strict = plan.codec(refused).strict
         for mode in modes(self._profile, self._config, streaming=self._streaming, strict=strict, refused=refused):
             return mode
-        raise TransportError("the provider has refused every strategy: " + ", ".join(sorted(refused)))
+        every = "the provider has refused every strategy: " + ", ".join(sorted(refused))
+        if refusal is None:
+            raise TransportError(every)
+        raise TransportError(f"{every}; at last: {refusal.message}", status=refusal.status, body=refusal.body)
 
     def _wait(self, delay: float, error: TransportError) -> None:
         remaining = self._call.remaining()
@@ -329,8 +368,11 @@ class _Run:
             scanner, names = self._scanner(codec, mode)
         shown = self._shown
         already = {name for name, parts in shown.items() if parts}
-        for chunks in self._transport.send(body, self._call):
-            text = received.take(chunks)
+        for chunks in chain(self._transport.send(body, self._call), (None,)):
+            text = received.finish() if chunks is None else received.take(chunks)
+            if received.thoughts and visible:
+                yield ThinkingDelta("".join(received.thoughts), self.attempts)
+                received.thoughts.clear()
             if not text or scanner is None:
                 continue
             for event in scanner.feed(text):
@@ -365,24 +407,27 @@ class _Run:
 class _Received:
     """What one call has brought so far."""
 
-    __slots__ = ("begun", "choices", "mode", "usage")
+    __slots__ = ("begun", "choices", "mode", "thoughts", "usage")
 
     def __init__(self, n: int, mode: Mode) -> None:
         self.mode = mode
-        self.choices = [Choice() for _ in range(n)]
+        self.choices = [Choice(mode.strategy) for _ in range(n)]
         self.usage = Usage()
         self.begun = False
+        #: The first choice's thoughts, in pieces.
+        self.thoughts = self.choices[0].thoughts
 
     def take(self, chunks: list[dict[str, Any]]) -> str:
         """Take chunks; give the new text of the first choice."""
-        tool = self.mode.strategy == "tool"
         text = ""
         for chunk in chunks:
             for choice in chunk.get("choices") or ():
                 index = choice.get("index") or 0
                 while index >= len(self.choices):
-                    self.choices.append(Choice())
-                new = self.choices[index].take(choice, tool)
+                    self.choices.append(Choice(self.mode.strategy))
+                if choice.get("error"):
+                    raise TransportError(f"the provider broke off: {choice['error']}", retryable=True)
+                new = self.choices[index].take(choice)
                 if new:
                     self.begun = True
                     if index == 0:
@@ -392,3 +437,9 @@ class _Received:
                 # Some providers repeat a growing usage in every chunk: the last one counts.
                 self.usage = Usage.parse(usage)
         return text
+
+    def finish(self) -> str:
+        """There are no more chunks; give the rest of the first choice's text."""
+        for choice in self.choices[1:]:
+            choice.finish()
+        return self.choices[0].finish()

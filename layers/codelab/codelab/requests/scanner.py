@@ -40,7 +40,7 @@ class Scanner:
 
     `fields` are the paths of the string fields to report, `items` is the path of the array whose items to report. A
     path is a sequence of keys and indices from the root; "*" stands for any of them. With `prose` set, text before
-    the first JSON object (an introduction, a code fence, `<think>…</think>`) is skipped.
+    the first JSON object (an introduction, a code fence) is skipped. Thoughts have been taken out (see `reasoning`).
     """
 
     __slots__ = (
@@ -211,15 +211,6 @@ class Scanner:
                     return i
             return len(piece)
         text = piece[at:]
-        head = text.lstrip()
-        if "<think>".startswith(head[:7]) and head:
-            closed = text.find("</think>")
-            if closed < 0:
-                # Keep what tells that a thought is open, and the last characters, in which its end may have begun.
-                self._carry = "<think>" + head[7:][-7:] if len(head) >= 7 else head
-                return len(piece)
-            at += closed + 8
-            text = piece[at:]
         found = _ROOT.search(text)
         if found is None:
             begun = _ROOT_BEGUN.search(text)

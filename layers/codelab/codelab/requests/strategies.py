@@ -13,6 +13,7 @@ from typing import Any
 
 from .config import RequestConfig
 from .profiles import Mode, Profile
+from .reasoning import Separator
 from .scanner import mend
 
 TOOL_NAME = "generate_response"
@@ -96,20 +97,26 @@ def _instructed(messages: list[dict[str, Any]], hint: str) -> list[dict[str, Any
     return [{"role": "system", "content": hint}, *messages]
 
 
+_NONE = -1
+
+
 class Choice:
     """What has been received of one of the `n` answers."""
 
-    __slots__ = ("_arguments", "_content", "_refusal", "_tool", "finish_reason", "tool_name")
+    __slots__ = ("_arguments", "_by_tool", "_content", "_refusal", "_tool", "finish_reason", "thoughts", "tool_name")
 
-    def __init__(self) -> None:
-        self._content: list[str] = []
-        self._arguments: list[str] = []
+    def __init__(self, strategy: str) -> None:
+        self._by_tool = strategy == "tool"
+        #: What the model has thought, in pieces; whoever reads them takes them out.
+        self.thoughts: list[str] = []
+        self._content = Separator(self.thoughts, prose=strategy != "native")
+        self._arguments = Separator(self.thoughts)
         self._refusal: list[str] = []
-        self._tool: Any = None  # the index of the call that is read; others are not ours
+        self._tool: int | None = None  # the index of the call that is read; others are not ours
         self.tool_name: str | None = None
         self.finish_reason: str | None = None
 
-    def take(self, choice: Mapping[str, Any], tool: bool) -> str:
+    def take(self, choice: Mapping[str, Any]) -> str:
         """Take one chunk's (or the whole answer's) choice; give the new text of the answer."""
         reason = choice.get("finish_reason")
         if reason:
@@ -118,32 +125,54 @@ class Choice:
         if not delta:
             return ""
         content = delta.get("content")
+        text = ""
         if content:
-            if not isinstance(content, str):  # Mistral's list of parts
-                content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
-            self._content.append(content)
+            text = self._content.feed(content if isinstance(content, str) else self._joined(content))
+            if len(delta) == 1 and not self._by_tool:
+                return text
+        thoughts = delta.get("reasoning_content") or delta.get("reasoning")
+        if thoughts and isinstance(thoughts, str):
+            self.thoughts.append(thoughts)
         if delta.get("refusal"):
             self._refusal.append(str(delta["refusal"]))
-        if not tool:
-            return content or ""
+        if not self._by_tool:
+            return text
         calls: Iterable[Any] = delta.get("tool_calls") or ()
-        text = ""
-        for call in calls:
-            index = call.get("index", 0)
-            function = call.get("function") or {}
-            if self._tool is None:
-                self._tool = index
-            if index != self._tool:
-                continue
-            if function.get("name"):
-                self.tool_name = (self.tool_name or "") + function["name"]
-            arguments = function.get("arguments")
-            if arguments:
-                if not isinstance(arguments, str):  # Ollama's native shape leaks through some proxies
-                    arguments = json.dumps(arguments)
-                self._arguments.append(arguments)
-                text += arguments
-        return text
+        return "".join([self._call(call) for call in calls])
+
+    def _joined(self, parts: Any) -> str:
+        """The text of Mistral's list of parts, whose thoughts are parts of their own."""
+        texts: list[str] = []
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict) and part.get("type") == "thinking":
+                inner = part.get("thinking")
+                self.thoughts.append(inner if isinstance(inner, str) else self._joined(inner))
+            elif isinstance(part, dict):
+                texts.append(part.get("text") or "")
+        return "".join(texts)
+
+    def _call(self, call: Mapping[str, Any]) -> str:
+        """A piece of a function call; gives what it adds to the answer."""
+        function = call.get("function") or {}
+        name, index = function.get("name"), call.get("index") or 0
+        if self._tool is None:
+            self._tool = index
+        elif name and self._arguments.complete:
+            self._tool = _NONE  # a further call; some providers give all of them the same number, or none
+        if index != self._tool:
+            return ""
+        if name and name != self.tool_name:  # some repeat the name in every piece
+            self.tool_name = (self.tool_name or "") + name
+        arguments = function.get("arguments")
+        if not arguments:
+            return ""
+        # Ollama's native shape leaks through some proxies.
+        return self._arguments.feed(arguments if isinstance(arguments, str) else json.dumps(arguments))
+
+    def finish(self) -> str:
+        """There is nothing more to take; give the rest of the answer's text."""
+        content, arguments = self._content.finish(), self._arguments.finish()
+        return arguments if self._by_tool else content
 
     @property
     def called(self) -> bool:
@@ -151,17 +180,16 @@ class Choice:
         return self._tool is not None
 
     @property
+    def retracted(self) -> bool:
+        """Whether text was given that turned out to be a thought."""
+        return self._content.retracted or self._arguments.retracted
+
+    @property
     def refusal(self) -> str:
         return "".join(self._refusal)
 
     @property
-    def content(self) -> str:
-        return mend("".join(self._content))
-
-    @property
-    def arguments(self) -> str:
-        return mend("".join(self._arguments))
-
-    def text(self, tool: bool) -> str:
+    def text(self) -> str:
         """The answer: the arguments of the call or, when the model did not call, what it said instead."""
-        return self.arguments if tool and self.called else self.content
+        called = self._by_tool and self.called
+        return mend((self._arguments if called else self._content).text)

@@ -2,7 +2,9 @@
 
 jsonschema-rs validates in the dialect that `$schema` names, 2020-12 without one. A schema without `$schema` that is not
 valid 2020-12 but valid in an older draft (array `items`, boolean `exclusiveMinimum`) is taken for what it is.
-Nothing is ever fetched: a reference to another document makes the schema invalid.
+Nothing is ever fetched: a reference to another document makes the schema invalid. Patterns are matched in linear time;
+those with look-around or back references, which cannot be, within a bound (and not at all for schemas of others, see
+`budget`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from .config import escape
 from .errors import InvalidRequest
 
 _OLDER = (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft4Validator)
+# What needs no backtracking is matched without.
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 _MAX_ERRORS = 8
 _MAX_VALUE = 200
 
@@ -29,12 +33,12 @@ def compile_schema(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Valid
     if isinstance(schema, dict) and isinstance(schema.get("$schema"), str) and not _is_known(schema["$schema"]):
         schema = {key: value for key, value in schema.items() if key != "$schema"}
     try:
-        return jsonschema_rs.validator_for(schema, retriever=_refuse)
+        return jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=_PATTERNS)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
         if isinstance(schema, dict) and "$schema" not in schema:
             for older in _OLDER:
                 try:
-                    return older(schema, retriever=_refuse)
+                    return older(schema, retriever=_refuse, pattern_options=_PATTERNS)
                 except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
                     continue
         path = getattr(error, "instance_path", None) or []
@@ -88,21 +92,18 @@ def _phrased(error: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
 
 def _meant(branches: list[list[Any]]) -> list[Any]:
     """The errors of the branch that the value was meant for."""
+    shallowest = min((len(error.instance_path) for errors in branches for error in errors), default=0)
 
     def distance(errors: list[Any]) -> tuple[int, int, int]:
         wrong_type = wrong_constant = 0
         for error in errors:
             name = type(error.kind).__name__
-            if not error.instance_path or len(error.instance_path) <= _shallowest(branches):
+            if len(error.instance_path) <= shallowest:
                 wrong_type += name.endswith("Type")
             wrong_constant += "Constant" in name or "Enum" in name
         return wrong_type, wrong_constant, len(errors)
 
     return min((errors for errors in branches if errors), key=distance, default=[])
-
-
-def _shallowest(branches: list[list[Any]]) -> int:
-    return min((len(error.instance_path) for errors in branches for error in errors), default=0)
 
 
 def _short(text: str) -> str:

@@ -18,8 +18,19 @@ from typing import Any
 from .containers import Array, Object
 from .encoder import Encoder
 from .limits import Figures, measure
-from .nodes import Link, Mismatch, Node, NotExpressible, Plain, Union, identity, same_but_for_nulls
-from .strict import Schema, Settings, TooLarge, Unsatisfiable, Wrapped
+from .nodes import (
+    Link,
+    Mismatch,
+    Node,
+    NotExpressible,
+    Plain,
+    Union,
+    decoding,
+    identity,
+    same_but_for_nulls,
+    strict_validator,
+)
+from .strict import Schema, Settings, TooLarge, Unsatisfiable, Work, Wrapped
 
 __all__ = ["Codec", "Figures", "NotExpressible", "encode", "measure"]
 
@@ -33,6 +44,9 @@ _ATTEMPTS = (
     Settings(levels=3, width=50, branches=1, values=50, characters=5_000),
     Settings(levels=2, width=20, branches=1, values=10, characters=1_000),
 )
+
+# Small steps, about a microsecond each, in all attempts together.
+_WORK = 400_000
 
 
 class Codec:
@@ -75,10 +89,8 @@ class Codec:
             if not isinstance(answer, dict) or len(answer) != 1 or "value" not in answer:
                 return answer
             answer = answer["value"]
-        try:
-            return node.decode(answer, True)
-        except Mismatch:
-            return node.decode(answer, False)
+        with decoding():
+            return _restored(node, answer)
 
     def express(self, instance: Any) -> Any:
         """The strict form of an original instance, keys in the order of the schema: `decode` gives the instance back.
@@ -134,22 +146,28 @@ class Codec:
             array = next((_resolved(n) for _, n in array.branches if isinstance(_resolved(n), Array)), None)
         if not isinstance(array, Array):
             return value
-        try:
-            return array.item.decode(value, True)
-        except Mismatch:
-            return array.item.decode(value, False)
+        with decoding():
+            return _restored(array.item, value)
 
     def _check(self, strict: Any) -> None:
         """Raise NotExpressible for what the strict schema itself refuses."""
-        import jsonschema_rs
-
         if self._validator is None:
-            self._validator = jsonschema_rs.Draft202012Validator(self.schema, validate_formats=True)
+            self._validator = strict_validator(self.schema)
         error = next(iter(self._validator.iter_errors(strict)), None)
         if error is not None:
             problem = NotExpressible(str(error.message))
             problem.parts = list(error.instance_path)[::-1]
             raise problem
+
+
+def _restored(node: Node, value: Any) -> Any:
+    try:
+        try:
+            return node.decode(value, True)
+        except Mismatch:
+            return node.decode(value, False)
+    except RecursionError:
+        return value  # nested as deeply as no answer is meant to be
 
 
 def _resolved(node: Node | None) -> Node | None:
@@ -181,13 +199,15 @@ def encode(schema: Any, *, open_objects: str = "close", without: frozenset[str] 
     if not isinstance(schema, (dict, bool)):
         return Codec(schema, None, reason="not a schema")
     exceeded: list[str] = []
+    work = Work(_WORK)
     for settings in _ATTEMPTS:
-        encoder = Encoder(schema, keep=open_objects == "keep", settings=settings, without=without)
+        keep = open_objects == "keep"
+        encoder = Encoder(schema, keep=keep, settings=settings, without=without, work=work)
         try:
             try:
                 strict, node, wrapped = encoder.root()
             except Wrapped:
-                encoder = Encoder(schema, keep=open_objects == "keep", settings=settings, without=without)
+                encoder = Encoder(schema, keep=keep, settings=settings, without=without, work=work)
                 strict, node, wrapped = encoder.root(depth=1)
         except Unsatisfiable:
             return _as_text(schema, ["unsatisfiable"])
@@ -203,7 +223,7 @@ def encode(schema: Any, *, open_objects: str = "close", without: frozenset[str] 
 
 def _as_text(schema: Any, exceeded: Sequence[str]) -> Codec:
     """The last resort: the whole answer as JSON text."""
-    encoder = Encoder(True, keep=False, settings=Settings(), without=frozenset())
+    encoder = Encoder(True, keep=False, settings=Settings(), without=frozenset(), work=Work(_WORK))
     strict: Schema
     strict, node, _ = encoder.root()
     return Codec(strict, node, wrapped=True, texts=dict.fromkeys(exceeded, 1), figures=measure(strict), source=schema)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .nodes import MISMATCH, Mismatch, Node, NotExpressible, Text, json_type
+from .nodes import Mismatch, Node, NotExpressible, Text, json_type
 
 
 class Array(Node):
@@ -19,10 +19,10 @@ class Array(Node):
     def decode(self, value: Any, exact: bool) -> Any:
         if not isinstance(value, list):
             if exact:
-                raise MISMATCH
+                raise Mismatch
             return value
         if exact and _wrong_count(len(value), self.least, self.most):
-            raise MISMATCH
+            raise Mismatch
         decode = self.item.decode
         return [decode(item, exact) for item in value]
 
@@ -60,7 +60,7 @@ class Tuple(Node):
         size = len(self.items)
         if not isinstance(value, dict) or (exact and len(value) != size + (self.rest is not None)):
             if exact:
-                raise MISMATCH
+                raise Mismatch
             return value
         if not exact and not any(str(index) in value for index in range(size)) and "rest" not in value:
             return value
@@ -68,7 +68,7 @@ class Tuple(Node):
         absent = 0
         for index, node in enumerate(self.items):
             if exact and str(index) not in value:
-                raise MISMATCH
+                raise Mismatch
             item = value.get(str(index))
             if item is None and index >= self.least:
                 absent += 1
@@ -127,20 +127,20 @@ class Entries(Node):
             return {key: self._value(key, item, exact) for key, item in value.items()}
         if not isinstance(value, list):
             if exact:
-                raise MISMATCH
+                raise Mismatch
             return value
         if exact and _wrong_count(len(value), self.least, self.most):
-            raise MISMATCH
+            raise Mismatch
         out: dict[str, Any] = {}
         for entry in value:
             if not isinstance(entry, dict) or len(entry) != 2 or "key" not in entry or "value" not in entry:
                 if exact:
-                    raise MISMATCH
+                    raise Mismatch
                 return value
             key = entry["key"]
             if not isinstance(key, str):
                 if exact:
-                    raise MISMATCH
+                    raise Mismatch
                 return value
             out[key] = self._value(key, entry["value"], exact)
         return out
@@ -153,7 +153,7 @@ class Entries(Node):
             except Mismatch:
                 continue
         if exact:
-            raise MISMATCH
+            raise Mismatch
         return kinds[0].node.decode(value, False)
 
     def express(self, value: Any) -> Any:
@@ -206,16 +206,16 @@ class Object(Node):
     def decode(self, value: Any, exact: bool) -> Any:
         if not isinstance(value, dict):
             if exact:
-                raise MISMATCH
+                raise Mismatch
             return value
         if exact and len(value) != len(self.fields) + (self.extra is not None):
-            raise MISMATCH
+            raise Mismatch
         out: dict[str, Any] = {}
         for field in self.fields:
             name = field.name
             if name not in value:
                 if exact:
-                    raise MISMATCH
+                    raise Mismatch
                 continue
             item = value[name]
             if item is None and field.optional:
@@ -228,9 +228,9 @@ class Object(Node):
                     for key, item in more.items():
                         out.setdefault(key, item)
                 elif exact:
-                    raise MISMATCH
+                    raise Mismatch
             elif exact:
-                raise MISMATCH
+                raise Mismatch
         if not exact:
             for name, item in value.items():
                 if name not in self.names and not (self.extra is not None and name == self.extra_name):
@@ -282,7 +282,7 @@ class Held(Node):
         if isinstance(value, dict) and self.name in value and len(value) == 1:
             return self.inner.decode(value[self.name], exact)
         if exact:
-            raise MISMATCH
+            raise Mismatch
         return self.inner.decode(value, exact)
 
     def express(self, value: Any) -> Any:

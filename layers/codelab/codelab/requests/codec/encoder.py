@@ -31,6 +31,7 @@ from .strict import (
     Slot,
     TooLarge,
     Unsatisfiable,
+    Work,
     Wrapped,
     annotated,
     combine,
@@ -40,16 +41,19 @@ from .unions import discriminated, is_null, only_required, says_more, trivial
 
 _COMBINING = frozenset(APPLICATORS)
 _OWN = CONSTRAINTS - {"$ref", "$dynamicRef", "$recursiveRef", "allOf"}
+# Steps that a place costs at least, and the most branches of one.
+_PLACE, _BRANCHES = 8, 2_000
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class Encoder:
     """One attempt at one document, with given settings."""
 
-    def __init__(self, document: Any, *, keep: bool, settings: Settings, without: frozenset[str]) -> None:
+    def __init__(self, document: Any, *, keep: bool, settings: Settings, without: frozenset[str], work: Work) -> None:
         self.keep = keep
         self.settings = settings
         self.without = without
+        self.work = work
         self.texts: Counter[str] = Counter()
         self.values_left = settings.values
         self.characters_left = settings.characters
@@ -60,7 +64,9 @@ class Encoder:
         self._made: dict[tuple[int, ...], list[Slot]] = {}
         self._slots: list[Slot] = []
         self._names: set[str] = set()
-        self._alive: list[Any] = []  # what was made up on the way: ids must stay unique
+        self._numbers: Counter[str] = Counter()  # how often a name was wanted
+        self._forms: dict[int, tuple[int, Any]] = {}  # by identity: equal for equal schemas; the schema is kept alive
+        self._known_forms: dict[Any, int] = {}
         self._synthesized: dict[tuple[int, ...], Schema] = {}
         self._extra_used = False
         self._nodes = 0
@@ -123,7 +129,7 @@ class Encoder:
             gathered.plain.append(raw)
             key: tuple[int, ...] = (id(raw),)
         else:
-            gathered = gather(raws, self._references, self._legacy)
+            gathered = gather(raws, self._references, self._legacy, self.work)
             if gathered.false:
                 raise Unsatisfiable
             key = tuple(sorted(id(raw) for raw in gathered.plain if not _OWN.isdisjoint(raw)))
@@ -200,6 +206,7 @@ class Encoder:
     def _count(self) -> None:
         """One more thing to do: a small schema may ask for any number of them."""
         self._nodes += 1
+        self.work.do(_PLACE)
         if self._nodes > self.settings.nodes:
             raise TooLarge
 
@@ -231,6 +238,7 @@ class Encoder:
                 continue
             null = null or made.null
             cut = cut or made.cut
+            self._count_branches(len(branches) + len(made.branches))
             for found in made.branches:
                 schema = annotated(found.schema, made)
                 branches.append(Branch(schema, found.node, found.kind, found.height, found.size, found.slot))
@@ -261,7 +269,8 @@ class Encoder:
             combined = Gathered()
             combined.plain = [*gathered.plain]
             combined.unresolved = gathered.unresolved
-            combined = gather([raw for branch in choice for raw in branch], self._references, self._legacy, combined)
+            raws = [raw for branch in choice for raw in branch]
+            combined = gather(raws, self._references, self._legacy, self.work, combined)
             if combined.false:
                 continue
             combined.loose += loose
@@ -273,6 +282,7 @@ class Encoder:
                 found, also_null, also_cut = self._union(combined, depth + 1 if count > 1 else depth)
             except Unsatisfiable:
                 continue
+            self._count_branches(len(branches) + len(found))
             branches += found
             null = null or also_null
             cut = cut or also_cut
@@ -287,24 +297,49 @@ class Encoder:
             text = next(branch for branch in branches if isinstance(branch.node, Text))
             branches = [branch for branch in branches if branch.kind != "string"] + [text]
         out: list[Branch] = []
-        seen: list[Schema] = []
+        seen: set[Any] = set()
+        whole: set[str | None] = set()  # the kinds of which every value is among the branches already
         arrays = sum(branch.kind == "array" for branch in branches)
         for branch in branches:
             if arrays > 1 and isinstance(branch.node, Entries) and depth + branch.height + 2 <= self.settings.levels:
                 branch = held(branch)
-            if branch.kind in ("number", "boolean") and any(
-                isinstance(other.node, Plain) and other.node.allowed is None and other.kind == branch.kind
-                for other in out
-            ):
+            if branch.kind in ("number", "boolean") and branch.kind in whole:
                 continue
-            bare = {key: value for key, value in branch.schema.items() if key not in ("description", "title")}
+            bare = self._form(
+                {key: value for key, value in branch.schema.items() if key not in ("description", "title")}
+            )
             if bare in seen:
                 continue
-            seen.append(bare)
+            seen.add(bare)
             out.append(branch)
+            if isinstance(branch.node, Plain) and branch.node.allowed is None:
+                whole.add(branch.kind)
         # Labels are strings too, and must be tried before any string.
         out.sort(key=lambda branch: not isinstance(branch.node, (Labels, Held, NullText)))
         return out
+
+    def _count_branches(self, count: int) -> None:
+        """The branches of one place: each is written out wherever the place is."""
+        self.work.do(count)
+        if count > _BRANCHES:
+            raise TooLarge
+
+    def _form(self, value: Any) -> Any:
+        """What is hashable, and equal for equal schemas. Each of its parts is looked at once, however often it is
+        there."""
+        if not isinstance(value, (dict, list)):
+            return type(value).__name__, value
+        known = self._forms.get(id(value))
+        if known is None:
+            self.work.do(1 + len(value))
+            parts: Any = (
+                frozenset((key, self._form(item)) for key, item in value.items())
+                if isinstance(value, dict)
+                else tuple(map(self._form, value))
+            )
+            known = self._known_forms.setdefault(parts, len(self._known_forms)), value
+            self._forms[id(value)] = known
+        return known[0]
 
     # Definitions.
 
@@ -371,11 +406,10 @@ class Encoder:
         return {"$ref": f"#/$defs/{slot.null_name}"}
 
     def _new_name(self, hint: str) -> str:
-        name = base = _NAME.sub("_", hint).strip("_")[:40] or "shared"
-        number = 2
+        name = base = _NAME.sub("_", hint[:200]).strip("_")[:40] or "shared"
         while name in self._names:
-            name = f"{base}_{number}"
-            number += 1
+            self._numbers[base] += 1
+            name = f"{base}_{self._numbers[base] + 1}"
         self._names.add(name)
         return name
 
@@ -422,7 +456,7 @@ class Encoder:
     def properties_of(self, raw: Raw) -> dict[str, Raw]:
         """The properties that a schema mentions, through references and allOf."""
         out: dict[str, Raw] = {}
-        gathered = gather((raw,), self._references, self._legacy)
+        gathered = gather((raw,), self._references, self._legacy, self.work)
         for plain in gathered.plain:
             properties = plain.get("properties")
             if isinstance(properties, dict):

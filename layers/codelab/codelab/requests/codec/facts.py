@@ -12,6 +12,7 @@ from typing import Any
 from .keywords import CONSTRAINTS, FORMATS, IMPLIED, TYPES, brief, number, safe_pattern, said, whole
 from .nodes import identity, json_type
 from .references import References
+from .strict import Work
 
 Raw = Any  # a schema as it was given: an object or a boolean
 Branch = tuple[Raw, ...]
@@ -30,13 +31,16 @@ class Gathered:
         self.unresolved = False
 
 
-def gather(raws: Iterable[Raw], references: References, legacy: bool, into: Gathered | None = None) -> Gathered:
+def gather(
+    raws: Iterable[Raw], references: References, legacy: bool, work: Work, into: Gathered | None = None
+) -> Gathered:
     """Follow references and `allOf`; list the unions without taking sides."""
     out = into or Gathered()
     seen = {id(raw) for raw in out.plain}
     stack = [*raws][::-1]
     while stack:
         raw = stack.pop()
+        work.do()
         if raw is False:
             out.false = True
             continue

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from .nodes import linear_matcher
+
 TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 
@@ -51,6 +53,7 @@ _UNSAFE_PATTERN = re.compile(
     r"|&&|--|~~"
     r"|[^\x00-\x7f]"
 )
+_BRIEFLY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _REPEAT = re.compile(r"\{(\d*),?(\d*)\}")
 
 
@@ -77,7 +80,7 @@ def safe_pattern(pattern: Any) -> bool:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError):
         return False
-    return True
+    return linear_matcher(pattern) is not None
 
 
 def number(value: Any) -> Any:
@@ -111,8 +114,12 @@ def said(raw: Mapping[str, Any], type_: str) -> list[str]:
 
 def brief(value: Any) -> str:
     """Compact JSON, cut when it is long."""
+    text = ""
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        for piece in _BRIEFLY.iterencode(value):  # no more of it than is said
+            text += piece
+            if len(text) > _LONGEST:
+                return text[:_LONGEST] + "…"
     except (TypeError, ValueError, RecursionError):
         return "…"
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return text

@@ -15,6 +15,7 @@ MAX_LEVELS = 10
 MAX_ENUM_VALUES = 1_000
 MAX_CHARACTERS = 120_000
 LONG_ENUM = 250  # an enum of more strings than this …
+MAX_PLACES = 20_000  # our own: schemas that are written out wherever they are used may be any number
 MAX_LONG_ENUM_CHARACTERS = 15_000  # … may not have more characters than this
 
 
@@ -27,6 +28,7 @@ class Figures:
     enum_values: int = 0
     characters: int = 0
     long_enum_characters: int = 0
+    places: int = 0
 
     def exceeded(self) -> list[str]:
         """The names of the limits that are exceeded."""
@@ -37,6 +39,7 @@ class Figures:
                 ("levels", self.levels > MAX_LEVELS),
                 ("enum values", self.enum_values > MAX_ENUM_VALUES),
                 ("characters", self.characters > MAX_CHARACTERS),
+                ("size", self.places > MAX_PLACES),
                 ("enum characters", self.long_enum_characters > MAX_LONG_ENUM_CHARACTERS),
             )
             if over
@@ -60,6 +63,9 @@ def measure(schema: Mapping[str, Any]) -> Figures:
 def _count(
     node: Any, level: int, figures: Figures, root: Mapping[str, Any], definitions: Mapping[str, Any], entered: set[str]
 ) -> None:
+    figures.places += 1
+    if figures.places > MAX_PLACES:
+        return
     if level > figures.levels:
         figures.levels = level
     reference = node.get("$ref")

@@ -10,9 +10,11 @@ original schema, because models behind a provider that enforces nothing answer w
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 
@@ -36,8 +38,11 @@ class NotExpressible(Exception):
         return f"{self.path or 'the root'}: {self.why}"
 
 
+# Stands for a value; never raised, for an exception that is raised again and again keeps the frames of every time.
 MISMATCH = Mismatch()
 _INFINITY = float("inf")
+# Of one pattern, as a compiled automaton.
+_AUTOMATON_BYTES = 1 << 20
 
 
 class Node:
@@ -114,9 +119,7 @@ class Plain(Node):
         if not self._keywords:
             return True
         if self._validator is None:
-            import jsonschema_rs
-
-            self._validator = jsonschema_rs.Draft202012Validator(self._keywords, validate_formats=True)
+            self._validator = strict_validator(self._keywords)
         return bool(self._validator.is_valid(value))
 
     def decode(self, value: Any, exact: bool) -> Any:
@@ -124,7 +127,7 @@ class Plain(Node):
             # A JSON number beyond what a double can hold, such as 1e999.
             value = sys.float_info.max if value > 0 else -sys.float_info.max
         if exact and not self.fits(value):
-            raise MISMATCH
+            raise Mismatch
         return value
 
     def express(self, value: Any) -> Any:
@@ -147,7 +150,7 @@ class Text(Node):
     def decode(self, value: Any, exact: bool) -> Any:
         if not isinstance(value, str):
             if exact:
-                raise MISMATCH
+                raise Mismatch
             return value
         try:
             return json.loads(value)
@@ -171,7 +174,7 @@ class Labels(Node):
         if isinstance(value, str) and value in self._values:
             return json.loads(value)
         if exact:
-            raise MISMATCH
+            raise Mismatch
         return value
 
     def express(self, value: Any) -> Any:
@@ -209,7 +212,7 @@ class NullText(Node):
 
     def decode(self, value: Any, exact: bool) -> Any:
         if exact and value != "null":
-            raise MISMATCH
+            raise Mismatch
         return None if value == "null" else value
 
     def express(self, value: Any) -> Any:
@@ -223,7 +226,7 @@ class Null(Node):
 
     def decode(self, value: Any, exact: bool) -> Any:
         if exact and value is not None:
-            raise MISMATCH
+            raise Mismatch
         return value
 
     def express(self, value: Any) -> Any:
@@ -253,14 +256,11 @@ class Union(Node):
         self.branches = [(_PYTHON.get(kind) if kind else None, node) for kind, node in branches]
 
     def decode(self, value: Any, exact: bool) -> Any:
-        for python, node in self.branches:
-            if python is None or isinstance(value, python):
-                try:
-                    return node.decode(value, True)
-                except Mismatch:
-                    continue
+        found = self._exactly(value)
+        if found is not MISMATCH:
+            return found
         if exact:
-            raise MISMATCH
+            raise Mismatch
         for python, node in self.branches:
             if python is None or isinstance(value, python):
                 return node.decode(value, False)
@@ -268,6 +268,24 @@ class Union(Node):
             if node.lenient:
                 return node.decode(value, False)
         return value
+
+    def _exactly(self, value: Any) -> Any:
+        """The value by the first branch whose form it has, or MISMATCH."""
+        tried = _tried.of if isinstance(value, (dict, list)) else None
+        key = (id(self), id(value))
+        if tried is not None and key in tried:
+            return tried[key][0]
+        found: Any = MISMATCH
+        for python, node in self.branches:
+            if python is None or isinstance(value, python):
+                try:
+                    found = node.decode(value, True)
+                    break
+                except Mismatch:
+                    continue
+        if tried is not None:
+            tried[key] = found, value  # kept alive, so that its id stays its own
+        return found
 
     def express(self, value: Any) -> Any:
         problem: NotExpressible | None = None
@@ -299,10 +317,44 @@ class Union(Node):
             return MISMATCH
 
 
+class _Tried(threading.local):
+    """What unions have made of the parts of the value that is being decoded: branches that look at the same part in
+    turn would otherwise decode it again and again, twice as often at each level."""
+
+    of: dict[tuple[int, int], tuple[Any, Any]] | None = None
+
+
+_tried = _Tried()
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """While one value is decoded, no part of it is decoded twice by one union."""
+    before, _tried.of = _tried.of, {}
+    try:
+        yield
+    finally:
+        _tried.of = before
+
+
+def strict_validator(schema: Any) -> Any:
+    """A validator of strict keywords, whose patterns cost no more than the text they look at is long."""
+    import jsonschema_rs
+
+    options = jsonschema_rs.RegexOptions(size_limit=_AUTOMATON_BYTES, dfa_size_limit=_AUTOMATON_BYTES)
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, pattern_options=options)
+
+
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a key matches a JSON Schema pattern; unknown syntax matches everything, for the original will tell."""
+    return linear_matcher(pattern) or (lambda key: True)
+
+
+@lru_cache(maxsize=64)
+def linear_matcher(pattern: str) -> Callable[[str], bool] | None:
+    """Whether a text matches a JSON Schema pattern, in linear time; None for a pattern of which that cannot be said."""
     try:
-        search = re.compile(pattern).search
-    except (re.error, RecursionError, OverflowError):
-        return lambda key: True
-    return lambda key: search(key) is not None
+        matches: Callable[[str], bool] = strict_validator({"pattern": pattern}).is_valid
+    except ValueError:
+        return None
+    return matches

@@ -75,6 +75,7 @@ def _members(
     children: dict[str, tuple[Raw, ...]] = {}
     names = dict.fromkeys(name for part in parts for name in part.properties)
     names.update(facts.required)
+    encoder.work.do(len(names) * (len(parts) + 4 * sum(map(len, matchers))))
     for name in names:
         raws: list[Raw] = []
         for part, patterns in zip(parts, matchers, strict=True):
@@ -109,6 +110,7 @@ def _members(
     implicit = True
     for raw in loose:
         found = encoder.properties_of(raw)
+        encoder.work.do(len(found))
         if len(children) + len(found) <= 60:
             for name, child in found.items():
                 children.setdefault(name, (child,))

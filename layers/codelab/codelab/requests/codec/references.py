@@ -28,12 +28,20 @@ class References:
         self._has_ids: bool | None = None
         self._bases: dict[int, str] = {}  # of each schema object inside a resource that is not the root
         self._resources: dict[str, Any] = {}  # absolute URI to resource
+        self._tails: dict[str, Any] = {}  # the first resource of each file name
         self._anchors: dict[tuple[str, str], Any] = {}
         self._dynamic: dict[str, Any] = {}  # the outermost target of each dynamic anchor
         self._root = ""
+        self._found: dict[tuple[int, str], tuple[Any, Any]] = {}
 
     def target(self, holder: dict[str, Any], keyword: str = "$ref") -> Any:
         """What the reference in `holder` points at; None when this document does not have it."""
+        key = (id(holder), keyword)
+        if key not in self._found:
+            self._found[key] = self._target(holder, keyword), holder  # kept alive, so that its id stays its own
+        return self._found[key][0]
+
+    def _target(self, holder: dict[str, Any], keyword: str) -> Any:
         reference = holder[keyword]
         if not isinstance(reference, str):
             return None
@@ -53,7 +61,7 @@ class References:
         resource = self._resources.get(base)
         if resource is None:
             # Documents are often written as if they were stored elsewhere: try the name of the file.
-            resource = next((r for uri, r in self._resources.items() if uri and _tail(uri) == _tail(base)), None)
+            resource = self._tails.get(_tail(base))
             if resource is None:
                 return None
         if not fragment or fragment == "/":
@@ -100,6 +108,9 @@ class References:
             if node.get("$recursiveAnchor") is True:
                 self._dynamic.setdefault("", node)
             stack.extend((value, base) for key, value in reversed(node.items()) if key not in _DATA)
+        for uri, resource in self._resources.items():
+            if uri:
+                self._tails.setdefault(_tail(uri), resource)
 
 
 def _identifier(node: dict[str, Any]) -> str | None:

@@ -21,6 +21,7 @@ def branches(
 ) -> tuple[list[Branch], bool]:
     """The branches of a place, and whether null is one of its values."""
     values = facts.allowed()
+    encoder.work.do(sum(map(len, facts.raws)) + 2 * len(values or ()))
     if values is not None:
         return enumeration(encoder, facts, values)
     types = facts.types

@@ -25,6 +25,19 @@ class TooLarge(Exception):
     """The schema is growing beyond what any limit allows."""
 
 
+@dataclass(slots=True)
+class Work:
+    """The steps that are left for a schema. They are counted where a small schema can ask for any number of them."""
+
+    left: int
+
+    def do(self, steps: int = 1) -> None:
+        """Raises TooLarge when there are none left."""
+        self.left -= steps
+        if self.left < 0:
+            raise TooLarge
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How much is spelled out. Tried from generous to frugal until the result is within the limits.

@@ -1,0 +1,298 @@
+"""Tell a model's thoughts from its answer where both come in one text.
+
+Some endpoints put thoughts into the text of the answer, as `<reasoning>…</reasoning>` (gpt-oss on Amazon Bedrock, one
+block per chunk), `<think>…</think>` (DeepSeek, Qwen, and servers without a reasoning parser), `<thinking>` or
+`<thought>`. A `Separator` takes such a text in pieces, cut anywhere, and gives the answer without the thoughts.
+
+- A tag counts in any case and with attributes, but not inside a JSON string: there it is the user's.
+- A block that is not closed is a thought to its end. The same tag nests inside a block; models also mention tags, so
+  if more were opened than closed, the answer begins behind the last closing tag.
+- A closing tag without an opening one makes everything before it a thought: some templates write the opening tag into
+  the prompt. Therefore a text that begins with prose is held until a tag explains it or it ends; otherwise a draft in
+  unmarked thoughts would be shown. A text that begins with JSON or a code fence is not held.
+
+The cost is linear: every character is looked at once, and once more when a held text is released.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NAMES = "think|thinking|thought|reasoning"
+_TAG = re.compile(rf"<(/?)({_NAMES})(?:\s[^<>]*)?>", re.IGNORECASE)
+_SAME_TAG = {name: re.compile(rf"<(/?){name}(?:\s[^<>]*)?>", re.IGNORECASE) for name in _NAMES.split("|")}
+#: A tag of which the end has not arrived. Longer attributes than this are not looked for.
+_TAG_BEGUN = re.compile(rf"<(?:/?[a-z]{{0,9}}|/?(?:{_NAMES})\s[^<>]{{0,99}})\Z", re.IGNORECASE)
+_TAG_LENGTH = 120
+
+_OBJECT = re.compile(r'\{\s{0,99}["}]')
+_OBJECT_BEGUN = re.compile(r"\{\s{0,99}\Z")
+_TAG_OR_OBJECT = re.compile(r'<|\{\s{0,99}(?:["}]|\Z)')
+_STRUCTURE = re.compile(r'["{}\[\]<]')
+_STRING_END = re.compile(r'["\\]')
+
+# Where in the text we are: at its start (only space and thoughts so far); in prose that is held; outside of JSON; in
+# the structure of JSON; in one of its strings; in a block of thoughts.
+_START, _HELD, _OUTSIDE, _STRUCT, _STRING, _THOUGHT = range(6)
+
+
+class Separator:
+    """Feed it pieces and `finish` it; both give the new text of the answer.
+
+    thoughts: where the thoughts go, in pieces. prose: the answer is an object that may stand in a sentence or a code
+    fence. Otherwise it is any JSON value.
+    """
+
+    __slots__ = ("_answered", "_carry", "_depth", "_explained", "_held", "_inner", "_name", "_nested", "_out", "_parts",
+                 "_prose", "_quiet", "_return", "_skip", "_tail", "_thoughts", "_unread",
+                 "_where", "_withdrawn", "retracted")  # fmt: skip
+
+    def __init__(self, thoughts: list[str], *, prose: bool = False) -> None:
+        self._prose = prose
+        self._where = _START
+        self._explained = False  # a tag has shown how this model marks its thoughts
+        self._answered = False  # some JSON has begun
+        self._carry = ""  # a tag or an object whose beginning is not complete yet
+        self._held: list[str] = []
+        self._tail = ""  # the end of what is held, in which a tag may have begun
+        self._depth = 0  # open brackets of the JSON
+        self._skip = False  # the next character of a string is escaped
+        self._name = ""  # of the open block
+        self._nested = 0
+        self._return = _START  # where the open block stands
+        # A tag that has closed a nested block, and the text since then, which is a thought or the answer.
+        self._inner: list[str] | None = None
+        self._withdrawn: list[str] = []  # JSON before a closing tag that was never opened
+        self._quiet = False  # inside JSON, where only a "<" can be of interest
+        self._unread: list[str] = []  # what has come since then
+        self._out: list[str] = []  # the answer's text of the current piece
+        self._parts: list[str] = []
+        self._thoughts = thoughts
+        #: Whether text that was given as the answer's turned out to be a thought. Known after `finish`.
+        self.retracted = False
+
+    @property
+    def text(self) -> str:
+        """The answer so far."""
+        return "".join(self._parts)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the JSON of the answer has been closed."""
+        unread = "".join(self._unread)
+        self._unread.clear()
+        self._walk(unread)
+        self._given()
+        return self._answered and self._where == _OUTSIDE
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece; give the text that is certain to belong to the answer."""
+        if self._quiet:
+            if "<" not in piece:  # nearly every piece of a long answer
+                self._unread.append(piece)
+                return piece
+            given = "".join(self._unread)
+            self._unread.clear()
+            self._walk(given + piece)
+            return self._given()[len(given) :]
+        self._walk(piece)
+        return self._given()
+
+    def finish(self) -> str:
+        """The text has ended: give what is left of the answer."""
+        self._parts.extend(self._unread)
+        rest, self._carry = self._carry, ""
+        while self._where == _HELD or self._inner is not None:
+            waiting = [*self._held, *(self._inner or ())[1:], rest]
+            self._where, self._explained, self._held, self._inner = _START, True, [], None
+            self._walk("".join(waiting))
+            rest, self._carry = self._carry, ""
+        (self._thoughts if self._where == _THOUGHT else self._out).append(rest)
+        given = self._given()
+        if self._withdrawn:
+            self.retracted = bool(self.text.strip())
+            (self._thoughts if self.retracted else self._parts).extend(self._withdrawn)
+        return given
+
+    def _given(self) -> str:
+        self._quiet = self._where in (_STRUCT, _STRING) and not self._carry
+        if not self._out:
+            return ""
+        text = "".join(self._out)
+        self._out.clear()
+        self._parts.append(text)
+        return text
+
+    def _walk(self, piece: str) -> None:
+        if self._carry:
+            piece = self._carry + piece
+            self._carry = ""
+        at, end = 0, len(piece)
+        while at < end:
+            where = self._where
+            if where == _STRING:
+                at = self._string(piece, at)
+            elif where == _STRUCT:
+                at = self._structure(piece, at)
+            elif where == _THOUGHT:
+                at = self._thought(piece, at)
+            elif where == _OUTSIDE:
+                at = self._outside(piece, at)
+            elif where == _HELD:
+                at = self._hold(piece, at)
+            else:
+                at = self._start(piece, at)
+
+    # Each of these takes the piece from `at` on and says how far it has come.
+
+    def _start(self, piece: str, at: int) -> int:
+        first = at
+        while first < len(piece) and piece[first].isspace():
+            first += 1
+        self._out.append(piece[at:first])
+        if first == len(piece):
+            return first
+        head = piece[first]
+        if head == "<":
+            return self._tag(piece, first)
+        if not self._prose and head in '{["':
+            self._answered = True
+            self._where = _STRING if head == '"' else _STRUCT
+            if head == '"':
+                self._out.append(head)
+                first += 1
+            return first
+        if "```".startswith(piece[first : first + 3]) or _OBJECT_BEGUN.match(piece, first):
+            if len(piece) < first + 3 or head == "{":
+                self._carry = piece[first:]
+                return len(piece)
+            self._where = _OUTSIDE
+        elif self._explained or _OBJECT.match(piece, first):
+            self._where = _OUTSIDE
+        else:
+            self._where = _HELD
+        return first
+
+    def _hold(self, piece: str, at: int) -> int:
+        self._held.append(piece[at:])
+        if self._answered:
+            return len(piece)
+        window = self._tail + piece[at:]
+        self._tail = window[-_TAG_LENGTH:]
+        tag, found = _TAG.search(window), _OBJECT.search(window)
+        if found is not None and (tag is None or found.start() < tag.start()):
+            self._answered = True  # perhaps it is; a tag may now stand in one of its strings, so wait for the end
+        elif tag is not None:
+            text = "".join(self._held)
+            self._held, self._where, self._explained = [], _OUTSIDE, True
+            self._walk(text)
+        return len(piece)
+
+    def _outside(self, piece: str, at: int) -> int:
+        found = _TAG_OR_OBJECT.search(piece, at)
+        start = len(piece) if found is None else found.start()
+        self._out.append(piece[at:start])
+        if found is None:
+            return start
+        if found.group() == "<":
+            return self._tag(piece, start)
+        if found.group()[-1] not in '"}':
+            self._carry = piece[start:]
+            return len(piece)
+        self._answered = True
+        self._where = _STRUCT
+        return start
+
+    def _structure(self, piece: str, at: int) -> int:
+        begun, end = at, len(piece)
+        while at < end:
+            found = _STRUCTURE.search(piece, at)
+            if found is None:
+                at = end
+                break
+            char, at = found.group(), found.end()
+            if char == '"':
+                self._where = _STRING
+                break
+            if char == "<":
+                self._out.append(piece[begun : at - 1])
+                return self._tag(piece, at - 1)
+            self._depth += 1 if char in "{[" else -1
+            if self._depth <= 0:
+                self._depth = 0
+                self._where = _OUTSIDE
+                break
+        self._out.append(piece[begun:at])
+        return at
+
+    def _string(self, piece: str, at: int) -> int:
+        begun, end = at, len(piece)
+        if self._skip:
+            self._skip = False
+            at += 1
+        while at < end:
+            found = _STRING_END.search(piece, at)
+            if found is None:
+                at = end
+                break
+            at = found.end()
+            if found.group() == '"':
+                self._where = _STRUCT if self._depth else _OUTSIDE
+                break
+            if at == end:
+                self._skip = True
+            at += 1
+        at = min(at, end)
+        self._out.append(piece[begun:at])
+        return at
+
+    def _tag(self, piece: str, at: int) -> int:
+        """A "<" outside of strings and blocks."""
+        found = _TAG.match(piece, at)
+        if found is None:
+            if _TAG_BEGUN.match(piece, at):
+                self._carry = piece[at:]
+                return len(piece)
+            if self._where == _START:
+                self._where = _OUTSIDE if self._explained else _HELD
+                return at
+            self._out.append("<")
+            return at + 1
+        if not found.group(1):
+            self._explained = True
+            self._name, self._nested = found.group(2).lower(), 1
+            self._return, self._where = self._where, _THOUGHT
+        elif self._where != _STRUCT:
+            self._retract()
+        return found.end()
+
+    def _retract(self) -> None:
+        """A block is closed that was not opened: everything so far was a thought."""
+        before = [*self._parts, *self._out]
+        (self._withdrawn if self._answered else self._thoughts).extend(before)
+        self._parts.clear()
+        self._out.clear()
+        self._where, self._explained = _START, True
+
+    def _thought(self, piece: str, at: int) -> int:
+        found = _SAME_TAG[self._name].search(piece, at)
+        kept = self._thoughts if self._inner is None else self._inner
+        if found is None:
+            begun = piece.rfind("<", at)
+            stop = begun if begun >= 0 and _TAG_BEGUN.match(piece, begun) else len(piece)
+            kept.append(piece[at:stop])
+            self._carry = piece[stop:]
+            return len(piece)
+        kept.append(piece[at : found.start()])
+        self._nested += -1 if found.group(1) else 1
+        if not found.group(1):
+            kept.append(found.group())
+            return found.end()
+        if self._inner is not None:
+            self._thoughts.extend(self._inner)
+            self._inner = None
+        if self._nested:
+            self._inner = [found.group()]
+        else:
+            self._where = self._return
+        return found.end()
