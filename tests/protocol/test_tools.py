@@ -170,8 +170,8 @@ WITH_PATHS = {
     "git.status": {"path": "P"},
     "git.log": {"path": "P"},
     "git.commit": {"message": "m", "files": ["a", "P"]},
-    "apply_patch": {"diff": "--- a/a\n+++ b/P\n@@ -1 +1 @@\n-a\n+b\n"},
-    "apply_patch_review": {"diff": "diff --git a/P b/P\n"},
+    "apply_patch": {"diff": "--- a/P\n+++ b/P\n@@ -1 +1 @@\n-a\n+b\n"},
+    "apply_patch_review": {"diff": "diff --git a/P b/P\nold mode 100644\nnew mode 100755\n"},
 }
 
 
@@ -202,12 +202,14 @@ def test_no_call_with_a_path_outside_the_workspace_passes(tool):
 @pytest.mark.parametrize(
     ("diff", "paths"),
     [
-        ("--- a/x.py\t2024-01-09\n+++ b/x.py\t2024-01-09\n@@ -1 +1 @@\n-a\n+b\n", ["x.py"]),
+        ("--- a/x.py\t\n+++ b/x.py\t\n@@ -1 +1 @@\n-a\n+b\n", ["x.py"]),
         ("--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+b\n", ["new.py"]),
-        ("--- old.py\n+++ new.py\n", ["old.py", "new.py"]),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n\n", ["x", "y"]),
+        ("diff --git a/x b/x\ndeleted file mode 100644\nindex e69de29..0000000\n", ["x"]),
         ("diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n", ["x", "y"]),
-        ('--- "a/\\320\\277.py"\n+++ "b/\\320\\277.py"\n', ["п.py"]),
-        ("--- a/with space.py\n+++ b/with space.py\n", ["with space.py"]),
+        ('--- "a/\\320\\277.py"\n+++ "b/\\320\\277.py"\n@@ -1 +1 @@\n-a\n+b\n', ["п.py"]),
+        ("--- a/with space.py\t\n+++ b/with space.py\t\n@@ -1 +1 @@\n-a\n+b\n", ["with space.py"]),
+        ("--- a/x\n+++ b/x\n@@ -1,3 +1,2 @@\n\n-a\n b\r\n\\ No newline at end of file\n", ["x"]),
         ("--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n--- ../not a header\n a\n", ["x"]),
         ("diff --git a/src/auth.js...", []),
         ("...filtered...", []),
@@ -221,11 +223,10 @@ def test_a_diff_names_its_files(diff, paths):
     "diff",
     [
         "--- a/x\n+++ b/../../etc/passwd\n",
-        "--- /etc/passwd\n+++ /etc/passwd\n",
+        "--- a//etc/passwd\n+++ b//etc/passwd\n",
         '--- a/x\n+++ "b/\\056\\056/x"\n',
         "diff --git a/x b/../x\nold mode 100644\nnew mode 100755\n",
         "diff --git a/x b/x\nrename from x\nrename to ../x\n",
-        "--- a/x\r\n+++ b/../x\r\n",
         "--- a/x\n+++ b/x\f/../../etc/passwd\n",
     ],
 )

@@ -17,7 +17,7 @@ def asked(*names, **settings):
     [
         ({}, {"write_file", "apply_patch", "run_command"}),
         ({"hitl_enabled": False}, {"run_command"}),
-        ({"hitl_dangerous_tools": "read_file, write_file"}, {"read_file", "write_file", "run_command"}),
+        ({"hitl_dangerous_tools": "read_file, WRITE_FILE"}, {"read_file", "write_file", "run_command"}),
         ({"hitl_dangerous_tools": "+read_file"}, {"read_file", "write_file", "apply_patch", "run_command"}),
     ],
 )

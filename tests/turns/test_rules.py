@@ -105,10 +105,11 @@ def test_all_paths_of_a_call_must_match_to_be_allowed_and_one_to_be_denied() -> 
         return ("move_file", {"from": source, "to": destination})
 
     world = World()
-    remember(world, move("src/a", "src/b"), "approve", pattern="src/**")
-    assert asks(world, move("src/a", "src/c"), move("src/a", "a"), move("a", "src/a")) == ["runs", "asks", "asks"]
-    remember(world, move("a", "secret/a"), "reject", pattern="secret/**")
-    assert asks(world, move("secret/a", "src/c"), move("src/a", "secret/a")) == ["rejected", "rejected"]
+    remember(world, move("src/a.py", "src/b.py"), "approve", pattern="src/**")
+    moves = move("src/a.py", "src/c.py"), move("src/a.py", "a.py"), move("a.py", "src/a.py")
+    assert asks(world, *moves) == ["runs", "asks", "asks"]
+    remember(world, move("a.py", "secret/a.py"), "reject", pattern="secret/**")
+    assert asks(world, move("secret/a.py", "src/c.py"), move("src/a.py", "secret/a.py")) == ["rejected", "rejected"]
 
 
 def test_a_rule_is_about_one_tool_and_one_agent() -> None:
@@ -312,10 +313,10 @@ ALL = (READ, BRANCHES, WRITE, PERSISTENT, RUN)
         ({}, "balanced", "runs runs asks asks asks"),
         ({}, "manual", "runs runs asks asks asks"),
         ({}, "autonomous", "runs runs runs asks asks"),
-        ({"hitl_enabled": False}, "balanced", "runs runs runs runs asks"),
+        ({"hitl_enabled": False}, "balanced", "runs runs runs asks asks"),
         ({"hitl_enabled": False}, "manual", "runs runs asks asks asks"),
-        ({"hitl_enabled": False}, "autonomous", "runs runs runs runs asks"),
-        ({"hitl_dangerous_tools": "read_file"}, "balanced", "asks runs runs runs asks"),
+        ({"hitl_enabled": False}, "autonomous", "runs runs runs asks asks"),
+        ({"hitl_dangerous_tools": "read_file"}, "balanced", "asks runs runs asks asks"),
         ({"hitl_dangerous_tools": "read_file"}, "manual", "asks runs asks asks asks"),
         ({"hitl_dangerous_tools": "read_file"}, "autonomous", "asks runs runs asks asks"),
         ({"hitl_dangerous_tools": "+read_file, write_to_file"}, "autonomous", "asks runs asks asks asks"),

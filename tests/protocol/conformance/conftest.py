@@ -2,9 +2,10 @@
 
 `CONFORMANCE_URL` is its WebSocket address, with `{session_id}` where the session belongs, as `make run` prints it;
 without it the local cloud is started. `CONFORMANCE_HTTP` is where its REST API is, if not at the same host and port;
-`CONFORMANCE_TOKEN` a token that it takes. Most cases need the model to say what the case is about: if the system's
-`LLM_BASE_URL` is http://127.0.0.1:PORT/v1, `CONFORMANCE_MODEL_PORT=PORT` has the suite play the model there. Without it
-those cases are skipped for a foreign system.
+`CONFORMANCE_TOKEN` a token that it takes, or several between commas, which the cases use in turn, because what one user
+may do in a minute is limited. Most cases need the model to say what the case is about: if its `LLM_BASE_URL` is
+http://127.0.0.1:PORT/v1, `CONFORMANCE_MODEL_PORT=PORT` has the suite play the model there. Without it those cases are
+skipped for a foreign system.
 """
 
 import itertools
@@ -50,22 +51,29 @@ class Server:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
+@pytest.fixture
+def server(servers: Iterator[Server]) -> Server:
+    """The system, for one of the users there are."""
+    return next(servers)
+
+
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+def servers(request: pytest.FixtureRequest) -> Iterator[Iterator[Server]]:
+    """The system for each of its users, over and over again."""
     address = os.environ.get("CONFORMANCE_URL", "")
     if not address:
         cloud = request.getfixturevalue("cloud")
         websocket = cloud.url("SESSION").replace("SESSION", "{session_id}")
-        yield Server(websocket, cloud.http, "", request.getfixturevalue("model"))
+        yield itertools.repeat(Server(websocket, cloud.http, "", request.getfixturevalue("model")))
         return
     http = os.environ.get("CONFORMANCE_HTTP") or re.sub(r"^ws(s?)://([^/]+).*", r"http\1://\2", address)
-    token = os.environ.get("CONFORMANCE_TOKEN", "")
+    tokens = os.environ.get("CONFORMANCE_TOKEN", "").split(",")
     port = int(os.environ.get("CONFORMANCE_MODEL_PORT", "0"))
     if not port:
-        yield Server(address, http, token, None)
+        yield itertools.cycle([Server(address, http, token, None) for token in tokens])
         return
     with ScriptedModel(port) as model:
-        yield Server(address, http, token, model)
+        yield itertools.cycle([Server(address, http, token, model) for token in tokens])
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ ELSEWHERE = {
     "test_an_expired_token_ends_the_talk_until_it_is_refreshed",
     (ErrorCode.SESSION_NOT_FOUND, Where.REPLY): "tests/functions/test_user_message.py::"
     "test_nobody_speaks_in_a_session_that_is_not_there",
+    (ErrorCode.RATE_LIMITED, Where.TURN): "tests/functions/test_quotas.py::"
+    "test_a_turn_ends_between_two_steps_when_the_days_tokens_are_used_up",
     (ErrorCode.DATABASE_ERROR, Where.REPLY): "tests/functions/test_user_message.py::"
     "test_when_storage_fails_the_sender_is_told_to_try_again_and_can",
     (ErrorCode.AGENT_ERROR, Where.REPLY): "tests/functions/test_user_message.py::"

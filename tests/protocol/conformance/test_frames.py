@@ -38,6 +38,16 @@ def test_a_user_message_is_answered(connect_in_dialect: Connect, scripted: Scrip
     assert client.of_type("error") == []
 
 
+def test_the_model_that_there_is_answers(connect: Connect) -> None:
+    """Of a deployed system it shows that the model can be called: whatever that says, or does, is right."""
+    client = connect()
+    client.say("Say hello in one word.")
+    answer = client.receive(120)
+    while answer["type"] not in ("assistant_message", "tool_call", "error"):
+        answer = client.receive(120)
+    assert answer["type"] != "error", answer
+
+
 @pytest.mark.parametrize("example", RESULTS + DECISIONS, ids=ids)
 def test_a_frame_for_a_call_that_is_not_there_is_refused_by_its_call_id(
     connect_in_dialect: Connect, example: Example

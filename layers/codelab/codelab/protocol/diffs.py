@@ -1,56 +1,244 @@
-"""Which files a unified diff touches: a patch is a way to name paths, too."""
+"""Which files a unified diff touches: a patch is a way to name paths, too.
+
+Only one form is taken, in which git and patch(1) find the same names: what either of them would read differently, or
+look for in places that the other does not, is refused. A file of the diff is
+
+    diff --git a/NAME b/NAME     what git says of it: modes, a new or deleted file, a rename or copy; may be missing
+    --- a/NAME
+    +++ b/NAME                   the same name again, or /dev/null for a file that is new or deleted
+    @@ -1,2 +1,3 @@              hunks of exactly the lines that they announce
+
+and the next one follows at once.
+"""
 
 import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NoReturn
 
+from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.paths import workspace_path
 
-#: Lines of git that name one path, without a prefix.
-_MOVES = ("rename from ", "rename to ", "copy from ", "copy to ")
-_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 _NOTHING = "/dev/null"
+_MODE = r"100(?:644|755)"  # a link's mode would let a later write follow it out of the workspace
+#: What git may say of a file after `diff --git`, in its order; `NAME` is a path without prefix.
+_EXTENDED = tuple(
+    (what, re.compile(form))
+    for what, form in (
+        ("old mode", f"old mode {_MODE}"),
+        ("new mode", f"new mode {_MODE}"),
+        ("deleted", f"deleted file mode {_MODE}"),
+        ("new", f"new file mode {_MODE}"),
+        ("similarity", r"similarity index (?:100|[1-9]?[0-9])%"),
+        ("rename from", "rename from (.+)"),
+        ("rename to", "rename to (.+)"),
+        ("copy from", "copy from (.+)"),
+        ("copy to", "copy to (.+)"),
+        ("index", rf"index ([0-9a-f]{{4,64}})\.\.([0-9a-f]{{4,64}})(?: {_MODE})?"),
+    )
+)
+_NUMBER = "(0|[1-9][0-9]{0,8})"
+_HUNK = re.compile(rf"@@ -{_NUMBER}(?:,{_NUMBER})? \+{_NUMBER}(?:,{_NUMBER})? @@(?: [^\r]*)?")
+_NO_NEWLINE = "\\ No newline at end of file"
+_QUOTED = re.compile(r'"((?:[^"\\]|\\["\\]|\\[0-3][0-7]{2})*)"')
+_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|[^ "\t]+')
+_ESCAPE = re.compile(rb'\\([0-7]{3}|["\\])')
 
 
 def check_diff(diff: str) -> list[str]:
-    """The paths that `diff` names, each once, in order of appearance. What is no diff names none: the IDE refuses it.
+    """The paths that `diff` names, each once, in order of appearance.
 
-    Raises ProtocolError INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
+    A single line names none: nobody can apply it, and the IDE says so. Raises ProtocolError: INVALID_ARGUMENTS for what
+    is not in the one form, with the line; INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
     """
-    lines = [line.removesuffix("\r") for line in diff.split("\n")]  # as git does: no other character ends a line
-    named: list[str] = []
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        # Inside a hunk a removed line may look like the first of the two; with the second it is a header.
-        if line.startswith("--- ") and following.startswith("+++ "):
-            named += [_without_prefix(line[4:]), _without_prefix(following[4:])]
-        elif line.startswith(_MOVES):
-            named.append(_unquoted(line.split(" ", 2)[2]))
-        elif line.startswith("diff --git "):
-            named += map(_without_prefix, _two_names(line[len("diff --git ") :]))
-    return list(dict.fromkeys(workspace_path(name, lenient=False) for name in named if name != _NOTHING))
+    return list(_named(diff))
 
 
-def _two_names(text: str) -> list[str]:
-    """`a/x b/x`, either of which may be quoted. Names with spaces are ambiguous here; the other lines have them."""
-    quoted = re.findall(r'"(?:[^"\\]|\\.)*"|[^ ]+', text)
-    return quoted if len(quoted) == 2 else []
+@lru_cache(maxsize=4)  # one call is looked at for its agent, its rules and its risk
+def _named(diff: str) -> tuple[str, ...]:
+    if "\n" not in diff.strip("\n"):
+        return ()
+    reader = _Reader(diff.removesuffix("\n").split("\n"))  # as git does: no other character ends a line
+    named = reader.file()
+    while not reader.is_done():
+        named += reader.file()
+    return tuple(dict.fromkeys(named))
 
 
-def _without_prefix(name: str) -> str:
-    """The path behind `a/` and `b/`, without the time that may follow after a tab."""
-    name = _unquoted(name.split("\t", 1)[0] if not name.startswith('"') else name)
-    return name[2:] if name[:2] in ("a/", "b/", "i/", "w/", "c/", "o/") else name
+@dataclass(slots=True)
+class _Header:
+    """What `diff --git` and the lines after it say of one file."""
+
+    old: str
+    new: str
+    says: dict[str, re.Match[str]] = field(default_factory=dict)
+
+    @property
+    def moves(self) -> bool:
+        return "rename from" in self.says or "copy from" in self.says
 
 
-def _unquoted(name: str) -> str:
-    """git quotes unusual names as C strings, their bytes in octal."""
-    end = name.rfind('"')
-    if not name.startswith('"') or end == 0:
+class _Reader:
+    """Reads file after file; `at` is the line that comes next."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.at = 0
+
+    def is_done(self) -> bool:
+        """Is there nothing more, but for empty lines?"""
+        return not any(self.lines[self.at :])
+
+    def file(self) -> list[str]:
+        """The names of the next file."""
+        header = self._header() if self._line().startswith("diff --git ") else None
+        if header is not None and not self._line().startswith("--- "):
+            if header.says.keys() <= {"index", "similarity"}:
+                self._refuse("a file without hunks must be new, deleted, renamed, copied or of another mode")
+            return [header.old, header.new]
+        if not (self._line().startswith("--- ") and self._line(1).startswith("+++ ")):
+            self._refuse("'diff --git a/NAME b/NAME', or '--- a/NAME' and '+++ b/NAME', is expected here")
+        old, new = self._name("--- ", "a/"), self._name("+++ ", "b/")
+        self._compare(old, new, header)
+        hunks = 0
+        while self._line().startswith("@@ "):
+            hunks += 1
+            self._hunk(old, new, hunks)
+        if not hunks:
+            self._refuse("a hunk, '@@ -1,2 +1,3 @@', is expected here")
+        return [name for name in (old, new) if name]
+
+    # -- headers -----------------------------------------------------------------------------------------------------
+
+    def _header(self) -> _Header:
+        names = _git_names(self._line().removeprefix("diff --git "))
+        if names is None:
+            self._refuse("'diff --git' must name a/NAME and b/NAME; a name with spaces has no such line, or is quoted")
+        header = _Header(self._path(names[0], "a/"), self._path(names[1], "b/"))
+        self.at += 1
+        for what, form in _EXTENDED:
+            if (found := form.fullmatch(self._line())) is not None:
+                if " from" in what or " to" in what:
+                    expected = header.old if " from" in what else header.new
+                    if self._path(found[1]) != expected:
+                        self._refuse("the name differs from that of 'diff --git'")
+                header.says[what] = found
+                self.at += 1
+        self._consistent(header)
+        return header
+
+    def _consistent(self, header: _Header) -> None:
+        says = header.says
+        for one, other in (("old mode", "new mode"), ("rename from", "rename to"), ("copy from", "copy to")):
+            if (one in says) != (other in says):
+                self._refuse(f"{one!r} and {other!r} belong together")
+        if ("new" in says) + ("deleted" in says) + ("rename from" in says) + ("copy from" in says) > 1:
+            self._refuse("a file is either new, deleted, renamed or copied")
+        if ("old mode" in says and ("new" in says or "deleted" in says)) or ("similarity" in says and not header.moves):
+            self._refuse("these lines of git contradict each other")
+        if (header.old != header.new) != header.moves:
+            self._refuse("'diff --git' must name one file twice, or two where it is renamed or copied")
+        index = says.get("index")
+        if index is not None:
+            for what, digest in (("new", index[1]), ("deleted", index[2])):
+                if not digest.strip("0") and what not in says:
+                    self._refuse("the index line says that there is no file")
+
+    def _name(self, start: str, prefix: str) -> str:
+        """The name in a `---` or `+++` line, empty for /dev/null."""
+        text = self._line().removeprefix(start)
+        if text == _NOTHING:
+            self.at += 1
+            return ""
+        if text.endswith("\t") and not text.startswith('"'):
+            text = text[:-1]
+        elif " " in text and not text.startswith('"'):
+            self._refuse("a name with spaces must be followed by a tab")
+        name = self._path(text, prefix)
+        self.at += 1
         return name
 
-    def plain(found: re.Match[bytes]) -> bytes:
-        escape = found[1]
-        if escape.isdigit():
-            return bytes([int(escape, 8) & 0xFF])
-        return _ESCAPES.get(escape.decode("latin-1"), escape.decode("latin-1")).encode("latin-1")
+    def _path(self, text: str, prefix: str = "") -> str:
+        """A checked path. Raises ProtocolError."""
+        name = self._unquoted(text) if text.startswith('"') else text
+        if not name.startswith(prefix):
+            self._refuse(f"a name must begin with {prefix}, that of a new or deleted file may be {_NOTHING}")
+        name = workspace_path(name.removeprefix(prefix), lenient=False)
+        if "\\" in name or '"' in name or any(part in ("", ".") or part != part.strip() for part in name.split("/")):
+            raise ProtocolError(
+                ErrorCode.INVALID_PATH, f"The diff, line {self.at + 1}: there is no file of such a name"
+            )
+        return name
 
-    return _ESCAPE.sub(plain, name[1:end].encode(errors="replace")).decode(errors="replace")
+    def _unquoted(self, text: str) -> str:
+        """git quotes unusual names as C strings, their bytes in octal."""
+        quoted = _QUOTED.fullmatch(text)
+        if quoted is None:
+            self._refuse('a quoted name knows \\", \\\\ and three octal digits')
+
+        def plain(found: re.Match[bytes]) -> bytes:
+            return bytes([int(found[1], 8)]) if found[1].isdigit() else found[1]
+
+        try:
+            return _ESCAPE.sub(plain, quoted[1].encode()).decode()
+        except UnicodeError:
+            self._refuse("a name must be UTF-8")
+
+    def _compare(self, old: str, new: str, header: _Header | None) -> None:
+        if header is None:
+            if old != new and old and new:
+                self._refuse("the two names differ: one file is changed, or one is /dev/null")
+            if not old and not new:
+                self._refuse("a file must have a name")
+            return
+        if old != ("" if "new" in header.says else header.old) or new != (
+            "" if "deleted" in header.says else header.new
+        ):
+            self._refuse("the names differ from those of 'diff --git' and what it says of the file")
+
+    # -- hunks -------------------------------------------------------------------------------------------------------
+
+    def _hunk(self, old: str, new: str, number: int) -> None:
+        found = _HUNK.fullmatch(self._line())
+        if found is None:
+            self._refuse("a hunk begins like '@@ -1,2 +1,3 @@'")
+        removed, added = int(found[2] or 1), int(found[4] or 1)
+        if (not old and (number, removed, found[1]) != (1, 0, "0")) or (
+            not new and (number, added, found[3]) != (1, 0, "0")
+        ):
+            self._refuse("a file that is new or deleted is one hunk, of lines that are added or removed")
+        self.at += 1
+        is_change = False
+        while removed or added:
+            line = self._line(missing="\r")
+            kind = line[:1]
+            if kind in ("", " ") and removed and added:
+                removed, added = removed - 1, added - 1
+            elif kind == "-" and removed:
+                removed, is_change = removed - 1, True
+            elif kind == "+" and added:
+                added, is_change = added - 1, True
+            else:
+                self._refuse("the hunk does not have the lines that it announces")
+            self.at += 1
+            if self._line() == _NO_NEWLINE:
+                self.at += 1
+        if not is_change:
+            self._refuse("the hunk changes nothing")
+
+    # -- lines -------------------------------------------------------------------------------------------------------
+
+    def _line(self, ahead: int = 0, missing: str = "") -> str:
+        """The line that comes next; `missing` behind the last one."""
+        at = self.at + ahead
+        return self.lines[at] if at < len(self.lines) else missing
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, f"The diff, line {self.at + 1}: {why}")
+
+
+def _git_names(text: str) -> tuple[str, str] | None:
+    """The two names of a `diff --git` line, each quoted or without spaces: git and patch part others differently."""
+    one = _NAME.match(text)
+    other = _NAME.fullmatch(text, one.end() + 1) if one is not None and text.startswith(" ", one.end()) else None
+    return (one[0], other[0]) if one is not None and other is not None else None

@@ -99,20 +99,21 @@ FACTS: Mapping[ErrorCode, CodeFacts] = {
     ),
     ErrorCode.RATE_LIMITED: CodeFacts(
         "Too many",
-        "More connections than a session may have: the oldest, which gets this, is closed (not retryable). Over REST: "
-        "too many requests.",
-        (_REPLY, _REST),
+        "Over what the user may use: `details.quota` says of what, `retry_after` in how many seconds to try again; a "
+        "turn ends so where the day's tokens are used up. Or more connections than a session may have: the oldest, "
+        "which gets this, is closed (not retryable). Over REST also: the model is asked too much at once.",
+        (_REPLY, _TURN, _REST),
         retryable=True,
     ),
     ErrorCode.UNAUTHORIZED: CodeFacts(
         "No valid token",
-        "The token of `refresh_token` is not valid or another user's; over REST there is none or it is not valid. On "
-        "connecting, the answer is HTTP 401 or 403 instead.",
+        "The token of `refresh_token` is not valid or another user's, or the connection's was revoked; over REST there "
+        "is none or it is not valid. On connecting, the answer is HTTP 401 or 403 instead.",
         (_REPLY, _REST),
     ),
     ErrorCode.SESSION_EXPIRED: CodeFacts(
         "The connection's token has expired",
-        "A frame came after its `exp`: send `refresh_token`, or connect with a new one.",
+        "A frame came after its `exp`: send `refresh_token` within a minute, or connect with a new one.",
         (_REPLY,),
     ),
     ErrorCode.SESSION_NOT_FOUND: CodeFacts(
@@ -129,13 +130,14 @@ FACTS: Mapping[ErrorCode, CodeFacts] = {
     ),
     ErrorCode.CONTEXT_TOO_LARGE: CodeFacts(
         "More than the model's context takes",
-        "The message alone does not fit, or one more file in the context does not.",
+        "The message alone does not fit, or one more file in the context does not; over REST, nor does a Request.",
         (_REPLY, _TURN, _REST),
     ),
     ErrorCode.LLM_ERROR: CodeFacts(
         "The model failed",
-        "It could not be reached, refused, or gave no valid answer; `details.reason` says which, and `retryable` "
-        "whether the same message may work later.",
+        "It could not be reached, refused, or gave no valid answer; `details.reason` says which, `status` what its "
+        "provider answered with, `request_id` where the log says more, and `retryable` whether the same message may "
+        "work later.",
         (_TURN, _REST),
     ),
     ErrorCode.AGENT_ERROR: CodeFacts(

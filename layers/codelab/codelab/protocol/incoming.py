@@ -234,6 +234,9 @@ class Hello(ClientFrame):
 
     type: Literal["hello"]
     client: dict[str, Any] = Field(default_factory=dict, description="The program: `name` and `version`.")
+    platform: Annotated[str, StringConstraints(max_length=32)] | None = Field(
+        default=None, description="What the commands run on: `linux`, `macos` or `windows`. Anything else is unknown."
+    )
     capabilities: Capabilities = Field(
         default_factory=Capabilities, description="What the client can do beyond the basics."
     )
@@ -266,7 +269,7 @@ class SessionConfig(ClientFrame):
 
     type: Literal["session_config"]
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        default=None, description="The model that is asked from the next step on."
+        default=None, description="The model that is asked from the next step on: one that the server offers."
     )
     when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
         default=None, description="What becomes of a message that comes while a turn runs."

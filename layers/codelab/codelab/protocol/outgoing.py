@@ -28,6 +28,8 @@ class ServerFrame(BaseModel):
 
     #: Only connections that asked for extensions get it.
     extension: ClassVar[bool] = False
+    #: Fields that may be sent as null.
+    nulls: ClassVar[frozenset[str]] = frozenset()
 
     seq: int | None = Field(
         default=None, description="The frame's number in the session: 1, 2, 3, … A reply to one connection has none."
@@ -64,6 +66,13 @@ class PayloadFrame(ServerFrame):
     payload_bytes: int | None = Field(default=None, description="How many bytes are there.")
 
 
+class Remembrance(BaseModel):
+    """What an approval of a call may be remembered as."""
+
+    rule: str = Field(description="What it covers without a pattern, for people to read: a command is shown whole.")
+    scopes: list[Literal["session", "user"]] = Field(description="The scopes that `remember` may have.")
+
+
 class ToolCall(PayloadFrame):
     """A call for the IDE: to show for approval, or (`requires_approval: false`) to execute."""
 
@@ -72,6 +81,7 @@ class ToolCall(PayloadFrame):
     )
 
     payload_field: ClassVar[str] = "arguments"
+    nulls: ClassVar[frozenset[str]] = frozenset({"remember"})
 
     type: Literal["tool_call"] = "tool_call"
     call_id: str = Field(description="Names the call in every frame about it. Execute a `call_id` once.")
@@ -88,6 +98,11 @@ class ToolCall(PayloadFrame):
         default=None, description="What the call can do.", json_schema_extra={"enum": ["read", "write", "execute"]}
     )
     reason: str | None = Field(default=None, description="The remembered rule that has approved it, if one has.")
+    remember: Remembrance | None = Field(
+        default=None,
+        description="Where you are asked: what your approval may be remembered as; null: it is asked about every time. "
+        "Only with extensions.",
+    )
     execute: bool | None = Field(
         default=None, description="False: shown here, executed in another window. Only with extensions."
     )
@@ -99,6 +114,8 @@ class ToolCall(PayloadFrame):
         frame = super().wire()
         if self.arguments is not None:
             frame["arguments"] = self.arguments  # a null inside the arguments is the tool's business
+        if self.requires_approval:
+            frame.setdefault("remember", None)
         return frame
 
 
@@ -120,6 +137,9 @@ class Error(ServerFrame):
     details: dict[str, Any] = Field(description="What helps to correct it: `field` names the offending field.")
     retryable: bool = Field(description="Can the same succeed when it is sent again later?")
     call_id: str | None = Field(default=None, description="The call that the refused frame named.")
+    retry_after: int | None = Field(
+        default=None, description="In how many seconds to try again, where that is known; also in `details`."
+    )
 
     @classmethod
     def of(cls, error: ProtocolError) -> "Error":
@@ -130,6 +150,7 @@ class Error(ServerFrame):
             details=error.details,
             retryable=error.retryable,
             call_id=error.call_id,
+            retry_after=error.details.get("retry_after"),
         )
 
 
@@ -163,8 +184,9 @@ class TurnEnd(ServerFrame):
 
     type: Literal["turn_end"] = "turn_end"
     turn_id: str = Field(description="The turn that ended.")
-    reason: Literal["completed", "cancelled", "max_steps", "refused", "error"] = Field(
-        description="How it ended; `refused`: the model declined to answer."
+    reason: Literal["completed", "cancelled", "max_steps", "refused", "budget", "error"] = Field(
+        description="How it ended; `refused`: the model declined to answer; `budget`: the user's tokens of the day are "
+        "used up."
     )
     usage: TurnUsage = Field(description="Tokens, model calls and, where prices are known, the cost of the whole turn.")
     final_text_sha256: str | None = Field(
@@ -253,6 +275,16 @@ class PendingCall(BaseModel):
     deadline: int = Field(description="When it ends unanswered, in milliseconds since the epoch.")
 
 
+class Quota(BaseModel):
+    """What a user may use of something, all sessions together."""
+
+    used: int = Field(description="What was used since the window began; of open turns those that are open.")
+    limit: int = Field(description="What may be used.")
+    resets_at: int | None = Field(
+        default=None, description="When the window ends, in milliseconds since the epoch; absent for open turns."
+    )
+
+
 class SessionInfo(ServerFrame):
     """The session as it is; the answer to `hello`, `session_config` and `refresh_token`."""
 
@@ -269,6 +301,11 @@ class SessionInfo(ServerFrame):
     plan: list[PlanStep] = Field(description="The agent's plan as it stands, empty while it has none.")
     settings: dict[str, Any] = Field(description="What `session_config` has set.")
     limits: dict[str, int] = Field(description="Sizes and counts that the server allows.")
+    quotas: dict[str, Quota] | None = Field(
+        default=None,
+        description="What the user may use, by name: `messages_per_minute`, `requests_per_minute`, `tokens_per_day`, "
+        "`connections_per_minute`, `stored_bytes_per_day`, `open_turns`. What has no limit is not named.",
+    )
     protocol_version: str = Field(description="The version of this protocol that the server speaks.")
 
 
@@ -277,7 +314,10 @@ class RuleInfo(BaseModel):
 
     rule_id: str = Field(description="Names the rule, for `revoke`.")
     scope: Literal["session", "user"] = Field(description="Where it counts.")
-    agent: str = Field(description="The agent whose calls it is about; empty for calls that were made over HTTP.")
+    agent: str = Field(
+        description="The agent whose call was decided about; empty for calls that were made over HTTP. One that allows "
+        "is about the calls of this agent, one that denies about everybody's."
+    )
     tool_name: str = Field(description="The tool that they call.")
     decision: Literal["allow", "deny"] = Field(description="A rule that denies wins over any that allows.")
     pattern: str | None = Field(default=None, description="The glob that paths must match, if it was given one.")

@@ -16,7 +16,9 @@ from codelab.requests import estimate_tokens
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, FileItem
 from codelab.sessions.register import FileEntry, Register
+from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
+from codelab.turns import quotas
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 
@@ -24,12 +26,11 @@ from codelab.turns.draft import Draft
 _TOUCHING = frozenset({"read_file", "write_file", "apply_patch", "delete_file", "move_file"})
 
 
-def context_update(draft: Draft, caller: Caller | None, frame: ContextUpdate) -> Transition:
-    """Add a file (again: replace it), remove one, or all. `caller` None: no connection has asked for it, nor is
-    answered.
+def context_update(draft: Draft, caller: Caller, frame: ContextUpdate) -> Transition:
+    """Add a file (again: replace it), remove one, or all.
 
     Raises ProtocolError: INVALID_ARGUMENTS for another session's id, INVALID_PATH, PATH_OUTSIDE_WORKSPACE,
-    FILE_TOO_LARGE, CONTEXT_TOO_LARGE.
+    FILE_TOO_LARGE, CONTEXT_TOO_LARGE, RATE_LIMITED.
     """
     register = draft.register
     if frame.session_id not in (None, register.session_id):
@@ -38,10 +39,12 @@ def context_update(draft: Draft, caller: Caller | None, frame: ContextUpdate) ->
             "session_id is not this connection's session",
             details={"field": "session_id"},
         )
-    if caller is not None:
-        touch(draft, caller)
+    touch(draft, caller)
+    if frame.action == "add_file" and frame.data.content:
+        quotas.spend(draft, caller.plan, Spending(stored_bytes=len(frame.data.content.encode())))
     _change(draft, frame)
-    if caller is not None and register.connections[caller.connection_id].extensions:
+    connection = register.connections.get(caller.connection_id)
+    if connection is not None and connection.extensions:
         answer = ContextUpdated(
             action=frame.action, path=frame.data.path, files=len(register.files), context_size=context_tokens(register)
         )

@@ -1,11 +1,14 @@
-"""Forking a session: a new one with its history up to a point, its context files, settings and declared tools."""
+"""Forking a session: a new one with its history up to a point, its context files, settings and remembered rules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.register import LEASE_MARGIN_MS, Register
+from codelab.sessions.spending import Spending
 from codelab.turns import lifecycle
+from codelab.turns.connections import Caller
 from codelab.turns.lifecycle import Hold
 from codelab.turns.shell import Engine
 
@@ -16,19 +19,19 @@ _MARGIN_MS = 6_000
 
 def fork(
     engine: Engine,
-    user: str,
+    caller: Caller,
     source_id: str,
-    fork_id: str,
     up_to: int | None,
     title: str | None,
     remaining_ms: Callable[[], int],
 ) -> Register:
-    """A session `fork_id` with the first `up_to` messages (all, if None) of the session `source_id`.
+    """The session that the caller names, with the first `up_to` messages (all, if None) of `source_id`.
 
     One that is there already is returned as it is. Until the copy is complete nobody sees it, and if it is never
     completed the sweep erases it. Raises ProtocolError: SESSION_NOT_FOUND, INVALID_ARGUMENTS, PAYLOAD_TOO_LARGE for a
-    history that cannot be copied in the time, BUSY while another makes the same fork.
+    history that cannot be copied in the time, RATE_LIMITED, BUSY while another makes the same fork.
     """
+    user, fork_id = caller.user, caller.session_id
     source = engine.store.read(keys.partition(user, source_id))
     if source is None or source.erase_at:
         raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
@@ -40,11 +43,11 @@ def fork(
             details={"field": "up_to"},
         )
     hold = Hold(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
-    made, is_new = engine.create(user, fork_id, lambda given: lifecycle.begin_fork(user, fork_id, hold, given))
+    made, is_new = engine.create(caller, lambda given: lifecycle.begin_fork(caller, hold, given))
     if not is_new:
         return made
     try:
-        _copy(engine, source, made, last, remaining_ms)
+        _copy(engine, caller, source, made, last, remaining_ms)
         name = source.title if title is None else title
         revealed = engine.decide(
             user, fork_id, lambda draft: lifecycle.reveal(draft, hold, source, last, name), absent_too=True
@@ -58,10 +61,17 @@ def fork(
     return revealed.after
 
 
-def _copy(engine: Engine, source: Register, made: Register, last: int, remaining_ms: Callable[[], int]) -> None:
-    """What a new session of the same kind has from its beginning, then the messages."""
+def _copy(
+    engine: Engine, caller: Caller, source: Register, made: Register, last: int, remaining_ms: Callable[[], int]
+) -> None:
+    """What a new session of the same kind has from its beginning, then the messages.
+
+    Their bytes, roughly, are counted before they are written: a copy that does not finish is paid for as well.
+    """
     store = engine.store
-    store.bulk.copy(store.items(source.pk, _beside_messages(source)).values(), made.pk)
+    beside = store.items(source.pk, _beside_messages(source)).values()
+    engine.reserve(caller, Spending(stored_bytes=_bytes(beside)))
+    store.bulk.copy(beside, made.pk)
     for first in range(1, last + 1, _BATCH):
         if remaining_ms() < _MARGIN_MS:
             raise ProtocolError(
@@ -73,9 +83,14 @@ def _copy(engine: Engine, source: Register, made: Register, last: int, remaining
         messages = store.items(source.pk, wanted)
         if len(messages) != len(wanted):  # it is being deleted meanwhile
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+        engine.reserve(caller, Spending(stored_bytes=_bytes(messages.values())))
         store.bulk.copy(messages.values(), made.pk)
+
+
+def _bytes(items: Iterable[Mapping[str, Any]]) -> int:
+    return sum(len(str(value).encode()) for item in items for value in item.values())
 
 
 def _beside_messages(source: Register) -> list[str]:
     summary = [keys.summary_key(source.summary_n)] if source.summary_n else []
-    return [keys.ABOUT, keys.TOOLS, *summary, *map(keys.file_key, source.files)]
+    return [keys.ABOUT, keys.RULES, *summary, *map(keys.file_key, source.files)]

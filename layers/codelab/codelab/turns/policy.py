@@ -6,32 +6,37 @@ from typing import Any
 from codelab.config import Settings
 from codelab.protocol.tools import Tool, canonical_name
 
-#: Tools that run any command: they ask even an autonomous session, and no rule allows them.
-RUNS_COMMANDS = frozenset({"run_command", "run_persistent"})
-
 
 def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings, autonomy: str = "balanced") -> bool:
-    """The catalogue's defaults, changed by the operator and by the session's `autonomy`; run_command always asks.
+    """The catalogue's defaults, changed by the operator and by the session's `autonomy`.
+
+    What runs a command always asks, and so does a change of what makes a tool run one: a human sees every way there is
+    to run code, whatever was configured.
 
     The operator: `HITL_ENABLED=false` turns the defaults off; `HITL_DANGEROUS_TOOLS` replaces them, or adds to them. A
     tool that is listed asks for all its calls, also those of an autonomous session; by default one that changes nothing
     by this very call does not. The session: `manual` asks for all that does not only read, whatever the operator says;
-    `autonomous` for commands and for what the operator has listed.
+    `autonomous` for what always asks and for what the operator has listed.
     """
-    if tool.always_approval:
+    if always_asks(tool, arguments):
         return True
     if autonomy == "manual" and tool.risk_of(arguments) != "read":
         return True
     if not settings.hitl_enabled:
         return False
     written = settings.hitl_dangerous_tools.strip()
-    listed = tool.name in _names(written.removeprefix("+"))
+    listed = tool.name.casefold() in _names(written.removeprefix("+"))
     if autonomy == "autonomous":
-        return listed or tool.name in RUNS_COMMANDS
+        return listed
     by_default = tool.approval and not tool.is_harmless(arguments)
     if written and not written.startswith("+"):
         return listed
     return listed or by_default
+
+
+def always_asks(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    """Is a human asked about this call in every session, whatever else was configured or decided before?"""
+    return tool.always_approval or tool.makes_tools_run_code(arguments)
 
 
 def deadline_ms(tool: Tool, *, awaiting_approval: bool, settings: Settings) -> int:
@@ -41,4 +46,4 @@ def deadline_ms(tool: Tool, *, awaiting_approval: bool, settings: Settings) -> i
 
 
 def _names(listed: str) -> set[str]:
-    return {canonical_name(name.strip()) for name in listed.split(",")}
+    return {canonical_name(name.strip()).casefold() for name in listed.split(",")}

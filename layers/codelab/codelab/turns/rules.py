@@ -1,9 +1,10 @@
 """Remembered approvals: which calls are decided without asking, because a human has decided so before.
 
-A rule is about the calls of one agent and tool, in one session or in all of a user's. With a pattern it covers calls
-whose paths match; without one, calls with the same paths, or, for tools that take none or can do anything, exactly the
-same arguments. All of it is looked for in arguments that the tool has checked. What denies is read generously and wins;
-what allows is read to the letter. Rules that cannot be read allow nothing: then every call asks.
+A rule is about the calls of one tool, in one session or in all of a user's: one that allows about those of one agent,
+one that denies about everybody's. With a pattern it covers calls whose paths match; without one, calls with the same
+paths, or, for tools that take none or can do anything, exactly the same arguments. All of it is looked for in arguments
+that the tool has checked. What denies is read generously and wins; what allows is read to the letter, and of what
+always asks it allows only a command that may be remembered. Rules that cannot be read allow nothing: every call asks.
 """
 
 import hashlib
@@ -16,23 +17,25 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.globs import matches
 from codelab.protocol.incoming import Remember
-from codelab.protocol.outgoing import RuleInfo, RuleList
+from codelab.protocol.outgoing import Remembrance, RuleInfo, RuleList
 from codelab.protocol.paths import workspace_path
 from codelab.protocol.tools import Tool
 from codelab.sessions.items import CallItem, dumps
 from codelab.sessions.register import Register
 from codelab.sessions.rules import KEYS, Effect, Rule, RuleBook, Scope
+from codelab.turns import commands
 from codelab.turns.draft import Draft, NeedsItems
-from codelab.turns.policy import RUNS_COMMANDS, needs_approval
+from codelab.turns.policy import always_asks, needs_approval
 
 #: The pattern that covers every call of its tool.
 ANY = "**"
 _COVERS_CHARS = 120
 
 
-def judge(draft: Draft, call: CallItem, tool: Tool) -> Rule | None:
+def judge(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> Rule | None:
     """Decide whether `call`, whose arguments were checked, asks for approval. Returns the rule that denies it.
 
+    `alone`: no other call is made with it that may change what a remembered command depends on.
     Needs the rule books; a decision that uses an allowing rule of the user's relies on its book not having changed.
     """
     books = _books(draft)
@@ -45,23 +48,47 @@ def judge(draft: Draft, call: CallItem, tool: Tool) -> Rule | None:
     for _, rule in found:
         if rule.effect == "deny":
             return rule
+    is_command = always_asks(tool, arguments)
+    if is_command:
+        found = [it for it in found if alone and commands.holds(draft, it[1].rule_id, tool, arguments)]
     if found and call.requires_approval:
         book, rule = found[0]  # a rule of the session's before one of the user's, which costs a condition
         call.requires_approval = False
         call.decision = {"decision": "approve", "rule_id": rule.rule_id, "at": draft.now}
+        if is_command:
+            commands.begin(draft, call, rule.rule_id)
         if book.scope == "user":
             draft.relies_on = book
     return None
 
 
-def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Remember) -> None:
+def offer(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str) -> Remembrance | None:
+    """What an approval of this call may be remembered as, without a pattern; None for what is asked about every time.
+
+    `executor` is the connection that executes it.
+    """
+    if not always_asks(tool, arguments):
+        return Remembrance(rule=_shown(arguments, tool), scopes=["session", "user"])
+    if not commands.may_be_remembered(draft, tool, arguments, executor):
+        return None
+    return Remembrance(rule=_command(arguments), scopes=["session"])
+
+
+def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Remember, executor: str) -> None:
     """Keep a human's decision about `call` as a rule. It counts for calls that are made from then on.
 
     Raises ProtocolError, and then nothing was decided: INVALID_ARGUMENTS, DATABASE_ERROR.
     """
-    if effect == "allow" and tool.name in RUNS_COMMANDS:
-        raise _refused(call, "remember", f"{tool.name} is asked about every time; approve it without remember")
     arguments = draft.value(call.effective_arguments)
+    is_command = effect == "allow" and always_asks(tool, arguments)
+    if is_command:
+        offered = offer(draft, tool, arguments, executor)
+        if offered is None:
+            raise _refused(call, "remember", "Such a call is asked about every time; approve it without remember")
+        if wish.scope not in offered.scopes:
+            raise _refused(call, "remember.scope", "A command is remembered for its session alone")
+        if wish.pattern is not None:
+            raise _refused(call, "remember.pattern", "A command is remembered as it is: give no pattern")
     pattern = _pattern(call, tool, effect, wish.pattern) if wish.pattern else ""
     rule = Rule(
         rule_id="rule_" + draft.given.new_id(),
@@ -70,17 +97,20 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
         effect=effect,
         pattern=pattern,
         digest="" if pattern else _digest(arguments, tool, effect),
-        covers=pattern or _shown(arguments, tool),
+        covers=_command(arguments) if is_command else pattern or _shown(arguments, tool),
         at=draft.now,
     )
     if not _covers(rule, call.agent, tool, arguments):
         raise _refused(call, "remember.pattern", f"{pattern!r} does not match this call itself")
     book = _book(draft, wish.scope)
-    if any(_same(rule, known) for known in book.rules):
+    known = tuple(it for it in book.rules if not (is_command and _allows_a_command(it)))  # this one takes its place
+    if any(_same(rule, it) for it in known):
         return
-    if len(book.rules) >= limits.RULES:
+    if len(known) >= limits.RULES:
         raise _refused(call, "remember", f"{limits.RULES} rules are remembered already; revoke one of them first")
-    _write(draft, book.changed((*book.rules, rule)))
+    _write(draft, book.changed((*known, rule)))
+    if is_command:
+        commands.begin(draft, call, rule.rule_id)
 
 
 def revoke(draft: Draft, rule_id: str) -> None:
@@ -98,7 +128,7 @@ def revoke(draft: Draft, rule_id: str) -> None:
 
 
 def listing(draft: Draft) -> RuleList:
-    """All rules that count here. Raises ProtocolError DATABASE_ERROR."""
+    """All rules that count here: not a command's that has lapsed. Raises ProtocolError DATABASE_ERROR."""
     books = [_book(draft, scope) for scope in KEYS]
     return RuleList(
         rules=[
@@ -114,6 +144,7 @@ def listing(draft: Draft) -> RuleList:
             )
             for book in books
             for rule in book.rules
+            if not _allows_a_command(rule) or rule.rule_id == draft.register.command_rule
         ]
     )
 
@@ -159,12 +190,14 @@ def _autonomy(register: Register) -> str:
 
 
 def _covers(rule: Rule, agent: str, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-    if (rule.agent, rule.tool) != (agent, tool.name):
-        return False
-    if rule.effect == "allow" and tool.name in RUNS_COMMANDS:
+    """Is it about this call? Whether it may allow one that always asks is not said here."""
+    if rule.effect == "deny":
+        if rule.tool.casefold() != tool.name.casefold():
+            return False
+    elif (rule.agent, rule.tool) != (agent, tool.name):
         return False
     if not rule.pattern:
-        return rule.digest == _digest(arguments, tool, rule.effect)
+        return rule.digest in (_digest(arguments, tool, rule.effect), _written_digest(arguments, tool, rule.effect))
     if rule.pattern == ANY:
         return True
     if rule.effect == "deny":
@@ -202,11 +235,33 @@ def _path_arguments(arguments: Mapping[str, Any], tool: Tool) -> list[tuple[str,
 
 def _digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) -> str:
     """What two calls have in common that are the same for a rule without a pattern."""
+    if tool.name not in commands.RUNNING:
+        return _written_digest(arguments, tool, effect)
+    words, cwd = commands.words(arguments)
+    return _sha256([words, (_folded(cwd) or ".") if effect == "deny" else cwd])
+
+
+def _written_digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) -> str:
+    """Likewise, with a command line as it was written; a denial of one may have been stored so."""
     paths = [] if tool.risk == "execute" else _path_arguments(arguments, tool)
     if effect == "deny":
         paths = [(name, _folded(path)) for name, path in paths]
     same: Any = paths or dict(arguments)
-    return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+    return _sha256(same)
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _command(arguments: Mapping[str, Any]) -> str:
+    """A command for people to read, whole: who lets it run again must see what it is."""
+    words, cwd = commands.words(arguments)
+    return " ".join(words) + ("" if cwd == "." else f" (in {cwd})")
+
+
+def _allows_a_command(rule: Rule) -> bool:
+    return rule.effect == "allow" and rule.tool in commands.RUNNING
 
 
 def _shown(arguments: Mapping[str, Any], tool: Tool) -> str:

@@ -76,6 +76,7 @@ TOOLS = (
         ),
         risk="execute",
         approval=True,
+        always_approval=True,
         paths=("cwd",),
         errors=(ErrorCode.EXECUTION_FAILED, ErrorCode.PERMISSION_DENIED, ErrorCode.PATH_OUTSIDE_WORKSPACE),
         platforms=_SHELL + " A second process of the same name is EXECUTION_FAILED." + _NO_SHELL,

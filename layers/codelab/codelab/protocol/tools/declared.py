@@ -1,4 +1,4 @@
-"""A client's own tools: what it may declare in its `hello`, for the session.
+"""A client's own tools: what it may declare in its `hello`, for its connection.
 
 The schema of the arguments comes from outside and is compiled, sent to the model and validated with in every step:
 neither its size, nor its references, nor its patterns may cost more than those of the catalogue's tools do.
@@ -6,7 +6,7 @@ neither its size, nor its references, nor its patterns may cost more than those 
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 import jsonschema_rs
@@ -19,16 +19,18 @@ from codelab.protocol.tools.tool import Tool
 
 #: Names a model can be asked to write, in the charset that providers take for functions, with the catalogue's dot.
 NAME = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
-#: Places in a schema with its references followed, and how deep they are nested: a recursive one has no end.
+#: Of one tool's schema: its places, also with its references followed, and how deep they are nested.
 _PLACES = 2_000
 _DEPTH = 40
 #: Keywords that make a reference mean something else than a place in this very schema.
 _ELSEWHERE = frozenset({"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"})
+#: Names of the catalogue; another case makes no other name.
+_TAKEN = frozenset(name.casefold() for name in (*KNOWN, *ALIASES))
 _POINTER = re.compile(r"#(/[^#]*)?")
 
 
 def _free_name(name: str) -> str:
-    if name in KNOWN or name in ALIASES:
+    if name.casefold() in _TAKEN:
         raise PydanticCustomError("name", "{name} is a tool of the catalogue", {"name": name})
     return name
 
@@ -74,12 +76,12 @@ class Capabilities(BaseModel):
 
     tools: Declarations | None = Field(
         default=None,
-        description="The client's own tools, in place of those that the session had; absent: they stay as they are.",
+        description="The client's own tools, in place of those that this connection has declared; absent: they stay.",
     )
 
     @model_validator(mode="after")
     def bounded(self) -> Self:
-        names = [tool.name for tool in self.tools or ()]
+        names = [tool.name.casefold() for tool in self.tools or ()]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             where = {"name": twice, "field": "capabilities.tools"}
@@ -117,13 +119,19 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     properties = schema.get("properties", {})
     if isinstance(properties, dict) and "_tool" in properties:
         raise ValueError("_tool is not free")
-    for places, _ in enumerate(_places(schema, schema, 0)):
-        if places == _PLACES:
-            raise ValueError("the schema is too large, with its references followed")
+    # Imported here: of all frames that are parsed, few declare tools.
+    from codelab.requests.budget import SchemaBudget, linear
+    from codelab.requests.budget import check_schema as check_budget
+    from codelab.requests.errors import InvalidRequest
+
+    budget = SchemaBudget(limits.DECLARED_BYTES, places=_PLACES, depth=_DEPTH, followed=_PLACES)
     try:
-        jsonschema_rs.Draft202012Validator(
-            _without_dialect(schema), pattern_options=jsonschema_rs.RegexOptions(), retriever=_nothing
-        )
+        check_budget(schema, budget, "")
+    except InvalidRequest as error:
+        raise ValueError(error.message) from None
+    _check_references(schema)
+    try:
+        jsonschema_rs.Draft202012Validator(_without_dialect(schema), pattern_options=linear(1), retriever=_nothing)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise ValueError(f"the schema is not valid: {getattr(error, 'message', None) or error}"[:300]) from None
 
@@ -133,22 +141,20 @@ def _without_dialect(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name != "$schema"}
 
 
-def _places(node: Any, root: Mapping[str, Any], depth: int) -> Iterator[None]:
-    """One for each place of the schema that a validator may visit."""
-    yield None
-    if depth > _DEPTH:
-        raise ValueError("the schema is nested too deeply, or recursive")
-    if isinstance(node, list):
-        for item in node:
-            yield from _places(item, root, depth + 1)
-    elif isinstance(node, Mapping):
-        reference = node.get("$ref")
-        if isinstance(reference, str):
-            yield from _places(_target(reference, root), root, depth + 1)
-        for name, value in node.items():
-            if name in _ELSEWHERE and isinstance(value, (str, bool)):
-                raise ValueError(f"{name} is not taken")
-            yield from _places(value, root, depth + 1)
+def _check_references(schema: Any) -> None:
+    """Raise ValueError for a reference to anything but a place of this very schema."""
+    stack = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list):
+            stack.extend(node)
+        elif isinstance(node, Mapping):
+            if isinstance(node.get("$ref"), str):
+                _target(node["$ref"], schema)
+            for name, value in node.items():
+                if name in _ELSEWHERE and isinstance(value, (str, bool)):
+                    raise ValueError(f"{name} is not taken")
+                stack.append(value)
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Any:

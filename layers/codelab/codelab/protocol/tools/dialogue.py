@@ -19,10 +19,11 @@ TOOLS = (
         diffs=("diff",),
         byte_limits={"diff": limits.DIFF_BYTES},
         errors=(ErrorCode.PATCH_APPLY_FAILED, ErrorCode.GIT_NOT_INITIALIZED, ErrorCode.FILE_NOT_FOUND, *_PLACES),
-        platforms="Needs a clean working tree.",
+        platforms="Needs a clean working tree. Names are relative to the workspace: where it is a subdirectory of the "
+        "repository, `git apply` has to be told (`git -C REPOSITORY apply --directory=SUBDIRECTORY`).",
         examples=(
             Example(
-                {"diff": "diff --git a/src/auth.js..."},
+                {"diff": "--- a/src/auth.js\n+++ b/src/auth.js\n@@ -1 +1 @@\n-old\n+new\n"},
                 {"success": True, "files_modified": ["src/auth.js"]},
             ),
         ),

@@ -132,8 +132,10 @@ TOOLS = (
             parts={"matches": _MATCH},
         ),
         paths=("path",),
+        operands=("path",),
         errors=(ErrorCode.FILE_NOT_FOUND, *_PLACES),
-        platforms=_ON_WINDOWS,
+        platforms=_ON_WINDOWS
+        + " Where the IDE runs a program (ripgrep), the query is the value of `-e`, and the path stands behind `--`.",
         examples=(
             Example(
                 {"query": "authenticate", "path": "src", "case_sensitive": False},
@@ -161,6 +163,7 @@ TOOLS = (
         risk="write",
         approval=True,
         paths=("path",),
+        trees=("path",),
         errors=(ErrorCode.FILE_NOT_FOUND, *_PLACES),
         platforms=_ON_WINDOWS + " The IDE may move it to the trash instead.",
         examples=(Example({"path": "src/old_file.js"}, {"success": True}),),
@@ -175,6 +178,7 @@ TOOLS = (
         risk="write",
         approval=True,
         paths=("from", "to"),
+        trees=("from", "to"),
         errors=(ErrorCode.FILE_NOT_FOUND, *_PLACES),
         platforms=_ON_WINDOWS,
         examples=(Example({"from": "src/old.js", "to": "src/new.js"}, {"success": True}),),

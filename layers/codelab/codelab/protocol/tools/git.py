@@ -15,6 +15,8 @@ from codelab.protocol.tools.tool import Example, Tool
 _GIT = (ErrorCode.GIT_NOT_INITIALIZED, ErrorCode.GIT_ERROR)
 _PLACES = (ErrorCode.INVALID_PATH, ErrorCode.PATH_OUTSIDE_WORKSPACE)
 _SETUP = "The workspace must be a git repository and git be installed."
+_PATHS = _SETUP + " Where the IDE runs git, paths stand behind `--` and are no patterns (`git --literal-pathspecs`)."
+_LOOKING = _PATHS + " What only looks runs no program that a config names: `--no-ext-diff --no-textconv`."
 
 _CHANGED = ResultForm(
     reply(
@@ -54,9 +56,10 @@ TOOLS = (
             bare="diff",
         ),
         paths=("path",),
+        operands=("path",),
         result_byte_limits={"diff": limits.DIFF_BYTES},
         errors=(*_GIT, *_PLACES),
-        platforms=_SETUP,
+        platforms=_LOOKING,
         examples=(
             Example(
                 {"path": ".", "staged": False},
@@ -78,8 +81,9 @@ TOOLS = (
             parts={"files": _CHANGED},
         ),
         paths=("path",),
+        operands=("path",),
         errors=(*_GIT, *_PLACES),
-        platforms=_SETUP,
+        platforms=_PATHS,
         examples=(
             Example(
                 {"path": "."},
@@ -104,8 +108,9 @@ TOOLS = (
             parts={"commits": _COMMIT},
         ),
         paths=("path",),
+        operands=("path",),
         errors=(*_GIT, *_PLACES),
-        platforms=_SETUP,
+        platforms=_LOOKING,
         examples=(
             Example(
                 {"limit": 10, "path": "src/auth.js"},
@@ -147,6 +152,7 @@ TOOLS = (
         risk="write",
         approval=True,
         harmless={"action": frozenset({"list"})},
+        refs=("name",),
         errors=_GIT,
         platforms=_SETUP,
         examples=(
@@ -169,8 +175,10 @@ TOOLS = (
         risk="write",
         approval=True,
         paths=("files",),
+        operands=("files",),
         errors=(*_GIT, ErrorCode.FILE_NOT_FOUND, *_PLACES),
-        platforms=_SETUP + " Hooks run as they would for the user; one that refuses is a GIT_ERROR.",
+        platforms=_PATHS
+        + " The message is the value of `-m`. Hooks run as they would for the user; one that refuses is a GIT_ERROR.",
         examples=(
             Example({"message": "Add authentication logging"}, {"success": True, "hash": "1234567"}),
             Example(
@@ -185,10 +193,11 @@ NOT_OFFERED = (
     Tool(
         name="git.push",
         description="Send commits to a remote.",
-        parameters=arguments({}, {"remote": string("The remote"), "branch": string("The branch")}),
+        parameters=arguments({}, {"remote": string("The remote's name"), "branch": string("The branch")}),
         result=done(),
         risk="execute",
         approval=True,
+        refs=("remote", "branch"),
         errors=_GIT,
         platforms=_SETUP,
     ),

@@ -37,7 +37,7 @@ def array(items: dict[str, Any], description: str, **more: Any) -> dict[str, Any
 
 
 PATH = string("Path relative to the workspace")
-DIFF = string("A unified diff", minLength=1)
+DIFF = string("A unified diff as git writes it, '--- a/path' and '+++ b/path', without any other text", minLength=1)
 
 
 def done(**optional: dict[str, Any]) -> ResultForm:

@@ -1,15 +1,17 @@
 """What a tool is, as data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import jsonschema_rs
 
+from codelab.protocol.argv import check_operand, check_ref
 from codelab.protocol.diffs import check_diff
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.paths import workspace_path
+from codelab.protocol.protected import is_protected, may_hold_protected
 from codelab.protocol.tools.results import ResultForm
 
 #: What a call can do: look, change files, or anything a program can do.
@@ -38,10 +40,13 @@ class Tool:
     the tool deadline. `streams`: a result without an exit code is a piece of output, the call goes on. `server_side`:
     the turn engine executes it, it never reaches the IDE.
 
-    `paths` names the arguments that must stay in the workspace, `diffs` those that are unified diffs whose paths must,
+    `paths` names the arguments that must stay in the workspace, `trees` those of them that may be directories with all
+    that is in them, `operands` those of them that an IDE may put in a program's command line, `diffs` those that are
+    unified diffs whose paths must stay inside as well, `refs` those that name a branch or a remote of git,
     `byte_limits` those that are bounded in UTF-8 bytes, and `result_byte_limits` what the IDE must not exceed in its
     results. `errors` are the codes that the IDE is expected to answer with, beside INVALID_ARGUMENTS and TIMEOUT;
-    `platforms` says what differs between platforms. `declaration` is what a client has declared its own tool with.
+    `platforms` says what differs between platforms, and of the programs that an IDE may run. `declaration` is what a
+    client has declared its own tool with.
     """
 
     name: str
@@ -56,7 +61,10 @@ class Tool:
     server_side: bool = False
     streams: bool = False
     paths: tuple[str, ...] = ()
+    trees: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
     diffs: tuple[str, ...] = ()
+    refs: tuple[str, ...] = ()
     byte_limits: Mapping[str, int] = field(default_factory=dict)
     result_byte_limits: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[ErrorCode, ...] = ()
@@ -67,6 +75,20 @@ class Tool:
     @cached_property
     def _validator(self) -> jsonschema_rs.Validator:
         return jsonschema_rs.validator_for(self.parameters, pattern_options=jsonschema_rs.RegexOptions())
+
+    def _error(self, arguments: dict[str, Any]) -> jsonschema_rs.ValidationError | None:
+        """What is wrong first. Raises ProtocolError INVALID_ARGUMENTS where a client's schema would make that too much
+        work to find out."""
+        if self.declaration is not None:
+            from codelab.requests.effort import Judge, Verdict  # here alone: the catalogue's own schemas are harmless
+
+            verdict = Judge(self.parameters, self._validator).verdict(arguments)
+            if verdict is Verdict.VALID:
+                return None
+            if verdict is not Verdict.EXPLAINABLE:
+                why = f"{self.name}: the arguments are not valid, or too large to be validated"
+                raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, why, details={"field": "arguments"})
+        return next(self._validator.iter_errors(arguments), None)
 
     def is_harmless(self, arguments: Mapping[str, Any]) -> bool:
         """Does this very call change nothing? For a tool whose calls differ in that, such as git.branch."""
@@ -83,8 +105,17 @@ class Tool:
             value = arguments.get(name, [])
             found += value if isinstance(value, list) else [value]
         for name in self.diffs:
-            found += check_diff(str(arguments.get(name, "")))
+            if name in arguments:
+                found += check_diff(arguments[name])
         return found
+
+    def makes_tools_run_code(self, arguments: Mapping[str, Any]) -> bool:
+        """May a checked call change a file that somebody executes without being asked to? See `protected`."""
+        if self.risk_of(arguments) == "read":
+            return False
+        if any(may_hold_protected(arguments[name]) for name in self.trees if name in arguments):
+            return True
+        return any(map(is_protected, self.paths_of(arguments)))
 
     def check(self, arguments: dict[str, Any], *, lenient_paths: bool = True) -> dict[str, Any]:
         """The arguments as the client gets them: valid, within limits, paths inside the workspace.
@@ -93,7 +124,7 @@ class Tool:
         ENCODING_ERROR, each with `details.field`.
         """
         checked = self._without_nulls(arguments)
-        error = next(self._validator.iter_errors(checked), None)
+        error = self._error(checked)
         if error is not None:
             raise ProtocolError(
                 ErrorCode.INVALID_ARGUMENTS, f"{self.name}: {_short(error.message)}", details={"field": _place(error)}
@@ -109,9 +140,10 @@ class Tool:
         for name in self.paths:
             if name in checked:
                 checked[name] = _checked(name, checked[name], lenient_paths)
-        for name in self.diffs:
-            if name in checked:
-                _checked_diff(name, checked[name])
+        for names, check in ((self.operands, check_operand), (self.diffs, check_diff), (self.refs, check_ref)):
+            for name in names:
+                if name in checked:
+                    _check(name, checked[name], check)
         return checked
 
     def _without_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -161,9 +193,10 @@ def _checked(name: str, value: Any, lenient: bool) -> Any:
         raise
 
 
-def _checked_diff(name: str, diff: str) -> None:
+def _check(name: str, value: Any, check: Callable[[str], object]) -> None:
     try:
-        check_diff(diff)
+        for item in value if isinstance(value, list) else [value]:
+            check(item)
     except ProtocolError as error:
         error.details["field"] = name
         raise
