@@ -1,7 +1,7 @@
 """The environment is read once, and a bad value is named."""
 
 import pytest
-from codelab.config import ConfigurationError, read_settings
+from codelab.config import USUAL_LIMITS, ConfigurationError, Limits, read_settings
 
 
 def test_defaults_hold_and_empty_variables_count_as_unset():
@@ -28,3 +28,33 @@ def test_no_authentication_exists_in_the_local_cloud_only():
     with pytest.raises(ConfigurationError, match="local cloud only"):
         read_settings({"AUTH_MODE": "none"})
     assert read_settings({"AUTH_MODE": "none", "CODELAB_LOCAL": "1"}).auth_mode == "none"
+
+
+def test_users_have_quotas_unless_everybody_is_the_same_user():
+    usual = read_settings({})
+    assert usual.limits_of("") == USUAL_LIMITS
+    local = {"AUTH_MODE": "none", "CODELAB_LOCAL": "1"}
+    assert read_settings(local).limits_of("") == Limits()
+    assert read_settings({**local, "OPEN_TURNS": "3"}).limits_of("") == Limits(open_turns=3)
+    assert read_settings({"OPEN_TURNS": "0"}).limits_of("").open_turns == 0
+
+
+def test_a_plan_changes_what_it_names():
+    found = read_settings({"OPEN_TURNS": "3", "PLAN_LIMITS": '{"team": {"tokens_per_day": 0, "open_turns": 50}}'})
+    assert found.limits_of("team") == USUAL_LIMITS.model_copy(update={"tokens_per_day": 0, "open_turns": 50})
+    assert found.limits_of("other") == found.limits_of("") == USUAL_LIMITS.model_copy(update={"open_turns": 3})
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ('{"team": {"mesages_per_minute": 5}}', "team.mesages_per_minute: extra inputs"),
+        ('{"team": {"open_turns": -1}}', "team.open_turns: "),
+        ('{"team": {"open_turns": 91}}', "team.open_turns: "),
+        ('{"team": 5}', "team: "),
+        ("{team: 5}", "invalid json"),
+    ],
+)
+def test_a_typo_in_a_plan_is_named_with_its_place(value, place):
+    with pytest.raises(ConfigurationError, match=f"PLAN_LIMITS=.*{place}.*correct PLAN_LIMITS"):
+        read_settings({"PLAN_LIMITS": value})

@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from codelab.gateway.identity import SESSION_ID, context_of, query_of
+from codelab.gateway.identity import SESSION_ID, context_of, plan_of, query_of
 from codelab.gateway.tokens import InvalidToken, bearer_of
 from codelab.observability import logger
 
@@ -30,12 +30,12 @@ def authorize_connection(event: dict[str, Any]) -> dict[str, Any]:
             "Version": "2012-10-17",
             "Statement": [{"Action": "execute-api:Invoke", "Effect": effect, "Resource": event["methodArn"]}],
         },
-        "context": context_of(identity.user, session_id, identity.expires, query),
+        "context": context_of(identity.user, session_id, identity.issued, identity.expires, identity.plan, query),
     }
 
 
 def authorize_request(event: dict[str, Any]) -> dict[str, Any]:
-    """The user of an HTTP request. Without a valid token the user is empty, and `rest_api` refuses with 401.
+    """The user of an HTTP request. Without a valid token there is none, and `rest_api` refuses with 401.
 
     An HTTP API would answer a refusal of ours with a 403 of its own shape, which no client of this API expects.
     """
@@ -43,5 +43,6 @@ def authorize_request(event: dict[str, Any]) -> dict[str, Any]:
         identity = bearer(event)
     except InvalidToken as error:
         logger().info("request refused", extra={"reason": str(error)})
-        return {"isAuthorized": True, "context": {"user": ""}}
-    return {"isAuthorized": True, "context": {"user": identity.user}}
+        return {"isAuthorized": True}
+    known = {"user": identity.user, "issued": identity.issued, **plan_of(identity.plan)}
+    return {"isAuthorized": True, "context": known}

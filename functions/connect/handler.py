@@ -10,13 +10,15 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 
 sessions = posting_engine()
 
+_STATUS = {ErrorCode.UNAUTHORIZED: 401, ErrorCode.BUSY: 409, ErrorCode.RATE_LIMITED: 429}
 _SEQ = re.compile(r"[0-9]{1,15}")
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Join, and echo exactly one subprotocol where one was offered, or browsers drop the connection.
 
-    400 for a `last_seq` that is none, 409 while a session with this id is being deleted.
+    400 for a `last_seq` that is none, 401 for a token that was revoked just now, 409 while a session with this id is
+    being deleted, 429 for too many of them.
     """
     last_seq = query_of(event).get("last_seq", "")
     if last_seq and not _SEQ.fullmatch(last_seq):
@@ -25,9 +27,9 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     try:
         sessions.join(caller)
     except ProtocolError as refusal:
-        if refusal.code is not ErrorCode.BUSY:
+        if refusal.code not in _STATUS:
             raise
-        return _refusal(409, refusal.message)
+        return _refusal(_STATUS[refusal.code], refusal.message, refusal.details.get("retry_after"))
     if last_seq:
         invoke_resume(caller, int(last_seq))
     if SUBPROTOCOL in offered_subprotocols(event):
@@ -35,5 +37,6 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     return {"statusCode": 200}
 
 
-def _refusal(status: int, message: str) -> dict[str, Any]:
-    return {"statusCode": status, "body": json.dumps({"message": message})}
+def _refusal(status: int, message: str, retry_after: int | None = None) -> dict[str, Any]:
+    headers = {} if retry_after is None else {"headers": {"Retry-After": str(retry_after)}}
+    return {"statusCode": status, **headers, "body": json.dumps({"message": message})}

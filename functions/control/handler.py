@@ -1,5 +1,7 @@
 """Frames that steer a session and concern one connection: hello, resume, cancel, ping, and their like."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +21,14 @@ from codelab.protocol.incoming import (
 )
 from codelab.protocol.outgoing import Pong
 from codelab.sessions.items import dumps
-from codelab.sessions.keys import PLAN
+from codelab.sessions.keys import PLAN, TOOLS
 from codelab.sessions.rules import KEYS
+from codelab.sessions.spending import Spending
 from codelab.turns import cancel, control
 from codelab.turns import resume as replay
 from codelab.turns.connections import Caller
-from codelab.turns.shell import Engine
+from codelab.turns.quotas import Asks
+from codelab.turns.shell import Decide, Engine
 
 if TYPE_CHECKING:
     from codelab.gateway.tokens import TokenVerifier
@@ -37,20 +41,18 @@ CONNECT_S = 5.0
 
 @app.route("hello")
 def hello(frame: Hello, caller: Caller, sessions: Engine) -> None:
-    sessions.apply(caller.user, caller.session_id, lambda draft: control.hello(draft, caller, frame), wanted=[PLAN])
+    wanted = [PLAN] if frame.capabilities.tools is None else [PLAN, TOOLS]
+    _apply(sessions, caller, lambda draft: control.hello(draft, caller, frame), wanted, Asks.SHOWN)
 
 
 @app.route("session_config")
 def session_config(frame: SessionConfig, caller: Caller, sessions: Engine) -> None:
-    sessions.apply(caller.user, caller.session_id, lambda draft: control.configure(draft, caller, frame), wanted=[PLAN])
+    _apply(sessions, caller, lambda draft: control.configure(draft, caller, frame), [PLAN], Asks.SHOWN)
 
 
 @app.route("rules")
 def change_rules(frame: Rules, caller: Caller, sessions: Engine) -> None:
-    wanted = list(KEYS.values())
-    sessions.apply(
-        caller.user, caller.session_id, lambda draft: control.change_rules(draft, caller, frame), wanted=wanted
-    )
+    _apply(sessions, caller, lambda draft: control.change_rules(draft, caller, frame), KEYS.values())
 
 
 @app.route("resume")
@@ -60,7 +62,7 @@ def resume(frame: Resume, caller: Caller, sessions: Engine) -> None:
 
 @app.route("cancel")
 def cancel_turn(frame: Cancel, caller: Caller, sessions: Engine) -> None:
-    sessions.apply(caller.user, caller.session_id, lambda draft: cancel.cancel(draft, caller, frame.turn_id))
+    _apply(sessions, caller, lambda draft: cancel.cancel(draft, caller, frame.turn_id))
 
 
 @app.route("ping")
@@ -73,8 +75,10 @@ def ping(frame: Ping, caller: Caller, sessions: Engine) -> None:
 
 @app.route("upload_request")
 def upload_request(frame: UploadRequest, caller: Caller, sessions: Engine) -> None:
+    sessions.admit(caller)
     now, new_id = sessions.clock(), sessions.ids()
     ticket = sessions.payloads.ticket(caller.user, caller.session_id, frame.bytes, now, new_id)
+    sessions.reserve(caller, Spending(stored_bytes=frame.bytes))
     sessions.poster.post(caller.connection_id, ticket.wire())
 
 
@@ -96,9 +100,15 @@ def refresh_token(frame: RefreshToken, caller: Caller, sessions: Engine) -> None
         raise ProtocolError(ErrorCode.UNAUTHORIZED, f"The token is not valid: {error}") from None
     if identity.user != caller.user:
         raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token is another user's")
-    sessions.apply(
-        caller.user, caller.session_id, lambda draft: control.refresh(draft, caller, identity.expires), wanted=[PLAN]
-    )
+    # Either token may have been revoked, so the older one is what admission looks at.
+    caller = replace(caller, issued=min(caller.issued or identity.issued, identity.issued))
+    _apply(sessions, caller, lambda draft: control.refresh(draft, caller, identity.expires), [PLAN], Asks.SHOWN)
+
+
+def _apply(
+    sessions: Engine, caller: Caller, decide: Decide, wanted: Iterable[str] = (), asks: Asks = Asks.NOTHING
+) -> None:
+    sessions.apply(caller.user, caller.session_id, decide, wanted, caller=caller, asks=asks)
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:

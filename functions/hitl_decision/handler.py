@@ -19,6 +19,7 @@ def hitl_decision(frame: HitlDecision, caller: Caller, engine: Engine) -> None:
         caller.session_id,
         lambda draft: calls.hitl_decision(draft, caller, frame),
         wanted=[call_key(frame.call_id), *books],
+        caller=caller,
     )
 
 

@@ -1,18 +1,37 @@
 """The model is called here and nowhere else: one step of a turn, or one bare Request for whoever may invoke this."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
+from codelab import aws
 from codelab.config import secret, settings
 from codelab.gateway.services import posting_engine, step_of
-from codelab.requests import bedrock_transport, openai_transport, run_bare
+from codelab.requests import (
+    CallerBounds,
+    CallError,
+    Memory,
+    bedrock_transport,
+    estimate_tokens,
+    openai_transport,
+    run_bare,
+)
+from codelab.requests.downgrade import KEPT_S
+from codelab.sessions.items import dumps
+from codelab.sessions.refusals import Refusals
+from codelab.sessions.spending import Spending
+from codelab.turns import quotas
+from codelab.turns.answers import log_failure
 from codelab.turns.runner import StepRunner
 
-#: Time that an answer needs to leave the function, in seconds.
+#: Time that an answer needs to leave the function, and that the model may take to say that it is there, in seconds.
 _MARGIN_S = 2.0
+_HEALTH_S = 5.0
 
 configured = settings()
 defaults = {"model": configured.llm_model, "provider": configured.llm_provider}
+#: An event cannot prove who wrote what is in it, so these hold for all of them.
+bounds = CallerBounds(configured.offered_models, configured.llm_provider, configured.max_context_tokens)
 if configured.llm_provider == "bedrock":
     transport = bedrock_transport(base_url=configured.llm_base_url or None)
 else:
@@ -20,19 +39,51 @@ else:
         base_url=configured.llm_base_url or "https://api.openai.com/v1",
         api_key=secret(configured.llm_api_key, configured.llm_api_key_secret_arn),
     )
-runner = StepRunner(posting_engine(), transport, configured)
+engine = posting_engine()
+memory = Memory(Refusals(aws.client("dynamodb"), configured.table_name, KEPT_S))
+runner = StepRunner(engine, transport, configured, memory)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     """A step is what `invoke_step` sent; it raises only what the OnFailure destination must repair.
 
-    A Request is {"kind": "request", "context", "schema", "config"?, "timeout_s"?} and gives {"solution", "usage",
-    "strategy", …}; its errors are raised, so that the caller sees their type and message as the function's error.
+    A Request is {"kind": "request", "context", "schema", "config"?, "timeout_s"?, "caller"?} and gives {"solution",
+    "usage", "strategy", …}; its errors are raised, so that the caller sees their type as the function's error, and a
+    message without the provider's words: those are in the log, by the request's id. `caller` is {"user", "plan", "at"}:
+    for whom it was counted, as one that is under way, at that time (ms). {"kind": "health"} gives {"available"}: does
+    the model's endpoint take the key?
     """
+    if event.get("kind") == "health":
+        return {"available": transport.is_available(_HEALTH_S)}
     if event.get("kind") == "request":
         left = context.get_remaining_time_in_millis() / 1000 - _MARGIN_S
-        deadline = time.monotonic() + min(left, event.pop("timeout_s", left))
-        return run_bare(event, transport, defaults=defaults, deadline=deadline)
+        wanted = event.pop("timeout_s", left)
+        deadline = time.monotonic() + min(left, wanted if isinstance(wanted, (int, float)) else left)
+        try:
+            return _run_bare(event, event.pop("caller", {}), deadline)
+        except CallError as error:
+            log_failure(error, context.aws_request_id)
+            raise type(error)(f"{error.told} (request {context.aws_request_id})") from None
     user, session_id, step = step_of(event)
     runner.run(user, session_id, step, context.get_remaining_time_in_millis, context.aws_request_id)
     return None
+
+
+def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) -> dict[str, Any]:
+    """Run a Request and tell its end and its tokens, whatever comes of it: what was asked was paid for."""
+    used: Mapping[str, int | None] = {}
+    try:
+        answer = run_bare(request, transport, defaults=defaults, bounds=bounds, memory=memory, deadline=deadline)
+        used = answer["usage"]
+        return answer
+    except CallError as error:
+        used = error.usage.as_dict()
+        raise
+    finally:
+        if caller:
+            tokens = 0
+            if used:
+                told = (used["prompt"] or 0) + (used["completion"] or 0)
+                tokens = told or estimate_tokens(dumps(request["context"]))
+            spent = quotas.counted(engine.settings.limits_of(caller["plan"]), Spending(tokens=tokens, asking=-1))
+            engine.count(caller["user"], spent, at=caller.get("at"))

@@ -1,18 +1,35 @@
-"""sweep: every minute whatever is due; at once the session whose `llm_request` failed."""
+"""sweep: every minute whatever is due; at once the session whose `llm_request` failed, or a user who is revoked."""
 
+from dataclasses import asdict
 from typing import Any
 
+from codelab.gateway.identity import USER_ID
 from codelab.gateway.services import posting_engine, step_of
+from codelab.turns.revoker import Revoker
 from codelab.turns.sweeper import Sweeper
 
-sweeper = Sweeper(posting_engine())
+engine = posting_engine()
+sweeper, revoker = Sweeper(engine), Revoker(engine)
 
 
-def handler(event: dict[str, Any], context: Any) -> None:
-    """`event` is EventBridge's schedule, or the record of a failed asynchronous invocation."""
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
+    """`event` is EventBridge's schedule, the record of a failed asynchronous invocation, or an operator's order:
+    {"kind": "revoke", "user"}, which gives {"revoked_at", "sessions", "connections", "complete"}.
+    """
     if "requestPayload" in event:
         if event["requestPayload"].get("kind") == "step":  # a bare Request belongs to no session
             user, session_id, _ = step_of(event["requestPayload"])
             sweeper.revive(user, session_id, event["requestContext"]["requestId"])
+    elif event.get("kind") == "revoke":
+        return revoke(event["user"], context)
     else:
         sweeper.sweep(context.get_remaining_time_in_millis)
+    return None
+
+
+def revoke(user: str, context: Any) -> dict[str, Any]:
+    """Raises ValueError for what can be no user's name."""
+    if not USER_ID.fullmatch(user):
+        raise ValueError("a user's name has 1 to 128 characters and no '#'")
+    revoked_at, ended = revoker.revoke(user, context.get_remaining_time_in_millis)
+    return {"revoked_at": revoked_at, **asdict(ended)}

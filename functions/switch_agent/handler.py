@@ -6,6 +6,7 @@ from codelab.protocol.incoming import SwitchAgent
 from codelab.sessions.items import InputItem
 from codelab.turns import control
 from codelab.turns.connections import Caller
+from codelab.turns.quotas import Asks
 from codelab.turns.shell import Engine
 
 app = WebSocketApp(starts_steps=True)
@@ -18,7 +19,11 @@ def switch_agent(frame: SwitchAgent, caller: Caller, engine: Engine) -> None:
     if frame.content:
         message = InputItem(frame.client_msg_id or engine.ids(), frame.content, "user", engine.clock())
     engine.apply(
-        caller.user, caller.session_id, lambda draft: control.switch_agent(draft, caller, frame, known, message)
+        caller.user,
+        caller.session_id,
+        lambda draft: control.switch_agent(draft, caller, frame, known, message),
+        caller=caller,
+        asks=Asks.TURN if message else Asks.NOTHING,
     )
 
 

@@ -17,6 +17,7 @@ def tool_result(frame: ToolResult, caller: Caller, engine: Engine) -> None:
         caller.session_id,
         lambda draft: calls.tool_result(draft, caller, frame),
         wanted=[call_key(frame.call_id)],
+        caller=caller,
     )
 
 

@@ -36,7 +36,8 @@ def guarded(guarded_cloud: LocalCloud) -> Iterator[Open]:
 
 
 def token(user: str = "ann", key: str = SECRET, **claims: Any) -> str:
-    body = {"sub": user, "iss": "us", "aud": "ide", "exp": int(time.time()) + 600, **claims}
+    now = int(time.time())
+    body = {"sub": user, "iss": "us", "aud": "ide", "iat": now, "exp": now + 600, **claims}
     return jwt.encode({name: value for name, value in body.items() if value is not None}, key, algorithm="HS256")
 
 
@@ -170,8 +171,8 @@ def test_a_bad_session_id_is_refused(guarded):
 
 
 def shape(frame: dict[str, Any]) -> dict[str, Any]:
-    """A frame without what must differ: ids and times."""
-    return {name: value for name, value in frame.items() if name not in ("session_id", "turn_id")}
+    """A frame without what must differ: ids and times, and what the user has used since."""
+    return {name: value for name, value in frame.items() if name not in ("session_id", "turn_id", "quotas")}
 
 
 def test_anothers_session_is_one_that_does_not_exist(guarded, model):
@@ -245,3 +246,37 @@ def test_the_ninth_window_takes_the_place_of_the_oldest(guarded, model):
     for window in windows[1:]:
         window.idle()
         assert window.text() == "Room for eight"
+
+
+def test_a_revoked_users_windows_close_and_open_only_with_a_new_token(guarded_cloud, guarded, model):
+    ours, others = guarded("mine", options=bearing(token("rob"))), guarded("mine", options=bearing(token("ida")))
+    for window, name in ((ours, "rob"), (others, "ida")):
+        window.say(model.script(f"hello {name}", Says(f"Hello {name}")))
+        window.idle()
+    old = token("rob")
+    said = guarded_cloud.invoke("sweep", {"kind": "revoke", "user": "rob"})
+    assert (said["sessions"], said["connections"], said["complete"]) == (1, 1, True)
+    with pytest.raises(ConnectionClosed):
+        ours.receive()
+    with pytest.raises(InvalidStatus, match="401"):
+        guarded("mine", options=bearing(old))
+    until(lambda: int(time.time()) > said["revoked_at"])
+    again = guarded("mine", options=bearing(token("rob")))
+    again.say(model.script("rob again", Says("Welcome back")))
+    again.idle()
+    others.say(model.script("ida again", Says("Still here")))
+    others.idle()
+    assert (again.text(), others.text()) == ("Welcome back", "Hello idaStill here")
+
+
+@pytest.mark.deep
+def test_a_window_whose_token_has_expired_hears_nothing_and_is_closed(guarded, model):
+    expires = int(time.time()) + 5
+    stale, fresh = guarded("shared", options=bearing(token(exp=expires))), guarded("shared", options=bearing(token()))
+    until(lambda: time.time() > expires + 0.1)
+    fresh.say(model.script("the secret", Says("The secret")))
+    fresh.idle()
+    with pytest.raises(ConnectionClosed):
+        stale.receive(timeout=120)
+    assert stale.frames == []
+    assert fresh.text() == "The secret"

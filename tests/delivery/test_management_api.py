@@ -1,8 +1,11 @@
 """What goes over the wire to `@connections`, beside what the SDK's own client sends there."""
 
+import json
 import socket
+import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -12,8 +15,10 @@ import pytest
 import urllib3
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
+from codelab.aws import STALE_S
 from codelab.delivery import management_api as module
-from codelab.delivery.management_api import ManagementApi
+from codelab.delivery.management_api import ManagementApi, never_arrived
+from codelab.delivery.post import Outcome, Poster
 from urllib3.exceptions import NewConnectionError, ProtocolError, ReadTimeoutError
 
 from tests.ide import PATIENCE
@@ -164,3 +169,80 @@ def test_an_answer_that_does_not_come_leaves_open_whether_it_was_got(gateway: Ga
     with pytest.raises(ProtocolError):
         ManagementApi(gateway.url).post(CONNECTION, DATA)
     assert len(gateway.received) == 2
+
+
+def reset_at_next_data(connection: socket.socket) -> None:
+    """What a peer does that had forgotten the connection: it reads nothing of what comes, and resets."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.recv(1, socket.MSG_PEEK)
+    connection.close()
+
+
+@dataclass
+class Forgetful:
+    """An HTTP server that answers one request on each connection and resets at the next one."""
+
+    url: str
+    answered: list[bytes] = field(default_factory=list)
+    reset: int = 0
+
+
+@pytest.fixture
+def forgetful() -> Iterator[Forgetful]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    found = Forgetful(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+
+    def serve(connection: socket.socket) -> None:
+        request = b""
+        while not request.endswith(DATA):
+            request += connection.recv(65536)
+        found.answered.append(request)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        with suppress(OSError):
+            reset_at_next_data(connection)
+            found.reset += 1
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    yield found
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(PATIENCE)
+
+
+def test_a_reset_on_a_kept_connection_is_a_post_that_was_not_taken(forgetful: Forgetful):
+    poster = Poster(lambda: api, payloads=None)  # type: ignore[arg-type]
+    api = ManagementApi(forgetful.url)
+    frame = json.loads(DATA)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("codelab.delivery.post.dumps", lambda frame: DATA.decode())
+        assert poster.attempt(CONNECTION, frame) is Outcome.DONE
+        assert poster.attempt(CONNECTION, frame) is Outcome.REFUSED, "reset: it may be sent again, to everyone"
+        assert poster.post(CONNECTION, frame) is Outcome.DONE
+        assert poster.post(CONNECTION, frame) is Outcome.DONE, "reset, and sent again"
+    assert (len(forgetful.answered), forgetful.reset) == (3, 2)
+
+
+def test_a_connection_that_was_closed_with_an_answer_due_may_have_taken_the_post(gateway: Gateway):
+    gateway.answer = lambda connection: connection.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(ProtocolError) as error:
+        ManagementApi(gateway.url).post(CONNECTION, DATA)
+    assert not never_arrived(error.value)
+
+
+def test_connections_that_slept_are_not_used_again(gateway: Gateway):
+    now = 1_000.0
+    api = ManagementApi(gateway.url, clock=lambda: now)
+    api.post(CONNECTION, DATA)
+    now += STALE_S
+    api.post(CONNECTION, DATA)
+    now += STALE_S + 0.1
+    api.post(CONNECTION, DATA)
+    api.post(CONNECTION, DATA)
+    kept, same, other, other_too = (got.client for got in gateway.received)
+    assert kept == same != other == other_too

@@ -77,6 +77,7 @@ WRITE = call("write_file", path="a.py", content="x = 1")
 WRITE_MUCH = call("write_file", path="a.py", content="x = 1\n" * 30_000)
 READ_ON = call("read_result", call_id=CUT, offset=8_000)
 RUN = call("run_command", command="make")
+_OWN = {"name": "ide.deploy", "description": "Deploy the project."}
 PLAN = call("update_plan", items=[{"text": "Read a.py", "status": "in_progress"}])
 
 _ANSWER = says("It is ", "done.")
@@ -99,6 +100,14 @@ CONVERSATIONS = [
         _WRITING,
         [say("write")],
         decide=decision("edit", modified_arguments={"path": "b.py", "content": "x = 2"}),
+        execute=execute,
+    ),
+    Conversation(
+        "a command that may run again",
+        {"run": [says("Running. ", calls=[RUN]), says("Again. ", calls=[RUN]), _ANSWER]},
+        [say("run")],
+        before=[{"type": "hello", "platform": "linux", "capabilities": {"tools": [_OWN]}}],
+        decide=decision("approve", remember={"scope": "session"}),
         execute=execute,
     ),
     Conversation("reject", _WRITING, [say("write")], decide=decision("reject", feedback="not that file")),

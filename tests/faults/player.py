@@ -354,6 +354,9 @@ class Player:
         ide.connection = item.connection
         self.world.alive[item.connection] = item.ide
         if ide.comes_back:
+            for frame in self._conversation.before:
+                if frame["type"] == "hello":  # holds for one connection
+                    self._send(item.ide, frame, 20)
             self._send(item.ide, _resume(ide), 50)
         ide.comes_back = True
 

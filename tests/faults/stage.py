@@ -20,6 +20,8 @@ from codelab_local.aws_api import AwsApi
 from codelab_local.emulator import Emulator
 from codelab_local.template import read_template
 
+from tests.quotas import UNLIMITED
+
 ROOT = Path(__file__).parents[2]
 REGION = "eu-central-1"
 TABLE, BUCKET = "codelab-faults", "codelab-faults-payloads"
@@ -32,8 +34,6 @@ Stored = dict[str, Any]
 Objects = dict[str, bytes]
 
 _ENVIRONMENT = {
-    "AWS_ACCESS_KEY_ID": "test",
-    "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_REGION": REGION,
     "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
@@ -43,6 +43,7 @@ _ENVIRONMENT = {
     "LLM_FUNCTION": "codelab-llm-request",
     "STREAM_MAX_DELAY_MS": "0",
     "TOOL_TIMEOUT_S": "120",
+    "REMEMBER_COMMANDS": "true",
     "APPROVAL_TIMEOUT_S": "600",
     "DEFAULT_AGENT": "universal",
     "LOG_LEVEL": "ERROR",
@@ -51,6 +52,10 @@ _ENVIRONMENT = {
 
 class Stage:
     """`with Stage() as stage`. Everything that it starts ends with it."""
+
+    def __init__(self, **environment: str) -> None:
+        """`environment` is laid over what the functions' processes have."""
+        self._environment = {**_ENVIRONMENT, **UNLIMITED, **environment}
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="codelab-faults-", ignore_cleanup_errors=True)
@@ -66,7 +71,7 @@ class Stage:
         self._functions = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.functions", address],
             cwd=ROOT,
-            env={**kept, **_ENVIRONMENT, "AWS_ENDPOINT_URL": self._emulator.url},
+            env={**kept, **self._environment, **self._access()},
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=self._log,
@@ -98,6 +103,11 @@ class Stage:
         self._emulator.stop()
         self._log.close()
         self._folder.cleanup()
+
+    def _access(self) -> dict[str, str]:
+        keys = self._emulator.credentials
+        signed_with = {"AWS_ACCESS_KEY_ID": keys.key_id, "AWS_SECRET_ACCESS_KEY": keys.secret}
+        return {**signed_with, "AWS_ENDPOINT_URL": self._emulator.url}
 
     def log(self) -> str:
         """What the functions have logged."""

@@ -136,6 +136,51 @@ BUDGETS: Mapping[str, list[Event]] = {
 }  # fmt: skip
 
 
+#: With quotas: reads are of the user's items too, and what was used is counted, once for each connection, message and
+#: step's invocation, whose Requests are counted together. Nothing else costs more.
+LIMITED: Mapping[str, list[Event]] = {
+    "simple": [
+        ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1}),
+        ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1}),
+        ("step 1", {**step(1, 3, 7)[1], CLEAR: 1 + 1}),
+    ],
+    "approve": [
+        ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1}),
+        ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1}),
+        ("step 1", {**step(1, 1, 5)[1], CLEAR: 1 + 1}),
+        APPROVAL,
+        LAST_RESULT,
+        ("step 2", {**step(2, 2, 6)[1], CLEAR: 1 + 1}),
+    ],
+    "a plan, and then a tool": [
+        ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1}),
+        ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1}),
+        ("step 1", {**step(1, 1, 7, steps=2)[1], CLEAR: 1 + 1}),
+        LAST_RESULT,
+        ("step 3", {**step(3, 2, 6)[1], CLEAR: 1 + 1}),
+    ],
+    "a large result": [
+        ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1}),
+        ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1}),
+        ("step 1", {**step(1, 1, 5)[1], CLEAR: 1 + 1}),
+        # There is no register to read it with: looked at and counted in one.
+        ("upload_request", {CLEAR: 1, POST: 1}),
+        ("tool_result", {**LAST_RESULT[1], FETCH: 1, STORE: 1}),
+        # Those of the steps, and that of the summary.
+        ("step 2", {READ: 5 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 4 + 1, APPEND: 3, POST: 8, CLEAR: 1 + 2}),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_with_quotas_what_is_used_is_counted_and_nothing_else(limited_stage: Stage, name: str) -> None:
+    (conversation,) = [found for found in CONVERSATIONS if found.name == name]
+    player = Player(limited_stage, conversation)
+    player.play()
+    made = [(label, cost) for _, label, cost in counted(player.seen)]
+    assert made == LIMITED[name]
+
+
 @pytest.mark.parametrize("name", BUDGETS)
 def test_every_event_makes_exactly_the_calls_it_may_make(stage: Stage, name: str) -> None:
     (conversation,) = [found for found in CONVERSATIONS if found.name == name]

@@ -6,15 +6,32 @@ the table and what the client has seen are compared with the undisturbed run.
 """
 
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 from tests.faults.conversations import CONVERSATIONS
+from tests.faults.player import Conversation
 from tests.faults.stage import Stage
 from tests.faults.sweep import Findings, Point, Sweep
 
 #: Faults of each conversation that are tried when there is little time.
 FEW = 3
+#: Conversations whose turns end in different ways.
+ENDINGS = {
+    "simple",
+    "reject",
+    "tool times out",
+    "cancel while it streams",
+    "cancel while a tool runs",
+    "queue",
+    "interrupt",
+    "agent switch",
+    "the model refuses",
+    "a plan, and then a tool",
+    "a step that died",
+    "an invoke that was lost",
+}
 
 
 def _some(points: list[Point], number: int) -> list[Point]:
@@ -23,9 +40,15 @@ def _some(points: list[Point], number: int) -> list[Point]:
     return points[number % step :: step][:FEW]
 
 
-def _sweep(stage: Stage, capsys: pytest.CaptureFixture[str], *, whole: bool) -> None:
+def _sweep(
+    stage: Stage,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    whole: bool,
+    conversations: Sequence[Conversation] = CONVERSATIONS,
+) -> None:
     everything = Findings()
-    for number, conversation in enumerate(CONVERSATIONS):
+    for number, conversation in enumerate(conversations):
         sweep = Sweep(stage, conversation)
         assert sweep.undisturbed() == [], conversation.name
         points = list(sweep.points())
@@ -40,6 +63,19 @@ def _sweep(stage: Stage, capsys: pytest.CaptureFixture[str], *, whole: bool) -> 
 
 def test_some_faults_of_every_conversation_leave_no_trace(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     _sweep(stage, capsys, whole=False)
+
+
+def test_some_faults_with_quotas_leave_no_slot_taken(limited_stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    few = [found for found in CONVERSATIONS if found.name in ENDINGS]
+    assert len(few) == len(ENDINGS)
+    _sweep(limited_stage, capsys, whole=False, conversations=few)
+
+
+@pytest.mark.deep
+def test_no_fault_of_any_conversation_leaves_a_slot_taken(
+    limited_stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _sweep(limited_stage, capsys, whole=True)
 
 
 @pytest.mark.deep

@@ -15,6 +15,7 @@ from tests.faults.player import World
 from tests.faults.stage import Objects, Stored
 
 _CALL_ID = re.compile(r"call_[0-9a-f]{24}")
+_RULE_ID = re.compile(r"rule_[0-9a-f]{24}")
 
 LOST, DOUBLED, STUCK = "lost", "doubled", "stuck"
 
@@ -79,10 +80,15 @@ class Outcome:
         """Who was to answer, in order."""
         return [frame["to_agent"] for frame in self.events if frame["type"] == "agent_switched"]
 
+    def tokens(self) -> int:
+        """What was counted for the user."""
+        return sum(item.get("tokens", 0) for item in self.of_kind("USAGE"))
+
     def log(self) -> list[tuple[str, Any]]:
-        """The frames without ids and times. Progress says by its offset whether one has it already."""
+        """The frames without ids (a rule's too) and times. Progress says by its offset whether one has it already."""
         named = ("token", "is_final", "status", "reason", "state", "tool_name", "error_code", "client_msg_id", "offset")
-        found = [(frame["type"], {name: frame[name] for name in named if name in frame}) for frame in self.events]
+        events = [json.loads(_RULE_ID.sub("rule", json.dumps(frame))) for frame in self.events]
+        found = [(frame["type"], {name: frame[name] for name in named if name in frame}) for frame in events]
         return [it for place, it in enumerate(found) if it[0] != "tool_progress" or it not in found[:place]]
 
 
@@ -109,9 +115,11 @@ def _register(found: Outcome) -> Iterator[Complaint]:
     left = {"due_at", "due_shard", "calls", "inbox", "lease", "lease_until", "cancelled_at", "message_id"} & set(
         register
     )
-    left |= {name for name in register if name.startswith("post#")}
+    left |= {name for name in register if name.startswith(("post#", "slot"))}
     if left:
         yield STUCK, f"the register keeps {sorted(left)}"
+    for slot in found.of_kind("SLOT"):
+        yield STUCK, f"the slot {slot} is left over"
     if register.get("last_seq", 0) != len(found.events):
         yield LOST, f"last_seq is {register['last_seq']} of {len(found.events)} frames"
     if register.get("history_n", 0) != len(found.of_kind("MESSAGE")):
@@ -204,5 +212,7 @@ def _differences(found: Outcome, wanted: Outcome, *, loose: bool, exact: bool) -
     refusals = [frame["error_code"] for frame in found.world.refusals if not frame["retryable"]]
     if refusals:
         yield LOST, f"the client was refused: {refusals}"
+    if exact and found.tokens() > wanted.tokens():
+        yield DOUBLED, f"{found.tokens()} tokens were counted, not {wanted.tokens()}"
     if exact and found.log() != wanted.log():
         yield DOUBLED if len(found.log()) > len(wanted.log()) else LOST, f"the log is {found.log()}, not {wanted.log()}"

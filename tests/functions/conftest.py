@@ -1,5 +1,6 @@
 """Single functions on moto. One event at a time: moto's transactions are not atomic between threads."""
 
+import time
 from collections.abc import Iterator
 
 import boto3
@@ -19,6 +20,13 @@ LOADER = botocore.loaders.Loader()
 @pytest.fixture(scope="session")
 def template() -> Template:
     return Template()
+
+
+@pytest.fixture
+def minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's clock begins with a minute: quotas count by it."""
+    real, ahead = time.time_ns, -time.time_ns() % 60_000_000_000
+    monkeypatch.setattr("codelab.turns.shell.time.time_ns", lambda: real() + ahead)
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ def authorizer_context(
     viewer: bool = False,
     profile: str = "",
     expires: int = 0,
+    plan: str = "",
+    issued: int = 0,
 ) -> dict[str, Any]:
     """What events carry of the authorizer's answer."""
     return {
@@ -29,6 +31,8 @@ def authorizer_context(
         "user": user,
         "session_id": session,
         "expires": str(expires),
+        "plan": plan,
+        "issued": str(issued),
         "extensions": str(extensions).lower(),
         "viewer": str(viewer).lower(),
         "profile": profile,
@@ -91,6 +95,7 @@ def http(
     path: str,
     *,
     user: str = "ann",
+    plan: str = "",
     body: Any = None,
     query: str = "",
     headers: dict[str, str] | None = None,
@@ -105,7 +110,7 @@ def http(
         "requestContext": {
             "accountId": "123456789012",
             "apiId": _API,
-            "authorizer": {"lambda": {"user": user}},
+            "authorizer": {"lambda": {"user": user, "plan": plan}},
             "domainName": _DOMAIN,
             "domainPrefix": _API,
             "http": {

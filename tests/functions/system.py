@@ -19,6 +19,7 @@ from tests.functions import events
 from tests.functions.recorder import Recorder
 from tests.functions.template import REGION, ROOT, Template
 from tests.permissions import grants
+from tests.quotas import UNLIMITED
 
 #: What a process keeps for its life. Lambda gives every function processes of its own.
 _PER_PROCESS: tuple[Any, ...] = (
@@ -99,13 +100,14 @@ class System:
         self.environment: dict[str, str] = {}
         self.aws = recorder
         self.model = Model(recorder)
+        self.transport: Callable[..., Any] = lambda **_: self.model
         self.table = boto3.client("dynamodb", region_name=REGION)
 
     def load(self, folder: str) -> Function:
         """A new process of `functions/{folder}`."""
         for name in config.Settings.model_fields:
             self._monkeypatch.delenv(name.upper(), raising=False)
-        own = {"DEFAULT_AGENT": "universal", **self.environment}
+        own = {"DEFAULT_AGENT": "universal", **UNLIMITED, **self.environment}
         for name, value in {**self._template.environment(folder), **own}.items():
             self._monkeypatch.setenv(name, value)
         for kept in _PER_PROCESS:
@@ -116,7 +118,7 @@ class System:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         with self.aws.run_by(folder), self._monkeypatch.context() as patched:
-            patched.setattr("codelab.requests.openai_transport", lambda **_: self.model)
+            patched.setattr("codelab.requests.openai_transport", self.transport)
             patched.setattr("codelab.aws.warm", self._warm)
             spec.loader.exec_module(module)
         return Function(module, lambda: self.aws.run_by(folder))
@@ -153,8 +155,14 @@ class System:
 
     def http(self, method: str, path: str, context: Context | None = None, **fields: Any) -> tuple[int, Any]:
         """A request to `/api/v1`; gives the status and the body of the answer."""
-        answer = self._handle("rest_api", events.http(method, f"/api/v1{path}", **fields), context or Context(29_000))
+        answer = self.answer(method, path, context, **fields)
         return answer["statusCode"], json.loads(answer["body"])
+
+    def answer(self, method: str, path: str, context: Context | None = None, **fields: Any) -> dict[str, Any]:
+        """A request to `/api/v1`; gives the whole answer."""
+        event = events.http(method, f"/api/v1{path}", **fields)
+        answer: dict[str, Any] = self._handle("rest_api", event, context or Context(29_000))
+        return answer
 
     def event(self, connection: str, frame: dict[str, Any]) -> dict[str, Any]:
         """The event of a frame, for one that comes while another is worked on."""

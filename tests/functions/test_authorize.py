@@ -9,13 +9,15 @@ import pytest
 from codelab.config import ConfigurationError
 
 from tests.functions import events
+from tests.functions.recorder import READ
 from tests.functions.system import JWT_SECRET, Function, System
 
 SESSION = {"session_id": "s1"}
 
 
 def token(secret: str = JWT_SECRET, algorithm: str = "HS256", **claims: Any) -> str:
-    claims = {"sub": "ann", "exp": int(time.time()) + 3600, **claims}
+    now = int(time.time())
+    claims = {"sub": "ann", "iat": now, "exp": now + 3600, **claims}
     claims = {name: value for name, value in claims.items() if value is not None}
     return jwt.encode(claims, secret, algorithm=algorithm)
 
@@ -84,6 +86,8 @@ def _expired() -> str:
         lambda: token(algorithm="HS512"),
         lambda: token(secret="", algorithm="none"),
         lambda: token()[: token().rindex(".") + 1],
+        lambda: token(exp=None),
+        lambda: token(iat=None),
         lambda: token(sub=None),
         lambda: token(sub=""),
         lambda: token(sub="ann#bob"),
@@ -92,8 +96,8 @@ def _expired() -> str:
     ],
     ids=[
         "empty", "no token", "very long", "expired", "not yet valid", "wrong signature", "another algorithm",
-        "algorithm none", "signature cut off", "no subject", "empty subject", "subject with #",
-        "subject with a line break", "long subject",
+        "algorithm none", "signature cut off", "no end", "no beginning", "no subject", "empty subject",
+        "subject with #", "subject with a line break", "long subject",
     ],
 )  # fmt: skip
 def test_a_token_that_is_not_good_is_unauthorized(authorize: Function, make: Any) -> None:
@@ -143,12 +147,14 @@ def test_without_a_session_id_a_new_one_is_made_each_time(authorize: Function, q
 
 
 def test_the_context_says_everything_that_handlers_may_know(authorize: Function) -> None:
-    expires = int(time.time()) + 900
+    issued = int(time.time())
+    expires = issued + 900
     query = {**SESSION, "extensions": "1", "viewer": "1", "profile": "args"}
-    answer = authorize(events.authorize(query=query, headers=bearer(token(exp=expires))))
+    answer = authorize(events.authorize(query=query, headers=bearer(token(iat=issued, exp=expires))))
     assert answer["context"] == {
         "user": "ann",
         "session_id": "s1",
+        "issued": issued,
         "expires": expires,
         "extensions": True,
         "viewer": True,
@@ -160,9 +166,8 @@ def test_the_context_says_everything_that_handlers_may_know(authorize: Function)
 
 def test_options_that_were_not_asked_for_are_off(authorize: Function) -> None:
     query = {**SESSION, "extensions": "0", "viewer": "yes", "profile": "other"}
-    context = authorize(events.authorize(query=query, headers=bearer(token(exp=None))))["context"]
-    assert (context["extensions"], context["viewer"], context["profile"]) == (False, False, "")
-    assert context["expires"] == 0
+    context = authorize(events.authorize(query=query, headers=bearer(token())))["context"]
+    assert (context["extensions"], context["viewer"], context["profile"]) == (False, False, "default")
 
 
 def test_the_policy_is_for_the_connection_that_asks(authorize: Function) -> None:
@@ -171,12 +176,14 @@ def test_the_policy_is_for_the_connection_that_asks(authorize: Function) -> None
     assert statement["Resource"] == event["methodArn"]
 
 
-def test_authorizing_makes_no_call_of_aws(system: System) -> None:
+def test_authorizing_reads_one_item_and_that_only_for_a_good_token(system: System) -> None:
     function = system.load("authorize")
     assert system.aws.calls == ["GetSecretValue"], "the secret is read at init, once"
     system.aws.reset()
-    function(events.authorize(query=SESSION, headers=bearer(token())))
+    assert_unauthorized(function, events.authorize(query=SESSION, headers=bearer(_expired())))
     assert system.aws.calls == []
+    function(events.authorize(query=SESSION, headers=bearer(token())))
+    assert system.aws.calls == [READ]
 
 
 def test_a_secret_in_the_environment_needs_no_secrets_manager(system: System) -> None:
@@ -202,6 +209,7 @@ def test_an_unsigned_token_is_refused(authorize: Function) -> None:
 def test_everyone_is_the_local_user_where_the_local_cloud_says_so(system: System) -> None:
     system.environment = {"AUTH_MODE": "none", "CODELAB_LOCAL": "1"}
     answer = system.load("authorize")(events.authorize(query=SESSION))
+    assert system.aws.calls == []
     assert effect(answer) == "Allow"
     assert answer["context"]["user"] == "local"
 
@@ -213,16 +221,30 @@ def test_outside_the_local_cloud_tokens_cannot_be_turned_off(system: System) -> 
 
 
 def test_an_http_request_is_let_through_with_its_user(authorize: Function) -> None:
-    assert authorize(events.authorize_http(headers={"authorization": f"Bearer {token()}"})) == {
+    issued = int(time.time())
+    assert authorize(events.authorize_http(headers={"authorization": f"Bearer {token(iat=issued)}"})) == {
         "isAuthorized": True,
-        "context": {"user": "ann"},
+        "context": {"user": "ann", "issued": issued},
     }
-    by_query = authorize(events.authorize_http(query={"token": token()}))
-    assert by_query["context"] == {"user": "ann"}
+    by_query = authorize(events.authorize_http(query={"token": token(iat=issued)}))
+    assert by_query["context"] == {"user": "ann", "issued": issued}
 
 
 @pytest.mark.parametrize("make", [lambda: "", lambda: "not.a.token", _expired], ids=["none", "nonsense", "expired"])
 def test_an_http_request_without_a_valid_token_is_nobodys(authorize: Function, make: Any) -> None:
     """rest_api refuses it: an HTTP API would do so in a shape of its own."""
     answer = authorize(events.authorize_http(headers={"authorization": f"Bearer {make()}"}))
-    assert answer == {"isAuthorized": True, "context": {"user": ""}}
+    assert answer == {"isAuthorized": True}
+
+
+def test_the_plan_of_the_token_picks_limits(authorize: Function) -> None:
+    answer = authorize(events.authorize(query=SESSION, headers=bearer(token(codelab_plan="team"))))
+    assert answer["context"]["plan"] == "team"
+    http = authorize(events.authorize_http(headers=bearer(token(codelab_plan="team"))))
+    assert (http["context"]["user"], http["context"]["plan"]) == ("ann", "team")
+
+
+@pytest.mark.parametrize("plan", [7, ["team"], "x" * 65])
+def test_a_plan_that_is_no_name_makes_a_token_invalid(authorize: Function, plan: object) -> None:
+    with pytest.raises(Exception, match=r"^Unauthorized$"):
+        authorize(events.authorize(query=SESSION, headers=bearer(token(codelab_plan=plan))))

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from codelab.sessions.keys import USER_RULES
+from codelab.turns import admission
 
 from tests.functions import events
 from tests.functions.recorder import CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
@@ -221,3 +223,16 @@ def test_who_asked_is_answered_also_when_other_frames_cannot_be_posted(system: S
     system.aws.refuse(READ_MANY, 400, "AccessDeniedException")
     system.send_raw("c2", "control", '{"type": "session_config", "when_busy": "reject"}')
     assert "session_info" in [frame["type"] for frame in system.aws.frames("c2")]
+
+
+def test_what_is_known_of_the_user_is_read_in_the_round_trip_of_the_register(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, set[str]]] = []
+    monkeypatch.setattr(admission, "wanted", lambda caller, *_: [USER_RULES] if caller else [])
+    monkeypatch.setattr(admission, "check", lambda caller, items, *_: seen.append((caller.user, set(items))))
+    system.connect("c1")
+    assert system.aws.calls == [READ_MANY, TRANSACTION]
+    system.send("c1", "user_message", content="hello")
+    assert system.aws.calls == [READ_MANY, TRANSACTION, INVOKE]
+    assert seen == [("ann", {USER_RULES})] * 2

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import jwt
@@ -42,4 +43,6 @@ class Provider:
         self.keys[kid] = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def token(self, kid: str, **claims: object) -> str:
-        return jwt.encode({"sub": "ann", **claims}, self.keys[kid], algorithm="RS256", headers={"kid": kid})
+        now = int(time.time())
+        body = {"sub": "ann", "iat": now, "exp": now + 600, **claims}
+        return jwt.encode(body, self.keys[kid], algorithm="RS256", headers={"kid": kid})

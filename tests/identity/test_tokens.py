@@ -17,6 +17,13 @@ from tests.identity.provider import Provider
 SECRET = "a secret that is long enough for the purpose"
 
 
+def claims(**others: object) -> dict[str, object]:
+    """Those of a good token; None leaves one out."""
+    now = int(time.time())
+    found = {"sub": "ann", "iat": now, "exp": now + 600, **others}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 class Clock:
     now = 1_000.0
 
@@ -66,7 +73,7 @@ def test_tokens_with_invented_keys_do_not_have_the_provider_asked_each_time(prov
     forged = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     for n in range(20):
         with pytest.raises(InvalidToken):
-            verifier.verify(jwt.encode({"sub": "ann"}, forged, algorithm="RS256", headers={"kid": f"invented{n}"}))
+            verifier.verify(jwt.encode(claims(), forged, algorithm="RS256", headers={"kid": f"invented{n}"}))
     assert provider.asked == 1
 
 
@@ -83,7 +90,7 @@ def test_a_public_key_is_not_taken_for_a_shared_secret(provider):
     verifier = TokenVerifier(PublishedKeys(provider.url, Clock()))
     public = provider.keys["first"].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     header = _part({"alg": "HS256", "typ": "JWT", "kid": "first"})
-    body = _part({"sub": "ann"})
+    body = _part(claims())
     signature = hmac.new(public, f"{header}.{body}".encode(), hashlib.sha256).digest()
     forged = f"{header}.{body}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
     with pytest.raises(InvalidToken):
@@ -93,7 +100,7 @@ def test_a_public_key_is_not_taken_for_a_shared_secret(provider):
 @pytest.mark.parametrize("published", [False, True])
 def test_an_unsigned_token_is_refused(provider, published):
     keys = PublishedKeys(provider.url, Clock()) if published else SharedSecret(SECRET)
-    unsigned = f"{_part({'alg': 'none', 'typ': 'JWT', 'kid': 'first'})}.{_part({'sub': 'ann'})}."
+    unsigned = f"{_part({'alg': 'none', 'typ': 'JWT', 'kid': 'first'})}.{_part(claims())}."
     with pytest.raises(InvalidToken):
         TokenVerifier(keys).verify(unsigned)
 
@@ -101,7 +108,7 @@ def test_an_unsigned_token_is_refused(provider, published):
 def test_a_token_of_another_kind_of_key_is_refused():
     other = ec.generate_private_key(ec.SECP256R1())
     with pytest.raises(InvalidToken):
-        TokenVerifier(SharedSecret(SECRET)).verify(jwt.encode({"sub": "ann"}, other, algorithm="ES256"))
+        TokenVerifier(SharedSecret(SECRET)).verify(jwt.encode(claims(), other, algorithm="ES256"))
 
 
 @pytest.mark.parametrize(
@@ -121,17 +128,16 @@ def test_a_token_of_another_kind_of_key_is_refused():
 )
 def test_claims_that_do_not_fit_are_refused(wrong):
     verifier = TokenVerifier(SharedSecret(SECRET), issuer="issuer", audience="us")
-    good = {"sub": "ann", "iss": "issuer", "aud": "us"}
+    good = claims(iss="issuer", aud="us")
     assert verifier.verify(jwt.encode(good, SECRET, algorithm="HS256")).user == "ann"
-    claims = {name: value for name, value in {**good, **wrong}.items() if value is not None}
     with pytest.raises(InvalidToken):
-        verifier.verify(jwt.encode(claims, SECRET, algorithm="HS256"))
+        verifier.verify(jwt.encode(claims(**{**good, **wrong}), SECRET, algorithm="HS256"))
 
 
 def test_a_tampered_token_is_refused():
-    header, body, signature = jwt.encode({"sub": "ann"}, SECRET, algorithm="HS256").split(".")
+    header, body, signature = jwt.encode(claims(), SECRET, algorithm="HS256").split(".")
     with pytest.raises(InvalidToken):
-        TokenVerifier(SharedSecret(SECRET)).verify(f"{header}.{_part({'sub': 'eve'})}.{signature}")
+        TokenVerifier(SharedSecret(SECRET)).verify(f"{header}.{_part(claims(sub='eve'))}.{signature}")
     with pytest.raises(InvalidToken):
         TokenVerifier(SharedSecret(SECRET)).verify(f"{header}.{body}")
 

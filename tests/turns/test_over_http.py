@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.items import AboutItem
+from codelab.sessions.keys import usage_key
 from codelab.sessions.register import Phase
 from codelab.turns import lifecycle
 from codelab.turns.connections import Caller
@@ -100,8 +101,8 @@ def test_only_its_maker_reveals_a_fork():
     world.say("hello")
     world.answer("Hi")
     source = world.register
-    given = world._given()
-    begun = lifecycle.begin_fork("ann", "fork", Hold("maker", world.now + 30_000), given)
+    given = replace(world._given(), items={usage_key(world.now): None})
+    begun = lifecycle.begin_fork(Caller("ann", "fork", ""), Hold("maker", world.now + 30_000), given)
     assert begun.after.erase_at == world.now + 30_000
     hidden = replace(begun.after)
     assert lifecycle.reveal(Draft.of(hidden, given), Hold("other", 0), source, 2, "Fork") is None
@@ -116,5 +117,5 @@ def test_only_its_maker_reveals_a_fork():
 def test_metadata_is_bounded():
     world = World()
     about = AboutItem("ann", {"x": "y" * 16_000})
-    error = refusal(lambda: lifecycle.create("ann", "s2", about, world._given()))
+    error = refusal(lambda: lifecycle.create(Caller("ann", "s2", ""), about, world._given()))
     assert error.code is ErrorCode.PAYLOAD_TOO_LARGE

@@ -8,7 +8,9 @@ from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import MessageItem, dumps
+from codelab.sessions.keys import slot_key
 from codelab.sessions.register import CallState, Phase
+from codelab.sessions.spending import Slot
 from codelab.sessions.store import Conversation
 from codelab.turns.connections import Caller
 from codelab.turns.context import assemble
@@ -17,10 +19,11 @@ from codelab.turns.steps import Lease
 from tests.turns.world import IDE, World
 
 CALLERS = (IDE, Caller("ann", "s1", "conn-2"), Caller("ann", "s1", "conn-3", extensions=True, viewer=True))
+RUN: tuple[str, dict[str, Any]] = ("run_command", {"command": "make"})
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("read_file", {"path": "a.py"}),
     ("write_file", {"path": "a.py", "content": "1"}),
-    ("run_command", {"command": "make"}),
+    RUN,
     ("write_file", {"path": "big.py", "content": "x = 1\n" * 25_000}),
     ("read_file", {"path": "../outside"}),
     ("no_such_tool", {}),
@@ -46,6 +49,7 @@ DECISIONS: tuple[dict[str, Any], ...] = (
     {"decision": "reject", "remember": {"scope": "user"}},
     {"decision": "reject", "remember": {"scope": "session", "pattern": "*.py"}},
 )
+AGAIN: dict[str, Any] = {"decision": "approve", "remember": {"scope": "session"}}
 
 
 class Walk:
@@ -53,7 +57,19 @@ class Walk:
 
     def __init__(self, choose: random.Random) -> None:
         self.choose = choose
-        self.world = World(tool_timeout_s=30, approval_timeout_s=60, max_steps=6, hitl_strict=choose.random() < 0.2)
+        self.world = World(
+            tool_timeout_s=30,
+            approval_timeout_s=60,
+            max_steps=6,
+            hitl_strict=choose.random() < 0.2,
+            remember_commands=choose.random() < 0.5,
+            open_turns=choose.choice((0, 1, 2, 3)),
+        )
+        if choose.random() < 0.8:
+            self.world.hello(platform="linux")
+        #: Slots that other sessions of the user have, by key; was the sweep away so long that slots ran out?
+        self.others: dict[str, dict[str, Any]] = {}
+        self.had_outage = False
         self.leases: list[tuple[Lease, list[str]]] = []
         self.call_ids: list[str] = ["call_unknown"]
         self.said: set[str] = set()
@@ -61,7 +77,8 @@ class Walk:
     EVENTS = (
         "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
         "result", "result", "result", "decide", "decide", "cancel", "configure", "switch", "context", "join", "leave",
-        "wait", "owner_dies", "execute", "revoke",
+        "wait", "owner_dies", "execute", "revoke", "hello",
+        "another_begins", "another_begins", "another_ends", "outage",
     )  # fmt: skip
 
     def step(self) -> None:
@@ -114,6 +131,8 @@ class Walk:
 
     def _commit(self, lease: Lease, text: list[str]) -> None:
         wanted = [self.choose.choice(CALLS) for _ in range(self.choose.choice((0, 0, 1, 2, 3, 18)))]
+        if self.choose.random() < (0.7 if self.world.register.command_rule else 0.2):
+            wanted = [RUN]  # alone, or it asks
         if not text and not wanted:
             text.append("word ")
             if self.world.register.lease == lease.token:
@@ -129,8 +148,11 @@ class Walk:
         self.world.result(self._call_id(), self.choose.choice(CALLERS), **self.choose.choice(RESULTS))
 
     def decide(self) -> None:
-        fields = self.choose.choice(DECISIONS)
-        self.world.decision(self._call_id(), caller=self.choose.choice(CALLERS), **fields)
+        call_id, fields = self._call_id(), self.choose.choice(DECISIONS)
+        entry = self.world.register.open_calls.get(call_id)
+        if entry is not None and entry.tool == "run_command" and self.choose.random() < 0.5:
+            fields = AGAIN
+        self.world.decision(call_id, caller=self.choose.choice(CALLERS), **fields)
 
     def _call_id(self) -> str:
         open_calls = list(self.world.register.open_calls)
@@ -152,6 +174,13 @@ class Walk:
             self.world.configure(when_busy=self.choose.choice(("queue", "reject", "interrupt")))
         else:
             self.world.configure(autonomy=self.choose.choice(("manual", "balanced", "autonomous")))
+
+    def hello(self) -> None:
+        declared = self.choose.choice((None, [], [{"name": "deploy", "description": "Deploy."}]))
+        fields = {} if declared is None else {"capabilities": {"tools": declared}}
+        self.world.hello(
+            self.choose.choice(CALLERS), platform=self.choose.choice(("linux", "linux", "windows")), **fields
+        )
 
     def revoke(self) -> None:
         if rules := self.world.remembered():
@@ -178,6 +207,30 @@ class Walk:
             lease, _ = self.choose.choice(self.leases[-2:])
             self.world.pass_time(0, dead=lease.token.partition(":")[0])
 
+    def another_begins(self) -> None:
+        """Another session of the user takes a slot, if it finds it free."""
+        world = self.world
+        for k in range(world.settings.open_turns or 0):
+            key = slot_key(k)
+            if Slot.is_free(world.items.get(key), world.now) and self.choose.random() < 0.5:
+                until = world.now + self.choose.choice((60_000, 4_000_000))
+                token = f"{k}.other{self.choose.randrange(10**9)}"
+                world.items[key] = self.others[key] = {"sk": key, "token": token, "session_id": "s2", "until": until}
+                return
+
+    def another_ends(self) -> None:
+        for key, item in list(self.others.items()):
+            if self.world.items.get(key) is item:
+                del self.world.items[key]
+            del self.others[key]
+            return
+
+    def outage(self) -> None:
+        """Hours in which nothing happens, not even a sweep."""
+        if self.choose.random() < 0.3:
+            self.world.now += 8_000_000
+            self.had_outage = True
+
     # -- what must hold ------------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -195,9 +248,28 @@ class Walk:
         if register.phase is Phase.IDLE:
             assert not register.inbox, "a message waits and nothing runs"
             assert not register.open_step_calls
+        self._check_slots(world)
         stored = {sk for sk in world.items if sk.startswith("FILE#")}
         assert stored == {f"FILE#{digest}" for digest in register.files}, "a file of the context is lost or left"
         self._check_calls(world)
+
+    def _check_slots(self, world: World) -> None:
+        register, limit = world.register, world.settings.open_turns
+        slots = {sk: item for sk, item in world.items.items() if sk.startswith("SLOT#")}
+        own = {item["token"] for item in slots.values() if item["session_id"] == "s1"}
+        for key, item in self.others.items():
+            assert slots.get(key) is item or item["until"] <= world.now, "the slot of another was taken or given back"
+        if register.phase is Phase.IDLE:
+            assert not register.slot
+            assert not own, "a slot is left over"
+        elif register.slot:
+            k = register.slot.partition(".")[0]
+            held = slots.get(f"SLOT#{k}", {})
+            assert own <= {register.slot}, "two slots for one turn"
+            assert held.get("token") == register.slot or register.slot_until <= world.now, "the turn's slot is gone"
+        else:
+            assert not own, "a slot that nobody gives back"
+            assert self.had_outage or not limit, "an open turn without a slot"
 
     def _check_calls(self, world: World) -> None:
         results = Counter(item["call_id"] for item in world.items.values() if item.get("role") == "tool")
@@ -230,10 +302,24 @@ class Walk:
                 assert item["requires_approval"]
             elif item["requires_approval"]:
                 assert decision in ("approve", "edit"), "sent for execution without a yes"
-            if item["tool"] == "run_command":
-                assert item["requires_approval"], "a command that nobody was asked about"
+            if item["tool"] == "run_command" and not item["requires_approval"]:
+                self._check_command(world, frame)
             if item["state"] in ("rejected", "expired"):
                 assert frame["requires_approval"], "executed after a no"
+
+    def _check_command(self, world: World, frame: dict[str, Any]) -> None:
+        """A human has let it run again, and since then nothing else was let go that may have changed a file."""
+        assert world.settings.remember_commands, "a command that nobody was asked about"
+        let_go = [it for it in world.of_type("tool_call") if not it["requires_approval"] and it["risk"] != "read"]
+        let_go = let_go[: let_go.index(frame) + 1]
+        decisions = [json.loads(world.call_item(it["call_id"])["decision"]) for it in let_go]
+        rule = decisions[-1]["command_rule"]
+        first = next(n for n, it in enumerate(decisions) if it.get("command_rule") == rule)
+        assert decisions[first]["remember"], "a command that no human has let run again"
+        assert {it.get("command_rule") for it in decisions[first:]} == {rule}, (
+            "a command that may do something else now"
+        )
+        assert len({dumps(it["arguments"]) for it in let_go[first:]}) == 1, "another command"
 
     def finish(self) -> None:
         """Let everything run its course: then every message was answered, once, and nothing is outstanding."""

@@ -7,9 +7,11 @@ from typing import Any
 from codelab.agents import agents
 from codelab.config import Settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import ContextUpdate, HitlDecision, Rules, SessionConfig, SwitchAgent, ToolResult
+from codelab.protocol.incoming import ContextUpdate, Hello, HitlDecision, Rules, SessionConfig, SwitchAgent, ToolResult
+from codelab.sessions import keys
 from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem, dumps
 from codelab.sessions.register import Register
+from codelab.sessions.spending import Slot, Spending, attribute_of
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import calls, cancel, connections, control, files, messages, routing, side_calls, steps, sweep
 from codelab.turns.connections import Caller
@@ -39,6 +41,8 @@ class World:
         self._log: list[EventItem] | None = None
         #: Items that the next decision is given as they were read before.
         self.known: dict[str, dict[str, Any] | None] = {}
+        #: Slots that the next decision is told to be another's.
+        self._lost: set[str] = set()
         self.events: list[EventItem] = []
         self.frames: list[dict[str, Any]] = []
         self.invokes: list[Step] = []
@@ -46,18 +50,26 @@ class World:
         self.replies: list[tuple[str, dict[str, Any]]] = []
         self.resends: list[tuple[str, int]] = []
         self.register = Register("ann", "s1", self.now, "universal")
+        self._read = {keys.usage_key(self.now): None}
         self.apply(connections.create(IDE, self._given()))
 
     def _given(self) -> Circumstances:
         read, objects = dict(self._read), dict(self._objects)
         return Circumstances(
-            self.now, self.settings, lambda: next(self._ids), read, frozenset(self._fresh), self._log, objects
+            self.now,
+            self.settings,
+            lambda: next(self._ids),
+            read,
+            frozenset(self._fresh),
+            self._log,
+            objects,
+            frozenset(self._lost),
         )
 
     def decide(self, decide: Callable[[Draft], Transition | None]) -> Transition | None:
         """Apply a decision, reading the items that it asks for as the shell does."""
         self._read, self._fresh, self._log, self._objects = dict(self.known), set(), None, {}
-        self.known = {}
+        self.known, self._lost = {}, set()
         # The log may be ahead of the register; a writer starts at the log's end.
         self.register.last_seq = len(self.events)
         while True:
@@ -78,11 +90,36 @@ class World:
                 if repeated:  # the table refuses the transaction, and the shell asks again with what is there
                     self._read = {key: self.items[key] for key in repeated}
                     continue
+                if transition.slot is not None and not self._has(transition.slot):
+                    self._lost.add(transition.slot.token)
+                    self._read = {}
+                    continue
                 self.apply(transition)
             return transition
 
+    def _has(self, slot: Slot) -> bool:
+        """Is the slot what the transition takes it for? The table refuses the transaction otherwise."""
+        item = self.items.get(slot.key())
+        if slot.taken_at:
+            return Slot.is_free(item, slot.taken_at)
+        return item is None or item["token"] == slot.token
+
+    def _count(self, spent: Spending) -> None:
+        """As the table does after the commit."""
+        if spent:
+            item = self.items.setdefault(keys.usage_key(self.now), {})
+            for name, amount in spent.amounts().items():
+                attribute = attribute_of(name, self.now)
+                item[attribute] = item.get(attribute, 0) + amount
+
     def apply(self, transition: Transition) -> None:
         self.last = transition
+        if transition.slot is not None:
+            assert self._has(transition.slot), "another's slot"
+            self.items.pop(transition.slot.key(), None)
+            if transition.slot.until:
+                self.items[transition.slot.key()] = {"sk": transition.slot.key(), **transition.slot.attributes()}
+        self._count(transition.spent)
         written = [item.key() for item in transition.puts]
         assert len(written) == len(set(written)), "a transaction must not write one item twice"
         _check_sizes(transition)
@@ -176,6 +213,10 @@ class World:
         listed: list[dict[str, Any]] = self.replies[-1][1]["rules"]
         return listed
 
+    def hello(self, caller: Caller = IDE, **fields: Any) -> None:
+        frame = Hello.model_validate({"type": "hello", **fields})
+        self.decide(lambda draft: control.hello(draft, caller, frame))
+
     def greet(self, caller: Caller = IDE) -> dict[str, Any]:
         """`hello`. Returns the `session_info` that answers it."""
         self.decide(lambda draft: control.greet(draft, caller))
@@ -243,7 +284,8 @@ def _check_sizes(transition: Transition) -> None:
     ]
     assert max(sizes) < 400_000, "an item is too large"
     assert sum(sizes) < 4_000_000, "a transaction is too large"
-    assert len(items) + len(transition.deletes) <= 100, "a transaction has too many items"
+    count = len(items) + len(transition.deletes) + (transition.slot is not None)
+    assert count <= 100, "a transaction has too many items"
 
 
 def refusal(run: Callable[[], Any]) -> ProtocolError:

@@ -2,8 +2,10 @@
 
 import io
 import threading
+import time
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import boto3
 from botocore.awsrequest import AWSResponse
@@ -12,6 +14,7 @@ from botocore.config import Config
 from urllib3 import HTTPResponse
 
 if TYPE_CHECKING:
+    from botocore.client import BaseClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
@@ -42,8 +45,14 @@ _S3_CONFIG = _CONFIG.merge(
 )
 
 
-# One attempt that takes as long as the integration may: a repeat would ask the model twice.
-_WAITING_CONFIG = _CONFIG.merge(Config(read_timeout=28, retries={"total_max_attempts": 1}))
+# A repeat would ask the model twice.
+_ONCE = _CONFIG.merge(Config(retries={"total_max_attempts": 1}))
+
+#: Lambda freezes a process between two events. The other end of a kept connection may close or forget it meanwhile, and
+#: the next request would be lost or wait for its time-out. Connections idle for so many seconds are not used again.
+STALE_S = 20.0
+
+_Client = TypeVar("_Client", bound="BaseClient")
 
 #: Clients may be used by several threads, but the session that makes them may not.
 _one_at_a_time = threading.Lock()
@@ -61,13 +70,32 @@ def client(service: Literal["secretsmanager"]) -> "SecretsManagerClient": ...
 def client(service: Any) -> Any:
     """The client of `service` that this process uses. One that is not made at init may be asked for by many threads."""
     with _one_at_a_time:
-        return boto3.client(service, config=_S3_CONFIG if service == "s3" else _CONFIG)
+        return awake(boto3.client(service, config=_S3_CONFIG if service == "s3" else _CONFIG))
 
 
 @cache
-def waiting_lambda_client() -> "LambdaClient":
-    """The client that waits for what a function answers."""
-    return boto3.client("lambda", config=_WAITING_CONFIG)
+def waiting_lambda_client(read_timeout: float = 28) -> "LambdaClient":
+    """The client that waits for what a function answers, so many seconds."""
+    return awake(boto3.client("lambda", config=_ONCE.merge(Config(read_timeout=read_timeout))))
+
+
+def awake(client: _Client, clock: Callable[[], float] = time.time) -> _Client:
+    """Have the client drop its connections before a request if it has not been used for `STALE_S`. Returns it.
+
+    `clock` is the wall clock, in seconds: the monotonic one may stand still while a process is frozen.
+    """
+    lock, used_at = threading.Lock(), clock()
+
+    def before_send(**_: Any) -> None:
+        nonlocal used_at
+        with lock:
+            now = clock()
+            if now - used_at > STALE_S:
+                client.close()
+            used_at = now
+
+    client.meta.events.register("before-send", before_send)
+    return client
 
 
 def warm(client: Any, operation: str, **parameters: Any) -> None:

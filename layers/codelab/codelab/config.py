@@ -1,17 +1,59 @@
 """The environment, read and validated once: every setting of the system has its name, type and default here."""
 
 import os
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Json, PrivateAttr, ValidationError
 
 Positive = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+#: Slots of open turns; all of them are read at once where they are shown.
+Turns = Annotated[int, Field(ge=0, le=90)]
 
 
 class ConfigurationError(Exception):
     """A variable of the environment is missing or wrong; the message names it and the cure."""
+
+
+class Limits(BaseModel):
+    """What one user may use; 0 is no limit. A turn is open until it ends, also while it waits for a human."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    messages_per_minute: Natural = 0
+    requests_per_minute: Natural = 0
+    tokens_per_day: Natural = 0
+    connections_per_minute: Natural = 0
+    stored_bytes_per_day: Natural = 0
+    open_turns: Turns = 0
+
+
+class PlanLimits(BaseModel):
+    """Limits that differ from everybody's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    messages_per_minute: Natural | None = None
+    requests_per_minute: Natural | None = None
+    tokens_per_day: Natural | None = None
+    connections_per_minute: Natural | None = None
+    stored_bytes_per_day: Natural | None = None
+    open_turns: Turns | None = None
+
+
+#: More than a human at a keyboard needs with several agents at work, and less than a thief wants.
+USUAL_LIMITS = Limits(
+    messages_per_minute=60,
+    requests_per_minute=300,
+    tokens_per_day=20_000_000,
+    connections_per_minute=60,
+    stored_bytes_per_day=1_000_000_000,
+    open_turns=20,
+)
 
 
 class Price(BaseModel):
@@ -43,6 +85,8 @@ class Settings(BaseModel):
     jwks_url: str = ""
     jwt_issuer: str = ""
     jwt_audience: str = ""
+    #: How far the `exp` of a token may be from its `iat`.
+    jwt_max_age_s: Positive = 86_400
     codelab_local: bool = False
 
     # Does the host of this process pass a body on while it is being made?
@@ -51,16 +95,29 @@ class Settings(BaseModel):
     # The model.
     llm_base_url: str = ""
     llm_model: str = "gpt-4.1-mini"
+    #: What clients may choose, separated by commas; `llm_model` need not be repeated.
+    llm_models: str = ""
     llm_provider: str = "openai"
     llm_api_key: str = ""
     llm_api_key_secret_arn: str = ""
     #: By model: {"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}
     llm_prices: Json[dict[str, Price]] = Field(default_factory=dict)
 
+    # What one user may use. Unset: the usual, and nothing where everybody is the same user.
+    messages_per_minute: Natural | None = None
+    requests_per_minute: Natural | None = None
+    tokens_per_day: Natural | None = None
+    connections_per_minute: Natural | None = None
+    stored_bytes_per_day: Natural | None = None
+    open_turns: Turns | None = None
+    #: By the claim `codelab_plan` of a token: {"team": {"open_turns": 50}}
+    plan_limits: Json[dict[str, PlanLimits]] = Field(default_factory=dict)
+
     # Behaviour.
     hitl_enabled: bool = True
     hitl_dangerous_tools: str = ""
     hitl_strict: bool = False
+    remember_commands: bool = False
     tool_timeout_s: Positive = 120
     approval_timeout_s: Positive = 86_400
     max_steps: Positive = 50
@@ -72,6 +129,25 @@ class Settings(BaseModel):
     default_agent: str = "orchestrator"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
+    _limits: dict[str, Limits] = PrivateAttr(default_factory=dict)
+
+    def limits_of(self, plan: str) -> Limits:
+        """What a user of `plan` may use: what the plan says, else the settings. An unknown plan is as none."""
+        plan = plan if plan in self.plan_limits else ""
+        if plan not in self._limits:
+            usual = Limits() if self.auth_mode == "none" else USUAL_LIMITS
+            rows = (usual, self, self.plan_limits.get(plan))
+            said = [{name: getattr(row, name, None) for name in Limits.model_fields} for row in rows]
+            found = {name: value for row in said for name, value in row.items() if value is not None}
+            self._limits[plan] = Limits(**found)
+        return self._limits[plan]
+
+    @property
+    def offered_models(self) -> frozenset[str]:
+        """The models that a client may choose."""
+        named = (name.strip() for name in self.llm_models.split(","))
+        return frozenset({self.llm_model, *filter(None, named)})
+
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """Settings from `environment`; an empty variable counts as unset. Raises ConfigurationError."""
@@ -80,9 +156,11 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         settings = Settings.model_validate({name: value for name, value in values.items() if value != ""})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        name = str(first["loc"][0]).upper()
+        name, *inside = (str(part) for part in first["loc"])
+        name = name.upper()
+        where = f"{'.'.join(inside)}: " if inside else ""
         raise ConfigurationError(
-            f"{name}={first['input']}: {first['msg'].lower()}; correct {name} or unset it"
+            f"{name}={values[name.lower()]}: {where}{first['msg'].lower()}; correct {name} or unset it"
         ) from None
     if settings.auth_mode == "none" and not settings.codelab_local:
         raise ConfigurationError("AUTH_MODE=none exists in the local cloud only; set AUTH_MODE=jwt")
@@ -95,10 +173,62 @@ def settings() -> Settings:
     return read_settings(os.environ)
 
 
-def secret(value: str, arn: str) -> str:
-    """`value` if it is set, else what Secrets Manager keeps under `arn`, else an empty string. Called at init only."""
+class Secret:
+    """A secret that may be rotated while the process lives. Call it for its value; it is read when it is made.
+
+    read: gives the current value. keep_s: how long a value is used before it is read again (None: until it is refused).
+    renew_every_s: the least time between two readings that a refusal causes, so that whoever sends wrong tokens cannot
+    have us read each time. clock: seconds; not `time.monotonic`, which may stand still while Lambda freezes a process.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], str],
+        *,
+        keep_s: float | None = None,
+        renew_every_s: float = 60,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._read = read
+        self._keep_s = keep_s
+        self._renew_every_s = renew_every_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._value = read()
+        self._read_at = clock()
+        self._renewed_at: float | None = None
+
+    def __call__(self) -> str:
+        with self._lock:
+            if self._keep_s is not None and self._clock() - self._read_at > self._keep_s:
+                self._read_again()
+            return self._value
+
+    def renew(self, refused: str) -> bool:
+        """`refused` was not accepted: whether there is another value now. Does not raise."""
+        with self._lock:
+            now = self._clock()
+            if self._value == refused and (self._renewed_at is None or now - self._renewed_at >= self._renew_every_s):
+                self._renewed_at = now
+                self._read_again()
+            return self._value != refused
+
+    def _read_again(self) -> None:
+        self._read_at = self._clock()
+        try:
+            self._value = self._read()
+        except Exception:
+            from codelab.observability import logger
+
+            # The old value may still be right, and whoever waits learns what it is worth.
+            logger().exception("a secret cannot be read again")
+
+
+def secret(value: str, arn: str, *, keep_s: float | None = None) -> Secret:
+    """`value` if it is set, else what Secrets Manager keeps under `arn`, else empty. Made at init, for it may read."""
     if value or not arn:
-        return value
+        return Secret(lambda: value)
     from codelab import aws
 
-    return aws.client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
+    client = aws.client("secretsmanager")
+    return Secret(lambda: client.get_secret_value(SecretId=arn)["SecretString"], keep_s=keep_s)

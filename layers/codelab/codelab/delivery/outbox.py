@@ -194,6 +194,9 @@ class Outbox:
 
     def _post_waiting(self, lane: _Lane, *, is_callers: bool) -> None:
         while (batch := self._next(lane)) is not None:
+            if lane.connection.has_expired(self._clock()):
+                self._drop(lane)
+                continue
             if is_callers and not lane.keeps_up:
                 _threads.submit(self._post_all, lane)
                 return
@@ -244,6 +247,12 @@ class Outbox:
                 batch.frames.popleft()
                 if not batch.frames:
                     self._end(lane)
+
+    def _drop(self, lane: _Lane) -> None:
+        """What waits is not for this connection any more: its token has expired. If it is refreshed, it resumes."""
+        with self._changed:
+            while lane.waiting:
+                self._end(lane)
 
     def _give_up(self, lane: _Lane) -> None:
         while lane.waiting:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Any
 
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
+from urllib3.exceptions import HTTPError
 
-from codelab.delivery.management_api import ManagementApi
+from codelab.delivery.management_api import ManagementApi, never_arrived
 from codelab.delivery.payloads import Payloads
 from codelab.observability import logger
 from codelab.protocol import limits
@@ -32,6 +32,8 @@ def render(event: EventItem, connection_id: str, register: Register, payloads: P
         if not connection.extensions:
             return None
         frame = {**frame, "execute": False}
+    if "remember" in frame and not connection.extensions:
+        frame = {name: value for name, value in frame.items() if name != "remember"}
     frame = for_profile(frame, connection.args_profile)
     if event.payload is not None and not _fits(frame):
         kept = {name: value for name, value in frame.items() if name not in LARGE_FIELDS}
@@ -106,8 +108,7 @@ class Poster:
             status = self._api().post(connection_id, dumps(frame).encode())
         except HTTPError as error:
             logger().warning("post failed", extra={"connection": connection_id, "error": repr(error)})
-            never_left = isinstance(error, NewConnectionError | ConnectTimeoutError)
-            return Outcome.REFUSED if never_left else Outcome.UNKNOWN
+            return Outcome.REFUSED if never_arrived(error) else Outcome.UNKNOWN
         if status < 300:
             return Outcome.DONE
         if status == 410:

@@ -8,7 +8,6 @@ def user_message(frame: UserMessage, caller: Caller, engine: Engine) -> None: ..
 handler = app.handler
 """
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -69,7 +68,7 @@ class WebSocketApp:
     def _dispatch(self, event: Mapping[str, Any], caller: Caller) -> None:
         frame = parse_frame(event.get("body"))
         frame_type = getattr(frame, "type", "")
-        if 0 < caller.expires <= time.time() and frame_type != "refresh_token":
+        if 0 < 1000 * caller.expires <= self._engine.clock() and frame_type != "refresh_token":
             self._check_refreshed(caller)
         handle = self._routes.get(frame_type)
         if handle is None:
@@ -89,10 +88,11 @@ class WebSocketApp:
         """The token of `$connect` has expired: a newer one may be kept with the connection."""
         register = self._engine.store.read(partition(caller.user, caller.session_id))
         connection = register.connections.get(caller.connection_id) if register else None
-        if connection is None or connection.expires <= time.time():
+        if connection is None or connection.has_expired(self._engine.clock()):
             raise ProtocolError(
                 ErrorCode.SESSION_EXPIRED, "The token has expired; send refresh_token, or connect with a new one"
             )
 
     def _refuse(self, caller: Caller, error: ProtocolError) -> None:
+        """The one frame that also a connection whose token has expired is posted: it says nothing of the session."""
         self._engine.poster.post(caller.connection_id, Error.of(error).wire())

@@ -35,16 +35,28 @@ def query_of(event: Mapping[str, Any]) -> dict[str, str]:
     return dict(event.get("queryStringParameters") or {})
 
 
-def context_of(user: str, session_id: str, expires: int, query: Mapping[str, str]) -> dict[str, str | int | bool]:
-    """The authorizer's context, which API Gateway attaches to every later event of the connection."""
+def context_of(
+    user: str, session_id: str, issued: int, expires: int, plan: str, query: Mapping[str, str]
+) -> dict[str, str | int | bool]:
+    """The authorizer's context, which API Gateway attaches to every later event of the connection.
+
+    No value is an empty string: what API Gateway makes of one is nowhere promised.
+    """
     return {
         "user": user,
         "session_id": session_id,
+        "issued": issued,
         "expires": expires,
+        **plan_of(plan),
         "extensions": query.get("extensions") == "1",
         "viewer": query.get("viewer") == "1",
-        "profile": "args" if query.get("profile") == "args" else "",
+        "profile": "args" if query.get("profile") == "args" else "default",
     }
+
+
+def plan_of(plan: str) -> dict[str, str]:
+    """The part of a context that says the plan; without one there is none."""
+    return {"plan": plan} if plan else {}
 
 
 def caller_of(event: Mapping[str, Any]) -> Caller:
@@ -59,6 +71,8 @@ def caller_of(event: Mapping[str, Any]) -> Caller:
         viewer=_true(context["viewer"]),
         args_profile=context["profile"] == "args",
         expires=int(context["expires"]),
+        plan=context.get("plan", ""),
+        issued=int(context.get("issued", 0)),  # a connection that is older than this field has none
     )
 
 

@@ -2,7 +2,8 @@
 
 Two ways, and never both: one shared secret (HS256), or the public keys that an identity provider publishes (JWKS). The
 algorithms are pinned to the way: a token's header does not choose, so `none` and a public key taken for a secret
-cannot pass.
+cannot pass. Every token says when it was issued and when it ends, so that none is good for ever and a user's tokens can
+be revoked.
 """
 
 import time
@@ -12,29 +13,47 @@ from typing import Any, Protocol
 
 import jwt
 
-from codelab.config import ConfigurationError, secret, settings
+from codelab import aws
+from codelab.config import ConfigurationError, Secret, secret, settings
 from codelab.gateway.identity import USER_ID, token_of
 from codelab.observability import logger
+from codelab.sessions.revocations import Revocations
 
 _SHARED = ["HS256"]
 _PUBLISHED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
-#: How long published keys are used before they are fetched again, in seconds.
+#: How long keys and the shared secret are used before they are read again, in seconds.
 _KEYS_LIVE_S = 600
 #: A token may name a key that we do not know, for keys are rotated; but it may not have us fetch them more often.
 _FETCH_AT_MOST_EVERY_S = 10
+#: What names a plan.
+_PLAN_CHARS = 64
+#: How far the issuer's clock may be ahead of ours, in seconds.
+_LEEWAY_S = 60
 
 
 class InvalidToken(Exception):
     """The token is missing, malformed, expired, or not signed by who should have."""
 
 
+class _WrongSignature(InvalidToken):
+    def __init__(self, message: str, key: Any) -> None:
+        super().__init__(message)
+        self.key = key
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The subject of a valid token, and when it ends (seconds since the epoch, 0 never)."""
+    """The subject of a valid token, when it was issued and ends, in seconds since the epoch, and the plan that picks
+    limits.
+
+    Both times are 0 where no tokens are used: then nothing ends.
+    """
 
     user: str
+    issued: int
     expires: int
+    plan: str = ""
 
 
 class Keys(Protocol):
@@ -45,17 +64,23 @@ class Keys(Protocol):
     def find(self, token: str) -> Any:
         """Raises InvalidToken."""
 
+    def renew(self, key: Any) -> bool:
+        """A token was not signed with `key`: whether there is another key for it now."""
+
 
 class SharedSecret:
-    """One secret that both sides know."""
+    """One secret that both sides know. Once it is rotated, only the new one counts."""
 
     algorithms = _SHARED
 
-    def __init__(self, secret: str) -> None:
-        self._secret = secret
+    def __init__(self, secret: Secret | str) -> None:
+        self._secret = Secret(lambda: secret) if isinstance(secret, str) else secret
 
     def find(self, token: str) -> Any:
-        return self._secret
+        return self._secret()
+
+    def renew(self, key: Any) -> bool:
+        return self._secret.renew(key)
 
 
 class PublishedKeys:
@@ -72,7 +97,7 @@ class PublishedKeys:
     def find(self, token: str) -> Any:
         try:
             kid = jwt.get_unverified_header(token).get("kid", "")
-        except jwt.InvalidTokenError as error:
+        except Exception as error:  # as in `verify`
             raise InvalidToken(str(error)) from None
         age = None if self._fetched is None else self._clock() - self._fetched
         if age is None or age > _KEYS_LIVE_S or (kid not in self._keys and age > _FETCH_AT_MOST_EVERY_S):
@@ -80,6 +105,9 @@ class PublishedKeys:
         if kid not in self._keys:
             raise InvalidToken("the token is signed with an unknown key")
         return self._keys[kid]
+
+    def renew(self, key: Any) -> bool:
+        return False  # a rotated key has another `kid`
 
     def _fetch(self) -> None:
         self._fetched = self._clock()
@@ -94,15 +122,35 @@ class PublishedKeys:
 
 
 class TokenVerifier:
-    """Verifies a token's signature, time, and, where they are set, its issuer and audience."""
+    """Verifies a token's signature, time, and, where they are set, its issuer and audience.
 
-    def __init__(self, keys: Keys, issuer: str = "", audience: str = "") -> None:
+    `exp` and `iat` may be at most `max_age_s` apart. clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        keys: Keys,
+        issuer: str = "",
+        audience: str = "",
+        max_age_s: int = 86_400,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._keys = keys
         self._issuer = issuer or None
         self._audience = audience or None
+        self._max_age_s = max_age_s
+        self._clock = clock
 
     def verify(self, token: str) -> Identity:
         """Who the token speaks for. Raises InvalidToken."""
+        try:
+            return self._verified(token)
+        except _WrongSignature as error:
+            if not self._keys.renew(error.key):
+                raise
+        return self._verified(token)
+
+    def _verified(self, token: str) -> Identity:
         if not token:
             raise InvalidToken("no token")
         key = self._keys.find(token)
@@ -113,22 +161,60 @@ class TokenVerifier:
                 algorithms=self._keys.algorithms,
                 issuer=self._issuer,
                 audience=self._audience,
-                options={"require": ["sub"], "verify_aud": self._audience is not None},
+                options={
+                    "require": ["sub", "exp", "iat"],
+                    "verify_aud": self._audience is not None,
+                    "verify_exp": False,  # both are checked below, as whole numbers
+                    "verify_iat": False,
+                },
             )
-        except (jwt.InvalidTokenError, TypeError, ValueError) as error:
+        except jwt.InvalidSignatureError as error:
+            raise _WrongSignature(str(error), key) from None
+        except Exception as error:  # an infinite nbf, a header nested too deeply: whatever fails here, the token is bad
             raise InvalidToken(str(error)) from None
         user = claims["sub"]
         if not isinstance(user, str) or not USER_ID.fullmatch(user):
             raise InvalidToken("sub must be a string of 1 to 128 characters without '#'")
-        return Identity(user=user, expires=int(claims.get("exp", 0)))
+        plan = claims.get("codelab_plan", "")
+        if not isinstance(plan, str) or len(plan) > _PLAN_CHARS:
+            raise InvalidToken(f"codelab_plan must be a string of at most {_PLAN_CHARS} characters")
+        issued, expires = self._times(claims["iat"], claims["exp"])
+        return Identity(user, issued, expires, plan)
+
+    def _times(self, issued: Any, expires: Any) -> tuple[int, int]:
+        """`iat` and `exp`, if the token is good now. PyJWT would take "1e9", true and 1.5 for times."""
+        if type(issued) is not int or type(expires) is not int or issued < 0:
+            raise InvalidToken("iat and exp must be whole numbers of seconds since the epoch")
+        now = self._clock()
+        if expires <= now:
+            raise InvalidToken("the token has expired")
+        if issued > now + _LEEWAY_S:
+            raise InvalidToken("the token was issued in the future")
+        if expires - issued > self._max_age_s + _LEEWAY_S:
+            raise InvalidToken(f"exp and iat may be at most {self._max_age_s} seconds apart")
+        return issued, expires
 
 
 def bearer_of() -> Callable[[dict[str, Any]], Identity]:
-    """Who sent an event, by its token; raises InvalidToken. Where no tokens are used everyone is the user `local`."""
+    """Who sent an event, by its token; raises InvalidToken. Where no tokens are used everyone is the user `local`.
+
+    Whether a token was revoked is one read by key, made when it is known to be good in itself: who has no token causes
+    none. A read that fails is raised, and nobody is let in.
+    """
     if settings().auth_mode == "none":
-        return lambda event: Identity("local", 0)
+        return lambda event: Identity("local", 0, 0)
     verifier = token_verifier()
-    return lambda event: verifier.verify(token_of(event))
+    client = aws.client("dynamodb")
+    aws.warm(client, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
+    revocations = Revocations(client, settings().table_name)
+
+    def bearer(event: dict[str, Any]) -> Identity:
+        identity = verifier.verify(token_of(event))
+        if identity.issued <= revocations.revoked_at(identity.user):
+            raise InvalidToken("the token was revoked")
+        return identity
+
+    return bearer
 
 
 def token_verifier() -> TokenVerifier:
@@ -141,8 +227,8 @@ def token_verifier() -> TokenVerifier:
     if configured.jwks_url:
         keys = PublishedKeys(configured.jwks_url)
     else:
-        shared = secret(configured.jwt_secret, configured.jwt_secret_arn)
-        if not shared:
+        shared = secret(configured.jwt_secret, configured.jwt_secret_arn, keep_s=_KEYS_LIVE_S)
+        if not shared():
             raise ConfigurationError("AUTH_MODE=jwt needs a key to verify tokens with; set JWT_SECRET or JWKS_URL")
         keys = SharedSecret(shared)
-    return TokenVerifier(keys, configured.jwt_issuer, configured.jwt_audience)
+    return TokenVerifier(keys, configured.jwt_issuer, configured.jwt_audience, configured.jwt_max_age_s)

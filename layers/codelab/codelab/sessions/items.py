@@ -372,21 +372,28 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class ToolsItem:
-    """The client's own tools, as it has declared them: one item, so that a step reads them with the history."""
+    """The clients' own tools, as they have declared them, by connection: one item, so that a step reads them with the
+    history. Windows of one program declare the same, which is kept once.
+    """
 
     replaces: ClassVar[bool] = True
 
-    declarations: list[dict[str, Any]]
+    by_connection: dict[str, list[dict[str, Any]]]
 
     def key(self) -> str:
         return keys.TOOLS
 
     def attributes(self) -> dict[str, Any]:
-        return {"declarations": dumps(self.declarations)}
+        texts = {connection: dumps(tools) for connection, tools in self.by_connection.items()}
+        kept = list(dict.fromkeys(texts.values()))
+        return {"kept": kept, "declared": {connection: kept.index(text) for connection, text in texts.items()}}
 
     @classmethod
-    def of(cls, item: dict[str, Any]) -> "ToolsItem":
-        return cls(json.loads(item["declarations"]))
+    def of(cls, item: dict[str, Any] | None) -> "ToolsItem":
+        if item is None or "declared" not in item:
+            return cls({})
+        kept = [json.loads(text) for text in item["kept"]]
+        return cls({connection: kept[index] for connection, index in item["declared"].items()})
 
 
 class Audience(StrEnum):

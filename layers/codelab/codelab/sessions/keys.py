@@ -7,8 +7,12 @@ REGISTER = "REGISTER"
 PLAN = "PLAN"
 RULES = "RULES"
 USER_RULES = "USER_RULES"
+REVOKED = "REVOKED"
 ABOUT = "ABOUT"
 TOOLS = "TOOLS"
+#: What a user has beside sessions: the items of `USER#{user}`.
+OF_USERS = frozenset({USER_RULES, REVOKED})
+_USAGE, _SLOT = "USAGE#", "SLOT#"
 DUE_SHARDS = tuple(f"due{n}" for n in range(8))
 
 
@@ -25,12 +29,29 @@ def owner_and_session(pk: str) -> tuple[str, str]:
     return user, session_id
 
 
-def home(pk: str, sk: str) -> str:
-    """The partition in which a session's decision finds the item `sk`: the session's, but for what is its user's.
+def of_user(user: str) -> str:
+    """The partition of what a user has beside sessions. No session's: those begin otherwise, and a name has no `#`."""
+    return f"USER#{user}"
 
-    `USER#{user}` is no session's partition: those begin otherwise, and a user's name has no `#`.
-    """
-    return f"USER#{owner_and_session(pk)[0]}" if sk == USER_RULES else pk
+
+def user_of(pk: str) -> str | None:
+    """The user of a partition that `of_user` names; None of a session's."""
+    return pk.removeprefix("USER#") if pk.startswith("USER#") else None
+
+
+def home(pk: str, sk: str) -> str:
+    """The partition in which a session's decision finds the item `sk`: the session's, but for what is its user's."""
+    is_users = sk in OF_USERS or sk.startswith((_USAGE, _SLOT))
+    return of_user(owner_and_session(pk)[0]) if is_users and pk.startswith("SESSION#") else pk
+
+
+def usage_key(now: int) -> str:
+    """The counters of the day of `now` (ms)."""
+    return f"{_USAGE}{now // 86_400_000}"
+
+
+def slot_key(k: int) -> str:
+    return f"{_SLOT}{k}"
 
 
 def content_object(user: str, session_id: str, digest: str) -> str:

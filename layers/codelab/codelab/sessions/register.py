@@ -17,6 +17,8 @@ from codelab.sessions import keys
 REPAIR_AFTER_MS = 10_000
 #: A lease outlives its owner's deadline by this, so that no one else starts while it may still write.
 LEASE_MARGIN_MS = 5_000
+#: For so long a connection may still refresh its token when that has expired; then it is closed.
+REFRESH_MS = 60_000
 
 
 class Phase(StrEnum):
@@ -54,14 +56,27 @@ class Connection:
     extensions: bool = False
     viewer: bool = False
     args_profile: bool = False
+    #: Of the token that it was opened with, and of that or the one it was refreshed with: seconds, 0 without tokens.
+    issued: int = 0
     expires: int = 0
     greeted: bool = False
+    #: What its `hello` has said that it runs on; empty: unknown.
+    platform: str = ""
     #: Until when (ms) a replayer alone posts to it; writers log and leave it out. A replayer that died is outlived.
     replaying_until: int = 0
 
     def may_be_joining(self, now: int) -> bool:
         """Before `$connect` has returned a post is answered by 410, as if it were gone. Who has sent a frame is in."""
         return not self.greeted and now < self.joined + REPAIR_AFTER_MS
+
+    def has_expired(self, now: int) -> bool:
+        """Nothing of the session is posted to it any more, unless its token is refreshed. `now` is in milliseconds."""
+        return 0 < 1000 * self.expires <= now
+
+    @property
+    def closes_at(self) -> int | None:
+        """When (ms) it is to be closed; None without tokens."""
+        return 1000 * self.expires + REFRESH_MS if self.expires else None
 
 
 @dataclass(slots=True)
@@ -147,8 +162,15 @@ class Register:
     usage: dict[str, int] = field(default_factory=dict)
     #: The newest versions of the two rule books that this session knows of, by scope: older ones are not relied on.
     rules: dict[str, int] = field(default_factory=dict)
+    #: The rule by which a command may run again, while it holds: until another call may have changed something.
+    command_rule: str = ""
     #: How often agents have handed this turn over.
     handovers: int = 0
+    #: The slot of the open turn, `{k}.{random}`, and until when (ms) it is held; empty where turns take none.
+    slot: str = ""
+    slot_until: int = 0
+    #: The plan of who spoke last: what the limits of the running turn are.
+    plan: str = ""
 
     #: The calls of the running step, open or not.
     calls: dict[str, CallEntry] = field(default_factory=dict)
@@ -180,8 +202,12 @@ class Register:
         return keys.partition(self.user, self.session_id)
 
     def live(self, now: int) -> list[str]:
-        """The connections that writers post to: those that no replayer is bringing up to date."""
-        return [found for found, connection in self.connections.items() if connection.replaying_until <= now]
+        """The connections that writers post to: whose token is good, and that no replayer is bringing up to date."""
+        return [
+            found
+            for found, connection in self.connections.items()
+            if connection.replaying_until <= now and not connection.has_expired(now)
+        ]
 
     @property
     def extent(self) -> Extent:
@@ -210,6 +236,7 @@ class Register:
             return self.erase_at
         times = [posting.at + REPAIR_AFTER_MS for posting in self.postings.values()]
         times.extend(call.due for call in self.side_calls.values())
+        times.extend(it.closes_at for it in self.connections.values() if it.closes_at is not None)
         if self.phase is Phase.DISPATCHED:
             times.append(self.dispatched_at + REPAIR_AFTER_MS)
         elif self.phase is Phase.RUNNING:
@@ -253,7 +280,11 @@ class Register:
             "failures": self.failures,
             "usage": self.usage,
             "rules": self.rules,
+            "command_rule": self.command_rule,
             "handovers": self.handovers,
+            "slot": self.slot,
+            "slot_until": self.slot_until,
+            "plan": self.plan,
             "calls": {
                 call_id: {"tool": call.tool, "state": call.state.value, "due": call.due, "seq": call.seq}
                 for call_id, call in self.calls.items()
@@ -289,9 +320,11 @@ class Register:
                 "extensions": connection.extensions,
                 "viewer": connection.viewer,
                 "args_profile": connection.args_profile,
+                "issued": connection.issued,
                 "expires": connection.expires,
                 "greeted": connection.greeted,
                 "replaying_until": connection.replaying_until,
+                **({"platform": connection.platform} if connection.platform else {}),
             }
         for first, posting in self.postings.items():
             found[f"post#{first}"] = {"last": posting.last, "at": posting.at}
@@ -325,7 +358,11 @@ class Register:
             failures=item.get("failures", {}),
             usage=item.get("usage", {}),
             rules=item.get("rules", {}),
+            command_rule=item.get("command_rule", ""),
             handovers=item.get("handovers", 0),
+            slot=item.get("slot", ""),
+            slot_until=item.get("slot_until", 0),
+            plan=item.get("plan", ""),
             inbox=item.get("inbox", []),
             files={digest: FileEntry(*entry) for digest, entry in item.get("files", {}).items()},
             last_seq=item.get("last_seq", 0),

@@ -15,8 +15,8 @@ KEYS: dict[Scope, str] = {"session": keys.RULES, "user": keys.USER_RULES}
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A decision about the calls of one agent and tool: those whose paths match `pattern`, or, without one, those with
-    the same `digest`. `covers` says it for people."""
+    """A decision about the calls of one tool, for `agent` the one in whose call it was made: those whose paths match
+    `pattern`, or, without one, those with the same `digest`. `covers` says it for people."""
 
     rule_id: str
     agent: str

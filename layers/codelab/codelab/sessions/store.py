@@ -1,7 +1,7 @@
 """The table's access paths. Every read on a turn's path is by key: it costs the same at message 5,000 as at message 50.
 
-Writes are one transaction each, guarded by the register's version; the two exceptions, the streamed text's events and
-the report that frames were posted, are single conditional writes that cannot disturb another writer.
+Writes are one transaction each, guarded by the register's version; the exceptions, the streamed text's events, the
+report that frames were posted and the counters of users, are single writes that cannot disturb another writer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,10 @@ from codelab.sessions import keys
 from codelab.sessions.bulk import Bulk
 from codelab.sessions.items import EventItem, FileItem, MessageItem, SummaryItem, from_dynamodb, to_dynamodb
 from codelab.sessions.register import Extent, Register
+from codelab.sessions.revocations import Revocations
 from codelab.sessions.rules import RuleBook
+from codelab.sessions.spending import Slot
+from codelab.sessions.tally import Tally
 from codelab.sessions.transition import Transition
 
 if TYPE_CHECKING:
@@ -41,6 +44,14 @@ class Conversation:
 
 class Conflict(Exception):
     """Another writer was faster: read again, decide again."""
+
+
+class SlotTaken(Conflict):
+    """The slot that the transition was to take, keep or give back is another's: decide again without it."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(token)
+        self.token = token
 
 
 class SeqTaken(Conflict):
@@ -71,6 +82,8 @@ class SessionStore:
         self._client = client
         self._table = table
         self.bulk = Bulk(client, table)
+        self.tally = Tally(client, table)
+        self.revocations = Revocations(client, table)
 
     # -- reads ---------------------------------------------------------------------------------------------------
 
@@ -176,7 +189,8 @@ class SessionStore:
     # -- writes --------------------------------------------------------------------------------------------------
 
     def commit(self, transition: Transition) -> None:
-        """Write a transition as one transaction. Raises Duplicate, SeqTaken or Conflict; then nothing was written.
+        """Write a transition as one transaction. Raises Duplicate, SeqTaken, SlotTaken or Conflict; then
+        nothing was written.
 
         The SDK gives every transaction a ClientRequestToken, so that its own retry of one that worked is harmless.
         """
@@ -199,6 +213,8 @@ class SessionStore:
             book = transition.relies_on
             check = {"TableName": self._table, "Key": _key(after.pk, book.key()), **_version_is(book.version)}
             writes.append({"ConditionCheck": check})
+        if transition.slot is not None:
+            writes.append(self._slot_write(after.pk, transition.slot))
         try:
             self._client.transact_write_items(TransactItems=writes)
         except ClientError as error:
@@ -278,7 +294,10 @@ class SessionStore:
     # -- the due index -------------------------------------------------------------------------------------------
 
     def due(self, shard: str, now: int, limit: int = 100) -> list[str]:
-        """Partition keys of sessions that were due by `now`, the most overdue first. Eventually consistent: re-read."""
+        """Partition keys of sessions, and of users, that were due by `now`, the most overdue first.
+
+        Eventually consistent: re-read.
+        """
         found = self._client.query(
             TableName=self._table,
             IndexName="due",
@@ -328,6 +347,22 @@ class SessionStore:
             found["ExpressionAttributeNames"] = names
         return found
 
+    def _slot_write(self, pk: str, slot: Slot) -> dict[str, Any]:
+        """What has become another's is neither taken, nor kept, nor given back for them."""
+        held: dict[str, Any] = {
+            "ConditionExpression": "attribute_not_exists(pk) OR #token = :token",
+            "ExpressionAttributeNames": {"#token": "token"},
+            "ExpressionAttributeValues": to_dynamodb({":token": slot.token}),
+        }
+        if not slot.until:
+            return {"Delete": {"TableName": self._table, "Key": _key(pk, slot.key()), **held}}
+        if slot.taken_at:
+            held["ConditionExpression"] = "attribute_not_exists(pk) OR #until <= :now"
+            held["ExpressionAttributeNames"] = {"#until": "until"}
+            held["ExpressionAttributeValues"] = to_dynamodb({":now": slot.taken_at})
+        item = to_dynamodb({**_place(pk, slot.key()), **slot.attributes()})
+        return {"Put": {"TableName": self._table, "Item": item, **held}}
+
     def _event_put(self, pk: str, event: EventItem) -> dict[str, Any]:
         return {
             "TableName": self._table,
@@ -337,7 +372,7 @@ class SessionStore:
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:
-    return to_dynamodb(_place(pk, sk))
+    return {"pk": {"S": keys.home(pk, sk)}, "sk": {"S": sk}}
 
 
 def _place(pk: str, sk: str) -> dict[str, Any]:
@@ -377,4 +412,6 @@ def _why(error: ClientError, transition: Transition) -> Exception | None:
         return Conflict()
     if any(key.startswith("EVENT#") for key in failed_keys):
         return SeqTaken()
+    if transition.slot is not None and failed == [len(codes) - 1]:  # it comes last
+        return SlotTaken(transition.slot.token)
     return Conflict() if failed else None

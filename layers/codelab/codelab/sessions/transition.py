@@ -17,6 +17,7 @@ from codelab.sessions.items import (
 )
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.rules import RuleBook
+from codelab.sessions.spending import Counters, Slot, Spending
 
 Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | ToolsItem | RuleBook | SummaryItem
 
@@ -46,10 +47,13 @@ class Transition:
     `puts`, `events` and `deletes` (sort keys) go into the transaction with the register; the rest is run after it has
     succeeded: `invoke` first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody
     reported as posted), then `replies` go to one connection each: frames that are not logged; then connections are told
-    why and closed. `relies_on` are rules of the user's that must not have changed since they were read.
+    why and closed (`close`), or closed without a word (`cut`). `relies_on` are rules of the user's that must not have
+    changed since they were read.
 
     `objects` (JSON text by digest) are the large contents that items refer to. They are written before the transaction;
     if it fails they are of no account.
+
+    `slot` is taken, kept or given back in the transaction. `spent` is told to the user's `counters` afterwards.
     """
 
     before: Register | None
@@ -62,11 +66,15 @@ class Transition:
     resend: tuple[Resend, ...] = ()
     repost: tuple[tuple[int, int], ...] = ()
     close: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
     replies: tuple[tuple[str, dict[str, Any]], ...] = ()
     objects: Mapping[str, str] = field(default_factory=dict)
+    slot: Slot | None = None
+    spent: Spending = field(default_factory=Spending)
+    counters: Counters = field(default_factory=Counters)
 
     @property
     def writes(self) -> bool:
-        if self.before is None or self.puts or self.events or self.deletes or self.before != self.after:
+        if self.before is None or self.puts or self.slot or self.events or self.deletes or self.before != self.after:
             return True
         return self.before.stored_due_at != self.after.due_at()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codelab.agents import Agent
+from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.requests import RequestError, TransportError
 from codelab.sessions.items import CallRequest
@@ -65,15 +66,24 @@ def answer_of(
     return Answer(text, tuple(calls), agent, agent.tools, usage, title=titles.title_of(solution))
 
 
-def failure(error: RequestError) -> ProtocolError:
-    """`LLM_ERROR`, retryable where the same message may work later; `details.reason` is the kind of failure."""
-    details: dict[str, Any] = {"reason": error.code}
+def log_failure(error: RequestError, request_id: str, **where: str) -> None:
+    """What the provider says stands in the log and nowhere else, by the id that everybody else is told."""
+    said: dict[str, Any] = {"request_id": request_id, "kind": error.code, "error": error.message, **where}
+    if isinstance(error, TransportError):
+        said |= {"status": error.status, "body": error.body}
+    logger().warning("the model gave no answer", extra=said)
+
+
+def failure(error: RequestError, request_id: str) -> ProtocolError:
+    """`LLM_ERROR`, retryable where the same message may work later.
+
+    `details.reason` is the kind of failure, `status` the provider's, `request_id` what the log has the details under.
+    """
+    details: dict[str, Any] = {"reason": error.code, "request_id": request_id}
     if isinstance(error, TransportError):
         retryable = error.retryable
         if error.status is not None:
             details["status"] = error.status
     else:
         retryable = error.code in ("truncated", "empty", "invalid_json", "invalid_answer", "deadline")
-    return ProtocolError(
-        ErrorCode.LLM_ERROR, f"The model failed: {error.message}", details=details, retryable=retryable
-    )
+    return ProtocolError(ErrorCode.LLM_ERROR, f"The model failed: {error.told}", details=details, retryable=retryable)

@@ -11,8 +11,9 @@ from codelab.protocol.tools import Tool, find_tool
 from codelab.protocol.tools.declared import declared_tool
 from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
 from codelab.sessions.register import CallEntry, CallState, Phase, Register, SideCall
+from codelab.sessions.rules import Effect
 from codelab.sessions.transition import Transition
-from codelab.turns import files, policy, rules, turn
+from codelab.turns import commands, files, policy, rules, turn
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
 from codelab.turns.outcomes import shown_result
@@ -48,16 +49,15 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
         raise ProtocolError(ErrorCode.PERMISSION_DENIED, "A viewer does not execute calls", call_id=frame.call_id)
     touch(draft, caller)
     if entry.state is CallState.AWAITING_APPROVAL:
-        executor = entry.executor if isinstance(entry, SideCall) else draft.register.executor
-        if draft.settings.hitl_strict or executor != caller.connection_id:
+        _check_in_time(draft, call, entry)
+        if draft.settings.hitl_strict or _executor(draft.register, entry) != caller.connection_id:
             raise ProtocolError(
                 ErrorCode.PERMISSION_DENIED,
                 "The call awaits approval; send the result again after it was granted",
                 call_id=frame.call_id,
             )
         call.decision = _decision("approve", caller, draft.now, implicit=True)
-        entry.state = CallState.EXECUTING
-        call.state = entry.state.value
+        _let_go(draft, call, entry, tool)
     if is_partial:
         show_what_is_open(draft)
         _progress(draft, caller, call, entry, frame)
@@ -70,8 +70,8 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
 def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transition | None:
     """A human approves, edits or rejects. None: the same was decided before.
 
-    Raises ProtocolError: INVALID_CALL_ID, INVALID_ARGUMENTS where an edit does not fit the tool or what is to be
-    remembered makes no rule.
+    Raises ProtocolError: INVALID_CALL_ID, also for a yes after the deadline, which was a no; INVALID_ARGUMENTS where an
+    edit does not fit the tool or what is to be remembered makes no rule.
     """
     call = draft.call(frame.call_id)
     entry = _entry(draft.register, frame.call_id)
@@ -81,6 +81,8 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
         if _already(call, frame):
             return _again(draft)
         raise _unknown(frame.call_id, f"the call is {call.state} already")
+    if frame.decision != "reject":
+        _check_in_time(draft, call, entry)
     touch(draft, caller)
     tool = tool_of(call)
     call.decision = _decision(frame.decision, caller, draft.now)
@@ -93,15 +95,15 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
         if len(dumps(edited).encode()) > limits.CONTENT_BYTES:
             call.decision["shown"] = shortened(edited, _EDIT_BYTES)
     if frame.remember is not None:
-        rules.remember(draft, call, tool, "deny" if frame.decision == "reject" else "allow", frame.remember)
+        effect: Effect = "deny" if frame.decision == "reject" else "allow"
+        rules.remember(draft, call, tool, effect, frame.remember, _executor(draft.register, entry))
         call.decision["remember"] = frame.remember.model_dump()
     if frame.decision == "reject":
         outcome = {"result": {"status": "rejected", "feedback": frame.feedback or ""}}
         settle(draft, call, CallState.REJECTED, outcome, by=caller)
         continue_turn(draft)
         return draft.finish()
-    entry.state = CallState.EXECUTING
-    call.state = entry.state.value
+    _let_go(draft, call, entry, tool)
     entry.due = draft.now + policy.deadline_ms(tool, awaiting_approval=False, settings=draft.settings)
     draft.puts.append(call)
     entry.seq = send_call(draft, call, entry)
@@ -126,6 +128,8 @@ def open_call(draft: Draft, call: CallItem) -> None:
     else:
         entry = register.side_calls[call.call_id] = SideCall(call.tool, state, due, seq=0, executor=register.executor)
     call.state = state.value
+    if state is CallState.EXECUTING:
+        commands.note(draft, call, tool)
     draft.puts.append(call)
     entry.seq = send_call(draft, call, entry)
 
@@ -134,7 +138,7 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
     """Log the `tool_call` frame of a call as it stands. Returns its seq."""
     awaiting = entry.state is CallState.AWAITING_APPROVAL
     content = call.effective_arguments
-    arguments = draft.value(content)
+    arguments, tool = draft.value(content), tool_of(call)
     frame = ToolCall(
         call_id=call.call_id,
         tool_name=call.tool,
@@ -142,7 +146,8 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
         requires_approval=awaiting,
         turn_id=call.turn_id or None,
         deadline=entry.due,
-        risk=tool_of(call).risk_of(arguments),
+        risk=tool.risk_of(arguments),
+        remember=rules.offer(draft, tool, arguments, _executor(draft.register, entry)) if awaiting else None,
         reason=f"Approved by {rule_id}" if (rule_id := call.decision.get("rule_id")) else None,
     )
     payload = content if isinstance(content, Reference) else None
@@ -162,6 +167,9 @@ def settle(
 
     It is told to those who did not cause it.
     """
+    entry = _entry(draft.register, call.call_id)
+    if draft.register.command_rule and was_sent and entry is not None and entry.state is CallState.EXECUTING:
+        commands.note(draft, call, tool_of(call))
     call.state = state.value
     call.settled_at = draft.now
     call.outcome = outcome
@@ -282,6 +290,24 @@ def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> di
 
 def _entry(register: Register, call_id: str) -> CallEntry | None:
     return register.calls.get(call_id) or register.side_calls.get(call_id)
+
+
+def _executor(register: Register, entry: CallEntry) -> str:
+    """The connection that executes the call, once it may be."""
+    return entry.executor if isinstance(entry, SideCall) else register.executor
+
+
+def _let_go(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None:
+    """A human has said yes."""
+    entry.state = CallState.EXECUTING
+    call.state = entry.state.value
+    commands.note(draft, call, tool)
+
+
+def _check_in_time(draft: Draft, call: CallItem, entry: CallEntry) -> None:
+    """Raise ProtocolError INVALID_CALL_ID for a yes after the deadline, whether or not the sweep has been here."""
+    if entry.due <= draft.now:
+        raise _unknown(call.call_id, "its deadline has passed, and what nobody approves in time is rejected")
 
 
 def _already(call: CallItem, frame: HitlDecision) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from codelab.config import Settings
 from codelab.observability import logger
 from codelab.protocol.errors import ProtocolError
-from codelab.requests import Request, RequestConfig, RequestError, RetryPolicy, Transport
+from codelab.requests import CallError, Memory, Request, RequestConfig, RequestError, RetryPolicy, Transport
 from codelab.sessions.register import Register
 from codelab.turns import compaction
+from codelab.turns.meter import Meter
 from codelab.turns.shell import Engine
+from codelab.turns.usage import counted
 
 #: Time that an invocation must have left for a summary to be begun, and what it may take (ms).
 _LEAST_MS, _MOST_MS, _MARGIN_MS = 20_000, 60_000, 5_000
@@ -18,12 +20,13 @@ _LEAST_MS, _MOST_MS, _MARGIN_MS = 20_000, 60_000, 5_000
 class Compactor:
     """One for a process. What it does not finish, or what dies with it, is done after the next step."""
 
-    def __init__(self, engine: Engine, transport: Transport, settings: Settings) -> None:
+    def __init__(self, engine: Engine, transport: Transport, settings: Settings, memory: Memory) -> None:
         self._engine = engine
         self._transport = transport
         self._settings = settings
+        self._memory = memory
 
-    def compact(self, register: Register, config: RequestConfig, remaining_ms: Callable[[], int]) -> None:
+    def compact(self, register: Register, config: RequestConfig, meter: Meter, remaining_ms: Callable[[], int]) -> None:
         """Summarise a piece of the history, if that is due. A model that fails leaves things as they are."""
         if not compaction.is_due(register, self._settings) or remaining_ms() < _LEAST_MS:
             return
@@ -35,11 +38,15 @@ class Compactor:
         deadline = time.monotonic() + min(_MOST_MS, remaining_ms() - _MARGIN_MS) / 1000
         try:
             asked = compaction.messages(piece, read.summary)
-            request = Request(config.changed(max_repairs=1), compaction.SCHEMA, asked, retry=RetryPolicy(attempts=2))
+            config, retry = config.changed(max_repairs=1), RetryPolicy(attempts=2)
+            request = Request(config, compaction.SCHEMA, asked, memory=self._memory, retry=retry)
             result = request.run(self._transport, deadline=deadline)
+            meter.asked(counted(result.usage, None))
             content = compaction.text_of(result.solution, self._settings)
             self._engine.decide(
                 register.user, register.session_id, lambda draft: compaction.commit(draft, piece, content)
             )
         except (RequestError, ProtocolError) as error:
+            if isinstance(error, CallError):
+                meter.asked(counted(error.usage, None))
             logger().warning("history not summarised", extra={"session": register.pk, "error": str(error)})

@@ -1,16 +1,20 @@
 """Connections come and go; neither cancels nor decides anything."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from codelab.protocol import limits
 from codelab.sessions.register import CallState, Connection, Phase, Register, SideCall
+from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Resend, Transition
+from codelab.turns import quotas
 from codelab.turns.draft import Circumstances, Draft
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent an event, as the authorizer said. `expires` is in seconds since the epoch, 0 never.
+    """Who sent an event, as the authorizer said, and when their token was issued and ends: seconds, 0 without tokens.
+    `plan` picks limits.
 
     A request over HTTP has no connection: `connection_id` is empty.
     """
@@ -22,10 +26,12 @@ class Caller:
     viewer: bool = False
     args_profile: bool = False
     expires: int = 0
+    plan: str = ""
+    issued: int = 0
 
 
 def create(caller: Caller, given: Circumstances) -> Transition:
-    """`$connect` to a session that does not exist."""
+    """`$connect` to a session that does not exist. Raises ProtocolError RATE_LIMITED."""
     register = Register(
         user=caller.user,
         session_id=caller.session_id,
@@ -34,12 +40,17 @@ def create(caller: Caller, given: Circumstances) -> Transition:
         agent=given.settings.default_agent,
     )
     draft = Draft(before=None, register=register, given=given)
+    quotas.spend(draft, caller.plan, Spending(connections=1))
     _join(draft, caller)
     return draft.finish()
 
 
 def connect(draft: Draft, caller: Caller) -> Transition:
-    """`$connect` to a session that exists. Over the limit the oldest connection is told, and closed."""
+    """`$connect` to a session that exists. With too many in it the oldest connection is told, and closed.
+
+    Raises ProtocolError RATE_LIMITED.
+    """
+    quotas.spend(draft, caller.plan, Spending(connections=1))
     _join(draft, caller)
     connected = draft.register.connections
     while len(connected) > limits.CONNECTIONS_PER_SESSION:
@@ -55,11 +66,40 @@ def disconnect(draft: Draft, connection_id: str) -> Transition:
     `$disconnect` may come after the client is back and has sent its first frame: then that connection, the newest that
     has spoken, takes over what waits for execution; otherwise the next one that speaks does.
     """
-    register = draft.register
-    if register.connections.pop(connection_id, None):
-        heirs = {found: it.generation for found, it in register.connections.items() if it.greeted and not it.viewer}
-        draft.resend.extend(_hand_over(register, max(heirs, key=lambda found: heirs[found], default="")))
+    leave(draft, [connection_id])
     return draft.finish()
+
+
+def leave(draft: Draft, gone: Iterable[str]) -> None:
+    """These connections are no longer there: what they were to execute is handed on, as `disconnect` says."""
+    register = draft.register
+    if [connection_id for connection_id in gone if register.connections.pop(connection_id, None)]:
+        heirs = {found: it.generation for found, it in _able(register, draft.now).items() if it.greeted}
+        draft.resend.extend(_hand_over(register, max(heirs, key=lambda found: heirs[found], default="")))
+
+
+def close_expired(draft: Draft) -> None:
+    """Close the connections whose token has expired and was not refreshed in time. Nothing is said to them."""
+    found = draft.register.connections.items()
+    expired = [each for each, it in found if it.closes_at is not None and it.closes_at <= draft.now]
+    leave(draft, expired)
+    draft.cut.extend(expired)
+
+
+def revoke(draft: Draft, revoked_at: int) -> Transition | None:
+    """Close the connections that were opened with a token of `revoked_at` (seconds) or before; None without any."""
+    revoked = [found for found, it in draft.register.connections.items() if it.issued <= revoked_at]
+    if not revoked:
+        return None
+    leave(draft, revoked)
+    draft.cut.extend(revoked)
+    return draft.finish()
+
+
+def _able(register: Register, now: int) -> dict[str, Connection]:
+    """The connections that may execute calls."""
+    found = register.connections.items()
+    return {each: it for each, it in found if not it.viewer and not it.has_expired(now)}
 
 
 def touch(draft: Draft, caller: Caller) -> None:
@@ -101,11 +141,15 @@ def lead(draft: Draft, caller: Caller) -> None:
         return
     if caller.connection_id:
         register.executor = caller.connection_id
-    elif register.executor not in register.connections:
-        able = {found: it.generation for found, it in register.connections.items() if not it.viewer}
-        heir = max(able, key=lambda found: able[found], default="")
+    elif register.executor != (heir := leader(register, draft.now)):
         draft.resend.extend(_hand_over(register, heir))
         register.executor = heir
+
+
+def leader(register: Register, now: int) -> str:
+    """The window that would execute what is asked for over HTTP: the executor there is, else the newest; or none."""
+    able = {found: it.generation for found, it in _able(register, now).items()}
+    return register.executor if register.executor in able else max(able, key=lambda found: able[found], default="")
 
 
 def _hand_over(register: Register, heir: str) -> list[Resend]:
@@ -141,6 +185,7 @@ def _join(draft: Draft, caller: Caller) -> Connection:
         extensions=caller.extensions,
         viewer=caller.viewer,
         args_profile=caller.args_profile,
+        issued=caller.issued,
         expires=caller.expires,
     )
     register.connections[caller.connection_id] = connection

@@ -7,28 +7,26 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Hello, Rules, SessionConfig, SwitchAgent
 from codelab.protocol.outgoing import PendingCall, PlanStep, SessionInfo
 from codelab.sessions import keys
-from codelab.sessions.items import InputItem, PlanItem, ToolsItem
+from codelab.sessions.items import InputItem, PlanItem
 from codelab.sessions.register import Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import connections, handover, messages, rules
+from codelab.turns import connections, handover, messages, own_tools, quotas, rules
 from codelab.turns.connections import Caller, touch
 from codelab.turns.draft import Draft
+from codelab.turns.quotas import Asks
 
 #: How long a replay may take before writers no longer leave the connection to it.
 REPLAY_MS = 10_000
 
-#: When a token without `exp` expires (seconds since the epoch), so that it compares with others.
-FAR_AWAY = 2**40
-
 
 def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
-    """The client introduces itself; its own tools, if it declares any, are the session's from the next step on."""
-    tools = frame.capabilities.tools
-    if tools:
-        draft.put(ToolsItem([tool.model_dump() for tool in tools]))
-    elif tools is not None:
-        draft.deletes.append(keys.TOOLS)
-    return greet(draft, caller)
+    """The client introduces itself, and may say what it runs on and which tools of its own it has."""
+    _greet(draft, caller)
+    if frame.platform is not None:
+        draft.register.connections[caller.connection_id].platform = frame.platform
+    if frame.capabilities.tools is not None:
+        own_tools.declare(draft, caller, frame.capabilities.tools)
+    return _inform(draft, caller)
 
 
 def greet(draft: Draft, caller: Caller) -> Transition:
@@ -43,7 +41,7 @@ def _greet(draft: Draft, caller: Caller) -> None:
 
 
 def _inform(draft: Draft, caller: Caller) -> Transition:
-    draft.replies.append((caller.connection_id, session_info(draft)))
+    draft.replies.append((caller.connection_id, session_info(draft, caller.plan)))
     return draft.finish()
 
 
@@ -72,9 +70,9 @@ def end_replay(draft: Draft, caller: Caller) -> Transition:
 
 
 def refresh(draft: Draft, caller: Caller, expires: int) -> Transition:
-    """The connection lives on the new token's time; one that never expires counts as far away."""
+    """The connection lives on the new token's time (seconds). What it missed, its client resumes."""
     _greet(draft, caller)
-    draft.register.connections[caller.connection_id].expires = expires or FAR_AWAY
+    draft.register.connections[caller.connection_id].expires = expires
     return _inform(draft, caller)
 
 
@@ -86,7 +84,17 @@ def configure(draft: Draft, caller: Caller, frame: SessionConfig) -> Transition:
 
 
 def change(draft: Draft, changes: dict[str, Any]) -> Transition:
-    """Change the title, if it is among the `changes`, and the settings that are."""
+    """Change the title, if it is among the `changes`, and the settings that are.
+
+    Raises ProtocolError INVALID_ARGUMENTS for a model that is not offered.
+    """
+    offered = draft.settings.offered_models
+    if changes.get("model", draft.settings.llm_model) not in offered:
+        raise ProtocolError(
+            ErrorCode.INVALID_ARGUMENTS,
+            f"The model {changes['model']!r} is not offered; offered are {', '.join(sorted(offered))}",
+            details={"field": "model"},
+        )
     if "title" in changes:
         draft.register.title, draft.register.title_is_draft = changes.pop("title"), False
     draft.register.settings.update(changes)
@@ -136,9 +144,12 @@ def pending_calls(register: Register) -> list[PendingCall]:
     ]
 
 
-def session_info(draft: Draft) -> SessionInfo:
-    """The session as it is. Needs its plan."""
-    register, plan = draft.register, draft.item(keys.PLAN)
+def session_info(draft: Draft, user_plan: str) -> SessionInfo:
+    """The session as it is, with what its user may use. Needs the agent's plan, and the user's counters and slots."""
+    register = draft.register
+    of_user = quotas.wanted(user_plan, Asks.SHOWN, draft.settings, draft.now)
+    draft.need([keys.PLAN, *of_user])
+    plan = draft.item(keys.PLAN)
     return SessionInfo(
         session_id=register.session_id,
         agent=register.agent,
@@ -163,5 +174,6 @@ def session_info(draft: Draft) -> SessionInfo:
             "file_bytes": limits.FILE_BYTES,
             "diff_bytes": limits.DIFF_BYTES,
         },
+        quotas=quotas.shown(draft.settings, user_plan, draft.given.items, draft.now) if of_user else None,
         protocol_version=PROTOCOL_VERSION,
     )

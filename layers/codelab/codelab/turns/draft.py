@@ -8,7 +8,7 @@ from typing import Any
 from codelab.config import Settings
 from codelab.protocol import limits
 from codelab.protocol.outgoing import AgentStatus, PayloadFrame, ServerFrame, Status
-from codelab.sessions import keys
+from codelab.sessions import keys, slots
 from codelab.sessions.items import (
     Audience,
     CallItem,
@@ -22,6 +22,7 @@ from codelab.sessions.items import (
 )
 from codelab.sessions.register import Phase, Posting, Register
 from codelab.sessions.rules import RuleBook
+from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Item, Resend, Step, Transition
 from codelab.turns.text import message_tokens, within_bytes
 
@@ -64,6 +65,8 @@ class Circumstances:
     log: Sequence[EventItem] | None = None
     #: Contents of the session that were read: JSON text by digest.
     objects: Mapping[str, str] = field(default_factory=dict)
+    #: Tokens of slots that were found to be another's.
+    lost: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -80,9 +83,13 @@ class Draft:
     resend: list[Resend] = field(default_factory=list)
     repost: list[tuple[int, int]] = field(default_factory=list)
     close: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
     replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
     objects: dict[str, str] = field(default_factory=dict)
     relies_on: RuleBook | None = None
+    #: What the event spends, and what its user had spent before.
+    spent: Spending = field(default_factory=Spending)
+    counters: Counters = field(default_factory=Counters)
 
     @classmethod
     def of(cls, register: Register, given: Circumstances) -> "Draft":
@@ -224,6 +231,7 @@ class Draft:
             oldest, second = sorted(register.postings, key=abs)[:2]
             one, other = register.postings.pop(oldest), register.postings.pop(second)
             register.postings[-abs(oldest)] = Posting(last=max(one.last, other.last), at=min(one.at, other.at))
+        slot = slots.change(self.before, register, self.now, self.given.lost)
         return Transition(
             before=self.before,
             after=register,
@@ -235,6 +243,10 @@ class Draft:
             resend=tuple(self.resend),
             repost=tuple(self.repost),
             close=tuple(self.close),
+            cut=tuple(self.cut),
             replies=tuple((connection_id, frame.wire()) for connection_id, frame in self.replies),
             objects=self.objects,
+            slot=slot,
+            spent=self.spent,
+            counters=self.counters,
         )

@@ -13,6 +13,7 @@ from codelab.protocol.outgoing import Error
 from codelab.sessions.register import LEASE_MARGIN_MS, Register
 from codelab.sessions.transition import Transition
 from codelab.turns import lifecycle
+from codelab.turns.connections import Caller
 from codelab.turns.lifecycle import Hold
 from codelab.turns.shell import Engine
 
@@ -28,14 +29,18 @@ class Eraser:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def erase(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> bool:
+    def erase(self, user: str, session_id: str, remaining_ms: Callable[[], int], caller: Caller | None = None) -> bool:
         """Make the session absent and erase it. False: something remains, and the sweep will erase it.
+
+        `caller` is who asks for it, where anybody does.
 
         Raises ProtocolError SESSION_NOT_FOUND where there is none.
         """
         engine = self._engine
         hold = Hold(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
-        begun = engine.decide(user, session_id, lambda draft: lifecycle.begin_erasure(draft, hold), absent_too=True)
+        begun = engine.decide(
+            user, session_id, lambda draft: lifecycle.begin_erasure(draft, hold), caller=caller, absent_too=True
+        )
         if begun is None:
             return False
         self._tell(begun)
@@ -50,14 +55,16 @@ class Eraser:
         """The windows are told, and closed: nothing they send would find the session."""
         assert begun.before is not None
         frame = Error.of(ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")).wire()
+        windows, now = begun.before.connections, self._engine.clock()
 
         def tell(connection_id: str) -> None:
-            self._engine.poster.attempt(connection_id, frame)
+            if not windows[connection_id].has_expired(now):
+                self._engine.poster.attempt(connection_id, frame)
             self._engine.poster.close(connection_id)
 
         # Once and beside each other: of eight that do not answer none may take the request's time.
         with ThreadPoolExecutor(max_workers=CONNECTIONS_PER_SESSION) as pool:
-            list(pool.map(tell, begun.before.connections))
+            list(pool.map(tell, windows))
 
     def _purge(self, register: Register, remaining_ms: Callable[[], int]) -> bool:
         """Items first: what they refer to is no longer asked for. False if the time has run out."""

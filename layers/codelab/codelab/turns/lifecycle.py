@@ -11,8 +11,14 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import AboutItem
 from codelab.sessions.register import Phase, Register
+from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
+from codelab.turns import quotas
+from codelab.turns.connections import Caller
 from codelab.turns.draft import Circumstances, Draft
+
+#: What a session without anything in it counts as stored.
+_SESSION_BYTES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +29,25 @@ class Hold:
     until: int
 
 
-def create(user: str, session_id: str, about: AboutItem, given: Circumstances, title: str = "") -> Transition:
-    """A session without connections. Raises ProtocolError PAYLOAD_TOO_LARGE."""
+def create(caller: Caller, about: AboutItem, given: Circumstances, title: str = "") -> Transition:
+    """A session without connections. Raises ProtocolError PAYLOAD_TOO_LARGE, RATE_LIMITED."""
     if about.bytes > limits.METADATA_BYTES:
         raise ProtocolError(
             ErrorCode.PAYLOAD_TOO_LARGE,
             f"metadata has {about.bytes} bytes, {limits.METADATA_BYTES} are allowed",
             details={"field": "metadata"},
         )
-    draft = Draft(before=None, register=_new(user, session_id, given), given=given)
+    draft = Draft(before=None, register=_new(caller, given), given=given)
+    quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES + about.bytes))
     draft.register.title = title
     draft.puts.append(about)
     return draft.finish()
 
 
-def begin_fork(user: str, session_id: str, hold: Hold, given: Circumstances) -> Transition:
-    """A session that is not there yet: erased when its maker has not revealed it in time."""
-    draft = Draft(before=None, register=_new(user, session_id, given), given=given)
+def begin_fork(caller: Caller, hold: Hold, given: Circumstances) -> Transition:
+    """A session that is not there yet: erased when its maker has not revealed it in time. Raises RATE_LIMITED."""
+    draft = Draft(before=None, register=_new(caller, given), given=given)
+    quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES))
     draft.register.last_activity = 0
     _hold(draft.register, hold)
     return draft.finish()
@@ -57,6 +65,7 @@ def reveal(draft: Draft, hold: Hold, source: Register, history_n: int, title: st
     register.title = title
     register.last_activity = draft.now
     register.settings = dict(source.settings)
+    register.rules = dict(source.rules)
     register.files = dict(source.files)
     register.history_n = history_n
     if source.summary_n <= history_n:
@@ -88,10 +97,10 @@ def give_back(draft: Draft, hold: Hold, erase_at: int) -> Transition | None:
     return draft.finish()
 
 
-def _new(user: str, session_id: str, given: Circumstances) -> Register:
+def _new(caller: Caller, given: Circumstances) -> Register:
     return Register(
-        user=user,
-        session_id=session_id,
+        user=caller.user,
+        session_id=caller.session_id,
         created_at=given.now,
         last_activity=given.now,
         agent=given.settings.default_agent,

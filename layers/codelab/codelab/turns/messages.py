@@ -8,7 +8,7 @@ from codelab.protocol.outgoing import Queued
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase
 from codelab.sessions.transition import Transition
-from codelab.turns import cancel, turn
+from codelab.turns import cancel, quotas, turn
 from codelab.turns.connections import Caller, lead, touch
 from codelab.turns.draft import Draft
 
@@ -16,12 +16,18 @@ from codelab.turns.draft import Draft
 def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition:
     """Accept `message`. Its INPUT item is put if absent: a repeat brings its connection, perhaps a new one.
 
-    Raises ProtocolError BUSY.
+    Raises ProtocolError BUSY, RATE_LIMITED.
     """
     register = draft.register
     touch(draft, caller)
     if is_repeat(draft, message):
         return draft.finish()
+    try:
+        quotas.accept_message(draft, caller.plan)
+    except ProtocolError:
+        if draft.item(message.key()) is not None:
+            return draft.finish()  # it was accepted when there was room
+        raise
     message = replace(message, seq=register.last_seq)
     if register.phase is Phase.IDLE:
         draft.puts.append(message)

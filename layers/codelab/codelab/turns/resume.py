@@ -28,7 +28,9 @@ def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.
 
     A connection whose `$connect` has not returned yet is waited for, at most `patience_s`.
     """
-    begun = engine.decide(caller.user, caller.session_id, lambda draft: control.begin_replay(draft, caller, last_seq))
+    begun = engine.decide(
+        caller.user, caller.session_id, lambda draft: control.begin_replay(draft, caller, last_seq), caller=caller
+    )
     if begun is None:
         return
     replay = _Replay(engine, caller, last_seq, patience_s)
@@ -61,7 +63,7 @@ def _switch_to_live(engine: Engine, caller: Caller) -> Register | None:
 
 
 class _Stopped(Exception):
-    """The connection does not take the frame: it is gone, or refuses for too long."""
+    """The connection does not take the frame: it is gone, refuses for too long, or its token has expired."""
 
 
 class _Replay:
@@ -80,9 +82,16 @@ class _Replay:
                 raise _Stopped
             time.sleep(_NOT_YET_S)
 
+    def _check_time(self, register: Register) -> None:
+        """Raise _Stopped if the connection's token has expired: nothing of the session is for it any more."""
+        connection = register.connections.get(self._connection_id)
+        if connection is not None and connection.has_expired(self._engine.clock()):
+            raise _Stopped
+
     def up_to(self, register: Register, last: int) -> bool:
         """Post on to frame `last`. False if the log has a gap: its beginning has expired."""
         while self.seq < last:
+            self._check_time(register)
             stop = min(last, self.seq + _PAGE)
             events = self._engine.store.events(register.pk, self.seq + 1, stop, self._engine.clock())
             if len(events) != stop - self.seq:

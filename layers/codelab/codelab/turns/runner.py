@@ -6,7 +6,7 @@ lasts: a function that invokes itself is taken for a loop by Lambda.
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from codelab.agents import Agent, agents
 from codelab.config import ConfigurationError, Settings
@@ -14,11 +14,11 @@ from codelab.delivery.outbox import DRAIN_S, Outbox
 from codelab.delivery.stream import StreamSender
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.tools.declared import declared_tool
 from codelab.requests import (
     CallError,
     Cancellation,
     Done,
+    Memory,
     Request,
     RequestConfig,
     RequestError,
@@ -26,18 +26,21 @@ from codelab.requests import (
     TextDelta,
     Transport,
     Usage,
+    estimate_tokens,
 )
 from codelab.sessions import keys
-from codelab.sessions.items import MessageItem, ToolsItem
+from codelab.sessions.items import MessageItem
 from codelab.sessions.register import LEASE_MARGIN_MS, Extent, Register
 from codelab.sessions.rules import KEYS as RULE_BOOKS
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps, titles
-from codelab.turns.answers import ANSWER, answer_of, failure, tool_messages
+from codelab.turns.answers import ANSWER, answer_of, failure, log_failure, tool_messages
 from codelab.turns.compactor import Compactor
 from codelab.turns.context import assemble, shown_files
 from codelab.turns.draft import Draft
+from codelab.turns.meter import Meter
+from codelab.turns.own_tools import declared_by
 from codelab.turns.shell import Engine
 from codelab.turns.steps import Lease
 from codelab.turns.usage import breakdown, counted
@@ -55,10 +58,11 @@ _READ = (*RULE_BOOKS.values(), keys.TOOLS)
 class StepRunner:
     """One for a process. `remaining_ms` of `run` is what the invocation has left."""
 
-    def __init__(self, engine: Engine, transport: Transport, settings: Settings) -> None:
+    def __init__(self, engine: Engine, transport: Transport, settings: Settings, memory: Memory) -> None:
         self._engine = engine
         self._transport = transport
         self._settings = settings
+        self._memory = memory
         self._config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self._config.check()
         if settings.default_agent not in agents():
@@ -68,7 +72,9 @@ class StepRunner:
             )
         for agent in agents().values():
             self._config.changed(**agent.model).check()
-        self._compactor = Compactor(engine, transport, settings)
+        plans = {"", *settings.plan_limits}
+        self._has_budgets = any(settings.limits_of(plan).tokens_per_day for plan in plans)
+        self._compactor = Compactor(engine, transport, settings, memory)
         self._rehearse(agents()[settings.default_agent])
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
 
@@ -85,11 +91,12 @@ class StepRunner:
         `invocation` is the id of Lambda's request, by which its death is reported.
         """
         engine, outbox = self._engine, Outbox(self._engine.poster, self._engine.clock)
+        meter = Meter(engine, user)
         following: Step | None = step
         last: Transition | None = None
         try:
             while following is not None:
-                done = self._run_one(user, session_id, following, outbox, remaining_ms, invocation)
+                done = self._run_one(user, session_id, following, outbox, meter, remaining_ms, invocation)
                 last, following = done or last, done.invoke if done is not None else None
                 if following is not None and last is not None and remaining_ms() < _NEXT_STEP_MS:
                     engine.invoke(last.after, following)
@@ -99,9 +106,12 @@ class StepRunner:
                 raise
         finally:
             outbox.drain(min(DRAIN_S, remaining_ms() / 2000))
+            meter.tell()
         if last is not None:
             engine.report(last.after, outbox)
-            self._compactor.compact(last.after, self._config_for(self._agent(last.after), last.after), remaining_ms)
+            config = self._config_for(self._agent(last.after), last.after)
+            self._compactor.compact(last.after, config, meter, remaining_ms)
+            meter.tell()
 
     def _run_one(
         self,
@@ -109,6 +119,7 @@ class StepRunner:
         session_id: str,
         step: Step,
         outbox: Outbox,
+        meter: Meter,
         remaining_ms: Callable[[], int],
         invocation: str,
     ) -> Transition | None:
@@ -130,6 +141,7 @@ class StepRunner:
         if started is None:
             wait([reading])
             return None
+        meter.plan = started.after.plan
         cancellation = Cancellation()
         sender = StreamSender(
             engine.store,
@@ -141,7 +153,7 @@ class StepRunner:
             on_lost=cancellation.cancel,
         )
         sender.start()
-        decide = self._ask(started.after, lease, sender, cancellation, reading.result, remaining_ms)
+        decide = self._ask(started.after, lease, sender, cancellation, meter, reading.result, remaining_ms, invocation)
         committed = engine.decide(user, session_id, decide, register=sender.register, known=reading.result().items)
         if committed is not None:
             engine.send(outbox, committed)
@@ -153,6 +165,7 @@ class StepRunner:
         lease: Lease,
         sender: StreamSender,
         cancellation: Cancellation,
+        meter: Meter,
         history: list[MessageItem],
     ) -> Register:
         """The register with an agent that answers: where the session's agent routes, the model chooses one first."""
@@ -162,12 +175,14 @@ class StepRunner:
         deadline, config = time.monotonic() + _ROUTING_S, self._config_for(router, register)
         try:
             asked = routing.messages(router, agents(), history)
-            request = Request(config, routing.schema(agents()), asked, retry=RetryPolicy(attempts=2))
+            retry = RetryPolicy(attempts=2)
+            request = Request(config, routing.schema(agents()), asked, memory=self._memory, retry=retry)
             result = request.run(self._transport, deadline=deadline, cancel=cancellation)
             choice = routing.choice_of(result, self._counted(result.usage, config))
         except RequestError as error:
             logger().warning("no agent chosen", extra={"session": register.pk, "error": str(error)})
             choice = routing.no_choice(self._counted(error.usage, config) if isinstance(error, CallError) else {})
+        meter.asked(choice.usage, estimate_tokens(str(asked)))
         routed = None
         if not cancellation.cancelled:
             routed = self._engine.decide(
@@ -188,23 +203,30 @@ class StepRunner:
         lease: Lease,
         sender: StreamSender,
         cancellation: Cancellation,
+        meter: Meter,
         conversation: Callable[[], Conversation],
         remaining_ms: Callable[[], int],
+        invocation: str,
     ) -> Callable[[Draft], Transition | None]:
         """Call the model and stream its text. Returns the decision that commits what came of it."""
         streamed: list[str] = []
         config = self._config
+        usage: dict[str, int] = {}
+        parts: Future[dict[str, int]] | None = None
         try:
             read = conversation()
-            declared = read.items[keys.TOOLS]
-            declarations = ToolsItem.of(declared).declarations if declared else []
-            register = self._routed(register, lease, sender, cancellation, read.history)
-            agent = self._agent(register).joined_by(map(declared_tool, declarations))
+            spent = meter.over_budget(read.items.get(keys.usage_key(self._engine.clock())))
+            if spent is not None:
+                raise spent
+            own = declared_by(read.items[keys.TOOLS], register.executor)
+            register = self._routed(register, lease, sender, cancellation, meter, read.history)
+            agent = self._agent(register).joined_by(own)
             budget = self._settings.max_context_tokens
             messages = assemble(read, agent.prompt, budget=budget)
             config, tools = self._config_for(agent, register), tool_messages(agent)
             schema = titles.asked_for(ANSWER) if register.title_is_draft else ANSWER
-            request = Request(config, schema, [*tools, *messages])
+            # What a client has declared may be quoted by a refusal: nothing is learnt from that.
+            request = Request(config, schema, [*tools, *messages], memory=self._memory, learns=not own)
             # Counted while the model is silent.
             parts = self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget)))
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
@@ -220,25 +242,33 @@ class StepRunner:
                 sender.write(answer.text)
             return lambda draft: steps.commit(draft, lease, answer, sender.log_end)
         except RequestError as error:
-            problem = failure(error)
+            problem = failure(error, invocation)
+            log_failure(error, invocation, session=register.pk)
             usage = self._counted(error.usage, config) if isinstance(error, CallError) else {}
         except ProtocolError as error:
-            problem, usage = error, {}
+            problem = error
         finally:
             sender.close()
+            meter.asked(usage, _estimated(parts, streamed))
         return lambda draft: steps.fail(draft, lease, problem, usage, "".join(sender.sent), sender.log_end)
 
     def _conversation(self, pk: str, extent: Extent) -> Conversation:
-        return self._engine.store.conversation(pk, extent, self._settings.max_context_messages, _READ)
+        counters = [keys.usage_key(self._engine.clock())] if self._has_budgets else []
+        return self._engine.store.conversation(pk, extent, self._settings.max_context_messages, (*_READ, *counters))
 
     def _counted(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
         return counted(usage, self._settings.llm_prices.get(config.model))
 
     def _config_for(self, agent: Agent, register: Register) -> RequestConfig:
-        """The agent's settings; the model that the session's user has chosen wins."""
-        config = self._config.changed(**agent.model)
-        return config.changed(model=register.settings.get("model", config.model))
+        """The agent's settings; the model that the session's user has chosen wins, while it is offered."""
+        config, chosen = self._config.changed(**agent.model), register.settings.get("model")
+        return config.changed(model=chosen) if chosen in self._settings.offered_models else config
 
     def _agent(self, register: Register) -> Agent:
         known = agents()
         return known.get(register.agent) or known[self._settings.default_agent]
+
+
+def _estimated(parts: "Future[dict[str, int]] | None", streamed: list[str]) -> int:
+    """Tokens of a Request whose prompt is made of `parts`; 0 if it was not made."""
+    return 0 if parts is None else sum(parts.result().values()) + estimate_tokens("".join(streamed))

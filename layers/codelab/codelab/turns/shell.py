@@ -20,15 +20,21 @@ from codelab.protocol.outgoing import Error
 from codelab.sessions import keys
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Register
-from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SessionStore
+from codelab.sessions.spending import Counters, Spending
+from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SessionStore, SlotTaken
+from codelab.sessions.tally import Over
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import connections
+from codelab.turns import admission, connections, quotas
+from codelab.turns.connections import Caller
 from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog, NeedsObject
+from codelab.turns.quotas import Asks
 
 Decide = Callable[[Draft], Transition | None]
 
 #: Decisions on one register that may lose a race before the sender is told to try again.
 _TRIES = 30
+#: Nothing has to be left beside what is counted.
+_NO_MORE = Spending()
 #: Frames that one repair posts again, the newest: who misses older ones sees the gap and resumes.
 _REPOST = 500
 
@@ -72,23 +78,26 @@ class Engine:
         self._invoke = invoke
         self._pause = pause
 
-    def join(self, caller: connections.Caller) -> Register:
+    def join(self, caller: Caller) -> Register:
         """`$connect`: create the session or join it. 1 read, 1 transaction; over the limit 1 post and 1 DELETE.
 
-        Raises ProtocolError BUSY while the session is being deleted.
+        Raises ProtocolError BUSY while the session is being deleted, RATE_LIMITED.
         """
         pk = keys.partition(caller.user, caller.session_id)
         for attempt in range(_TRIES):
-            register = self.store.read(pk)
-            given = self._given({})
-            if register is None:
-                transition = connections.create(caller, given)
-            elif register.erase_at:
+            register, items = self._read(pk, (), caller, Asks.SPENDS)
+            given = self._given(items)
+            admission.check(caller, items, self.settings, given.now)
+            if register is not None and register.erase_at:
                 raise _being_erased()
-            else:
-                transition = connections.connect(Draft.of(register, given), caller)
             try:
+                if register is None:
+                    transition = connections.create(caller, given)
+                else:
+                    transition = connections.connect(Draft.of(register, given), caller)
                 self.store.commit(transition)
+            except NeedsItems:  # a new day has begun since they were read
+                continue
             except Conflict:
                 self._back_off(attempt)
             else:
@@ -96,24 +105,33 @@ class Engine:
                 return transition.after
         raise _contended()
 
-    def create(self, user: str, session_id: str, start: Callable[[Circumstances], Transition]) -> tuple[Register, bool]:
-        """Commit the session that `start` gives unless there is one with this id. Returns it, and whether it is new.
+    def create(
+        self,
+        caller: Caller,
+        start: Callable[[Circumstances], Transition],
+    ) -> tuple[Register, bool]:
+        """Commit the session that `start` gives unless the caller has one. Returns it, and whether it is new.
 
-        Raises ProtocolError BUSY while one with this id is being deleted.
+        Raises ProtocolError BUSY while one with this id is being deleted, RATE_LIMITED.
         """
-        pk = keys.partition(user, session_id)
+        pk = keys.partition(caller.user, caller.session_id)
         for attempt in range(_TRIES):
-            register = self.store.read(pk)
+            register, items = self._read(pk, (), caller, Asks.SPENDS)
+            given = self._given(items)
+            admission.check(caller, items, self.settings, given.now)
             if register is not None:
                 if register.erase_at:
                     raise _being_erased()
                 return register, False
-            transition = start(self._given({}))
             try:
+                transition = start(given)
                 self.store.commit(transition)
+            except NeedsItems:  # a new day has begun since they were read
+                continue
             except Conflict:
                 self._back_off(attempt)
             else:
+                self.run_effects(transition)
                 return transition.after, True
         raise _contended()
 
@@ -126,18 +144,23 @@ class Engine:
         register: Register | None = None,
         known: Mapping[str, dict[str, Any] | None] = MappingProxyType({}),
         *,
+        caller: Caller | None = None,
+        asks: Asks = Asks.NOTHING,
         absent_too: bool = False,
     ) -> Transition | None:
         """Commit what `decide` makes of the register, without running its effects.
 
         `wanted` are sort keys of items the decision needs, read in the same round trip. A `register` that was just
-        read saves the first read, and so do `known` items. `absent_too`: also of a session that is being forked or
-        deleted. None where there was nothing to do. Raises ProtocolError; BeingErased for such a session.
+        read saves the first read, and so do `known` items. `caller` is whose event it is, where it is anybody's: then
+        what is known of that user is read as well, and checked, and what the event `asks` of quotas. `absent_too`: also
+        of a session that is being forked or deleted. None where there was nothing to do. Raises ProtocolError;
+        BeingErased for such a session.
         """
         pk = keys.partition(user, session_id)
         wanted = list(wanted)
         items: dict[str, dict[str, Any] | None] = dict(known)
         fresh: frozenset[str] = frozenset()
+        lost: frozenset[str] = frozenset()
         accepted: dict[str, dict[str, Any] | None] = {}
         log: list[EventItem] | None = None
         objects: dict[str, str] = {}
@@ -146,17 +169,15 @@ class Engine:
         attempt = 0
         while attempt < _TRIES:
             if register is None:
-                if wanted:
-                    register, items = self.store.read_with(pk, wanted)
-                else:
-                    register = self.store.read(pk)
+                register, items = self._read(pk, wanted, caller, asks)
+            admission.check(caller, items, self.settings, self.clock())
             if register is None:
                 raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
             if register.erase_at and not absent_too:
                 raise BeingErased
             register.last_seq = max(register.last_seq, log_end)
             try:
-                transition = decide(Draft.of(register, self._given({**accepted, **items}, log, objects, fresh)))
+                transition = decide(Draft.of(register, self._given({**accepted, **items}, log, objects, fresh, lost)))
                 if transition is not None and transition.writes:
                     new = {digest: text for digest, text in transition.objects.items() if digest not in written}
                     if new:
@@ -179,6 +200,8 @@ class Engine:
                 accepted = dict(self.store.items(pk, [duplicate.key]))
             except SeqTaken:
                 log_end = self.store.log_end(pk, register.last_seq)
+            except SlotTaken as slot:
+                lost |= {slot.token}
             except Conflict:
                 self._back_off(attempt)
             attempt += 1
@@ -192,16 +215,19 @@ class Engine:
         decide: Decide,
         wanted: Iterable[str] = (),
         patience_s: float = PATIENCE_S,
+        *,
+        caller: Caller | None = None,
+        asks: Asks = Asks.NOTHING,
     ) -> Transition | None:
         """`decide`, then the effects of what was committed."""
-        transition = self.decide(user, session_id, decide, wanted)
+        transition = self.decide(user, session_id, decide, wanted, caller=caller, asks=asks)
         if transition is not None:
             self.run_effects(transition, patience_s)
         return transition
 
     def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S) -> None:
-        """Invoke, post, reply, report as posted. What dies here is repaired by the sweep, and so is what fails, without
-        a word: who asked for the transition must not take it for refused, and ask again.
+        """Invoke, post, reply, report as posted, count. What dies here is repaired by the sweep (the count is not), and
+        so is what fails, without a word: who asked for the transition must not take it for refused, and ask again.
 
         A post that is refused is tried again for `patience_s`.
         """
@@ -222,6 +248,9 @@ class Engine:
         for connection_id in transition.close:  # once each: a newer window's `$connect` waits for it
             self.poster.attempt(connection_id, Error.of(_replaced()).wire())
             self.poster.close(connection_id)
+        for connection_id in transition.cut:
+            self.poster.close(connection_id)
+        self.count(register.user, transition.spent, transition.counters)
 
     def invoke(self, register: Register, step: Step) -> None:
         """Start `llm_request` asynchronously. A lost or refused invoke is repeated by the sweep."""
@@ -229,6 +258,41 @@ class Engine:
             self._invoke(register.user, register.session_id, step)
         except (BotoCoreError, ClientError) as error:
             logger().warning("step not invoked", extra={"session": register.pk, "error": str(error)})
+
+    def count(self, user: str, spent: Spending, counters: Counters | None = None, at: int | None = None) -> None:
+        """Add to the user's counters of now, or of the time `at` (ms), when nobody waits for anything else.
+
+        A count that fails is lost.
+        """
+        if spent:
+            try:
+                self.store.tally.count(user, spent, self.clock() if at is None else at, self.ids(), counters)
+            except (BotoCoreError, ClientError) as error:
+                logger().warning("not counted", extra={"user": user, "error": str(error)})
+
+    def admit(self, caller: Caller) -> None:
+        """Raise ProtocolError UNAUTHORIZED for who was revoked, where no register is read. One read, if any."""
+        wanted = admission.wanted(caller, self.settings, self.clock())
+        if wanted:
+            items = self.store.items(keys.of_user(caller.user), wanted)
+            admission.check(caller, {key: items.get(key) for key in wanted}, self.settings, self.clock())
+
+    def reserve(self, caller: Caller, spent: Spending, room: Spending = _NO_MORE) -> int:
+        """Count what the caller is about to use, where no register is read, if that and `room` beside it are left.
+
+        One conditional write; no call without limits. Returns the time (ms) of which it is counted. Raises
+        ProtocolError RATE_LIMITED.
+        """
+        limits, now = self.settings.limits_of(caller.plan), self.clock()
+        beside = room.amounts()
+        most = {name: bound - beside[name] for name, bound in quotas.most(limits, spent + room).items()}
+        if most:
+            try:
+                self.store.tally.count(caller.user, quotas.counted(limits, spent), now, self.ids(), most=most)
+            except Over as over:
+                quotas.check(limits, over.item, spent + room, now)
+                raise
+        return now
 
     def send(self, outbox: Outbox, transition: Transition) -> None:
         """Have the transition's frames posted; `report` says so once they are."""
@@ -259,6 +323,16 @@ class Engine:
 
         self.apply(register.user, register.session_id, remove)
 
+    def _read(
+        self, pk: str, wanted: Iterable[str], caller: Caller | None, asks: Asks
+    ) -> tuple[Register | None, dict[str, dict[str, Any] | None]]:
+        """The register, the items that are wanted, and what a decision about an event of `caller` is to know of them.
+
+        All in one round trip; None for an item that does not exist.
+        """
+        together = [*wanted, *admission.wanted(caller, self.settings, self.clock(), asks)]
+        return self.store.read_with(pk, together) if together else (self.store.read(pk), {})
+
     def _streamed(self, pk: str, register: Register) -> list[EventItem]:
         """What the log holds behind the point where the running step was acquired."""
         end = self.store.log_end(pk, register.last_seq)
@@ -275,8 +349,9 @@ class Engine:
         log: list[EventItem] | None = None,
         objects: Mapping[str, str] | None = None,
         fresh: frozenset[str] = frozenset(),
+        lost: frozenset[str] = frozenset(),
     ) -> Circumstances:
-        return Circumstances(self.clock(), self.settings, self.ids, items, fresh, log, objects or {})
+        return Circumstances(self.clock(), self.settings, self.ids, items, fresh, log, objects or {}, lost)
 
     def _send_live(self, outbox: Outbox, events: Sequence[EventItem], register: Register, delivery: Delivery) -> None:
         """To all but those that a replayer brings up to date.

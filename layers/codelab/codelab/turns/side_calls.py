@@ -5,13 +5,13 @@ from typing import Any
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import Tool, find_tool
-from codelab.protocol.tools.declared import declared_tool
 from codelab.sessions import keys
-from codelab.sessions.items import CallItem, ToolsItem, is_same
+from codelab.sessions.items import CallItem, dumps, is_same
 from codelab.sessions.register import CallState
+from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
-from codelab.turns import calls, rules
-from codelab.turns.connections import Caller, lead
+from codelab.turns import calls, own_tools, quotas, rules
+from codelab.turns.connections import Caller, lead, leader
 from codelab.turns.draft import Draft
 
 
@@ -22,17 +22,18 @@ def execute(draft: Draft, caller: Caller, call_id: str, tool_name: str, argument
     INVALID_ARGUMENTS (also for a `call_id` that names another call), RATE_LIMITED, PERMISSION_DENIED where a rule
     denies, EXECUTION_FAILED without an IDE.
     """
-    register, tool = draft.register, _tool(draft, tool_name)
+    register, known = draft.register, draft.call(call_id)
+    tool = _tool(draft, tool_name, known)
     if tool.server_side:
         raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"{tool.name} is of the agent's own, no IDE executes it")
     arguments = tool.check(arguments, lenient_paths=draft.settings.paths_lenient)
-    known = draft.call(call_id)
     if known is not None:
         if (known.turn_id, known.tool) != ("", tool.name) or not is_same(known.arguments, arguments):
             raise ProtocolError(
                 ErrorCode.INVALID_ARGUMENTS, "call_id is that of another call", details={"field": "call_id"}
             )
         return None
+    quotas.spend(draft, caller.plan, Spending(stored_bytes=len(dumps(arguments).encode())))
     if len(register.side_calls) >= limits.SIDE_CALLS:
         raise ProtocolError(ErrorCode.RATE_LIMITED, f"{limits.SIDE_CALLS} calls are open already", call_id=call_id)
     lead(draft, caller)
@@ -67,10 +68,12 @@ def execute(draft: Draft, caller: Caller, call_id: str, tool_name: str, argument
     return draft.finish()
 
 
-def _tool(draft: Draft, name: str) -> Tool:
-    """A tool of the catalogue or of the client's own. Needs what the client has declared."""
-    declared = draft.item(keys.TOOLS)
-    for declaration in ToolsItem.of(declared).declarations if declared else ():
-        if declaration["name"] == name:
-            return declared_tool(declaration)
-    return find_tool(name)
+def _tool(draft: Draft, name: str, known: CallItem | None) -> Tool:
+    """A tool of the catalogue or of the window's that is to execute it; of a call that is `known`, the one it called.
+
+    Needs what the windows have declared.
+    """
+    if known is not None and known.tool == name:
+        return calls.tool_of(known)
+    own = {tool.name: tool for tool in own_tools.declared_by(draft.item(keys.TOOLS), leader(draft.register, draft.now))}
+    return own.get(name) or find_tool(name)

@@ -111,8 +111,10 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
     if answer.text:
         draft.emit(turn.delta(draft, "", lease.message_id, is_final=True))
     register.calls = {}
+    called = [answer.tools[request.tool] for request, _ in wanted if request.tool in answer.tools]
+    changing = sum(tool.risk != "read" for tool in called)
     for request, problem in wanted:
-        _take_call(draft, request, answer, problem)
+        _take_call(draft, request, answer, problem, alone=changing <= 1)
     register.release()
     register.message_id = ""
     if not answer.calls:
@@ -187,8 +189,13 @@ def _cut(request: CallRequest, most: int) -> CallRequest:
     return CallRequest(request.call_id, request.tool, shortened(request.arguments, most))
 
 
-def _take_call(draft: Draft, request: CallRequest, answer: Answer, problem: ProtocolError | None) -> None:
-    """Open a call, or settle it at once: the client sees none that is bad, denied by a rule or executed here."""
+def _take_call(
+    draft: Draft, request: CallRequest, answer: Answer, problem: ProtocolError | None, *, alone: bool
+) -> None:
+    """Open a call, or settle it at once: the client sees none that is bad, denied by a rule or executed here.
+
+    `alone`: the others of the answer only read.
+    """
     call = CallItem(
         call_id=request.call_id,
         turn_id=draft.register.turn_id,
@@ -222,7 +229,7 @@ def _take_call(draft: Draft, request: CallRequest, answer: Answer, problem: Prot
         outcome = {"error": {"code": error.code.value, "message": error.message}}
         _settle_at_once(draft, call, CallState.FAILED, outcome)
         return
-    denied = rules.judge(draft, call, tool)
+    denied = rules.judge(draft, call, tool, alone=alone)
     if denied is not None:
         call.decision = {"decision": "reject", "rule_id": denied.rule_id, "at": draft.now}
         rejected = {"status": "rejected", "reason": "rule", "rule_id": denied.rule_id, "feedback": ""}

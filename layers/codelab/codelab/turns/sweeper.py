@@ -8,6 +8,7 @@ from codelab.observability import logger
 from codelab.sessions import keys
 from codelab.turns import sweep
 from codelab.turns.eraser import Eraser
+from codelab.turns.revoker import Revoker
 from codelab.turns.shell import BeingErased, Engine
 
 #: Time that a sweep leaves for the page of sessions it is working on.
@@ -22,14 +23,18 @@ class Sweeper:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._eraser = Eraser(engine)
+        self._revoker = Revoker(engine)
         #: What is erased when all sessions that live were looked after: a large one takes as long as there is time.
         self._erasing: list[tuple[str, str]] = []
+        #: Whose revocation is looked at again after that: one user's sessions may take all the time that there is.
+        self._revoked: list[str] = []
         self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="sweep")
 
     def sweep(self, remaining_ms: Callable[[], int]) -> int:
         """Repair every session that is due. Returns how many were looked at."""
         seen: set[str] = set()
         self._erasing.clear()
+        self._revoked.clear()
         for shard in keys.DUE_SHARDS:
             while remaining_ms() > _MARGIN_MS:
                 # The index is read as it was moments ago: what this sweep has repaired may still be in it.
@@ -37,14 +42,24 @@ class Sweeper:
                 if not due:
                     break
                 seen.update(due)
-                list(self._pool.map(lambda pk: self._look_after(*keys.owner_and_session(pk)), due))
+                list(self._pool.map(self._look_at, due))
         list(self._pool.map(lambda found: self._erase(found[0], found[1], remaining_ms), self._erasing))
+        for user in self._revoked:
+            with _failures_logged(user, ""):
+                self._revoker.look_again(user, remaining_ms)
         return len(seen)
 
     def revive(self, user: str, session_id: str, dead: str) -> None:
         """The invocation `dead` has failed: hand its step to another attempt now instead of when its lease ends."""
         with _failures_logged(user, session_id), suppress(BeingErased):
             self._engine.apply(user, session_id, lambda draft: sweep.tick(draft, dead))
+
+    def _look_at(self, pk: str) -> None:
+        user = keys.user_of(pk)
+        if user is None:
+            self._look_after(*keys.owner_and_session(pk))
+        else:
+            self._revoked.append(user)
 
     def _look_after(self, user: str, session_id: str) -> None:
         with _failures_logged(user, session_id):

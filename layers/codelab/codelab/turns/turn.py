@@ -1,6 +1,7 @@
 """A turn: from the user's message to idle, or to the next message in line."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Literal
 
 from codelab.protocol.errors import ProtocolError
@@ -11,7 +12,10 @@ from codelab.sessions.register import Phase
 from codelab.turns import titles, usage
 from codelab.turns.draft import Draft
 
-Reason = Literal["completed", "cancelled", "max_steps", "refused", "error"]
+Reason = Literal["completed", "cancelled", "max_steps", "refused", "budget", "error"]
+
+#: How a turn ends that fails for one of these reasons.
+_ENDINGS: Mapping[str, Reason] = {"refusal": "refused", "content_filter": "refused", "budget": "budget"}
 
 
 def begin(draft: Draft, message: InputItem) -> None:
@@ -79,7 +83,7 @@ def fail(draft: Draft, error: ProtocolError) -> None:
     """The turn ends with an error; the session stays usable and the user's message in its history."""
     draft.emit(Error.of(error))
     draft.set_status(Status.ERROR, error.message)
-    end(draft, "refused" if error.details.get("reason") in ("refusal", "content_filter") else "error")
+    end(draft, _ENDINGS.get(error.details.get("reason", ""), "error"))
 
 
 def end(draft: Draft, reason: Reason, text: str = "") -> None:

@@ -1,0 +1,83 @@
+"""The counters of users: one item for each of them and day. What is counted is part of no session's state."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from codelab.sessions import keys
+from codelab.sessions.items import from_dynamodb
+from codelab.sessions.spending import DAY_MS, Counters, Spending, attribute_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+#: Attributes of minutes that are over which one count removes.
+_STALE = 50
+
+
+class Over(Exception):
+    """Nothing was added: it would have come to too much. `item` are the user's counters as they are, None without."""
+
+    def __init__(self, item: dict[str, Any] | None) -> None:
+        super().__init__("over a limit")
+        self.item = item
+
+
+class Tally:
+    """Holds no state but the client."""
+
+    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def count(
+        self,
+        user: str,
+        spent: Spending,
+        now: int,
+        write_id: str,
+        known: Counters | None = None,
+        most: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Add to the user's counters of the minute and the day of `now` (ms), in one call.
+
+        An SDK retry of one that worked finds its own `write_id` and adds nothing. The minutes that `known` counters
+        have left behind are removed. `most` is by name what an amount may come to, at least 0; raises Over, and adds
+        nothing, where one would come to more.
+        """
+        amounts = spent.amounts()
+        if any(amounts[name] > bound for name, bound in most.items()):
+            raise Over(None)
+        adds = {attribute_of(name, now): amount for name, amount in amounts.items() if amount}
+        names = {f"#{index}": name for index, name in enumerate(adds)}
+        stale = {f"#s{index}": name for index, name in enumerate(known.stale[:_STALE] if known else ())}
+        update = "SET #ttl = :ttl, #last = :last"
+        if adds:
+            update += " ADD " + ", ".join(f"#{index} :{index}" for index in range(len(adds)))
+        values: dict[str, Any] = {f":{index}": {"N": str(amount)} for index, amount in enumerate(adds.values())}
+        values |= {":ttl": {"N": str((now // DAY_MS + 2) * DAY_MS // 1000)}, ":last": {"S": write_id}}
+        condition = "(attribute_not_exists(#last) OR #last <> :last)"
+        if stale:
+            update += " REMOVE " + ", ".join(stale)
+        for index, (name, bound) in enumerate(most.items()):
+            names[f"#m{index}"] = attribute_of(name, now)
+            values[f":m{index}"] = {"N": str(bound - amounts[name])}
+            condition += f" AND (attribute_not_exists(#m{index}) OR #m{index} <= :m{index})"
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key={"pk": {"S": keys.of_user(user)}, "sk": {"S": keys.usage_key(now)}},
+                UpdateExpression=update,
+                ConditionExpression=condition,
+                ExpressionAttributeNames={**names, **stale, "#ttl": "ttl", "#last": "last"},
+                ExpressionAttributeValues=values,
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
+            there = from_dynamodb(error.response.get("Item", {}))  # type: ignore[arg-type]
+            if there.get("last") != write_id:
+                raise Over(there) from None

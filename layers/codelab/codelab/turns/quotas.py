@@ -1,0 +1,168 @@
+"""What a user may use: looked at before anything is spent, and told to the user's counters when it was.
+
+Counters are read with the register and added to after the commit, so what is under way at once may go over a limit by
+as much as it is. Open turns may not: a turn begins with a slot of its user's, or it does not. What has no register to
+be read with is counted before it is done, in one conditional write (`most`).
+"""
+
+import random
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any
+
+from codelab.config import Limits, Settings
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.outgoing import Quota
+from codelab.sessions import keys
+from codelab.sessions.register import Phase
+from codelab.sessions.spending import Counters, Slot, Spending, window_end
+from codelab.turns.draft import Draft
+
+#: Each amount's limit, and how an amount is called.
+_LIMITS = {
+    "messages": ("messages_per_minute", "messages a minute"),
+    "requests": ("requests_per_minute", "model Requests a minute"),
+    "connections": ("connections_per_minute", "new connections a minute"),
+    "tokens": ("tokens_per_day", "tokens a day"),
+    "stored_bytes": ("stored_bytes_per_day", "stored bytes a day"),
+}
+#: Beside them what is bounded, and shown, with the open turns.
+_BOUNDED = {**_LIMITS, "asking": ("open_turns", "Requests over HTTP at once")}
+#: Slots that are looked at before a turn begins; all of them if none of these is free.
+_SAMPLE = 3
+#: When to try again where no slot is free or too many Requests are under way, in seconds: one may end at any time.
+_SLOT_RETRY_S = 5
+
+Choose = Callable[[range, int], Sequence[int]]
+
+
+class Asks(Enum):
+    """What an event asks of its user's quotas, and so what is read of them with the register."""
+
+    NOTHING = auto()
+    SPENDS = auto()  # the counters
+    TURN = auto()  # a turn may begin: some slots as well
+    SHOWN = auto()  # all there is
+
+
+def wanted(plan: str, asks: Asks, settings: Settings, now: int, choose: Choose = random.sample) -> list[str]:
+    """Sort keys of the items of the user's partition that hold it. `choose` takes some of a range, at random."""
+    if asks is Asks.NOTHING:
+        return []
+    limits = settings.limits_of(plan)
+    found = [keys.usage_key(now)] if _counts(limits) else []
+    slots: Sequence[int] = range(limits.open_turns)
+    if asks is Asks.TURN:
+        slots = choose(range(limits.open_turns), min(_SAMPLE, limits.open_turns))
+    return found + ([keys.slot_key(k) for k in slots] if asks is not Asks.SPENDS else [])
+
+
+def accept_message(draft: Draft, plan: str) -> None:
+    """A message is about to be accepted: it counts when it is, and the turn that it begins takes a slot.
+
+    Raises ProtocolError RATE_LIMITED.
+    """
+    limits = draft.settings.limits_of(plan)
+    _check(draft, limits, Spending(requests=1, tokens=1))
+    if draft.register.phase is Phase.IDLE and limits.open_turns:
+        _take_slot(draft, limits.open_turns)
+    spend(draft, plan, Spending(messages=1))
+    draft.register.plan = plan
+
+
+def spend(draft: Draft, plan: str, spending: Spending) -> None:
+    """Have this counted when the transition is committed. Raises ProtocolError RATE_LIMITED where it is too much."""
+    limits = draft.settings.limits_of(plan)
+    draft.counters = _check(draft, limits, spending)
+    draft.spent += counted(limits, spending)
+
+
+def counted(limits: Limits, spending: Spending) -> Spending:
+    """What of it is counted: that which has a limit."""
+    amounts = spending.amounts()
+    return Spending(**{name: amounts[name] if getattr(limits, _BOUNDED[name][0]) else 0 for name in amounts})
+
+
+def most(limits: Limits, spending: Spending) -> dict[str, int]:
+    """The limits of what would be spent, by the amounts' names."""
+    bounds = {name: getattr(limits, _BOUNDED[name][0]) for name, amount in spending.amounts().items() if amount}
+    return {name: bound for name, bound in bounds.items() if bound}
+
+
+def check(limits: Limits, item: Mapping[str, Any] | None, spending: Spending, now: int) -> Counters:
+    """The counters in the user's item. Raises ProtocolError RATE_LIMITED where this would be too much."""
+    counters = Counters.of(item, now)
+    used = counters.used.amounts()
+    for name, amount in spending.amounts().items():
+        limit = getattr(limits, _BOUNDED[name][0])
+        if amount and limit and used[name] + amount > limit:
+            raise over(name, limit, now)
+    return counters
+
+
+def over(name: str, limit: int, now: int) -> ProtocolError:
+    """The refusal of what would be too much of the amount `name`, with when (seconds) it is worth to try again."""
+    limited, words = _BOUNDED[name]
+    retry_after = _SLOT_RETRY_S if name == "asking" else -(-(window_end(name, now) - now) // 1000)
+    return _refusal(f"You may use {limit} {words}", limited, limit, retry_after)
+
+
+def out_of_budget(
+    settings: Settings, plan: str, item: Mapping[str, Any] | None, uncounted: int, now: int
+) -> ProtocolError | None:
+    """What ends a turn whose user has no tokens left of the day; None if there are some. `uncounted` are not yet in
+    the counters' `item`.
+    """
+    try:
+        check(settings.limits_of(plan), item, Spending(tokens=uncounted + 1), now)
+    except ProtocolError as refusal:
+        refusal.details["reason"] = "budget"
+        return refusal
+    return None
+
+
+def shown(settings: Settings, plan: str, items: Mapping[str, dict[str, Any] | None], now: int) -> dict[str, Quota]:
+    """The limits that there are, with what is used of them. `items` are those that `Asks.SHOWN` wants."""
+    limits = settings.limits_of(plan)
+    used = Counters.of(items.get(keys.usage_key(now)), now).used.amounts()
+    found = {
+        limited: Quota(used=used[name], limit=getattr(limits, limited), resets_at=window_end(name, now))
+        for name, (limited, _) in _LIMITS.items()
+        if getattr(limits, limited)
+    }
+    if limits.open_turns:
+        slots = [items.get(keys.slot_key(k)) for k in range(limits.open_turns)]
+        taken = sum(not Slot.is_free(slot, now) for slot in slots)
+        found["open_turns"] = Quota(used=taken, limit=limits.open_turns)
+    return found
+
+
+def _counts(limits: Limits) -> bool:
+    return any(getattr(limits, limited) for limited, _ in _LIMITS.values())
+
+
+def _check(draft: Draft, limits: Limits, spending: Spending) -> Counters:
+    if not _counts(limits):
+        return Counters()
+    return check(limits, draft.item(keys.usage_key(draft.now)), spending, draft.now)
+
+
+def _take_slot(draft: Draft, most: int) -> None:
+    """Choose one of `most` slots for the turn that is to begin.
+
+    Which of the free ones is left to chance: sessions that begin at the same time seldom want the same.
+    """
+    wanted = {keys.slot_key(k): k for k in range(most)}
+    known = draft.given.items
+    free = [k for key, k in wanted.items() if key in known and Slot.is_free(known[key], draft.now)]
+    if not free:
+        draft.need(wanted)
+        raise _refusal(f"You may have {most} open turns; end, answer or cancel one", "open_turns", most, _SLOT_RETRY_S)
+    token = draft.given.new_id()
+    draft.register.slot = f"{free[zlib.crc32(token.encode()) % len(free)]}.{token}"
+
+
+def _refusal(message: str, limited: str, limit: int, retry_after: int) -> ProtocolError:
+    details = {"quota": limited, "limit": limit, "retry_after": retry_after}
+    return ProtocolError(ErrorCode.RATE_LIMITED, message, details=details)

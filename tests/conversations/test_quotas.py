@@ -1,0 +1,121 @@
+"""Quotas on the running system: what a client meets over them, on the WebSocket, while connecting and over HTTP."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from codelab_local import LocalCloud
+from websockets.exceptions import InvalidStatus
+
+from tests.conftest import TEMPLATE, Open, opener
+from tests.scripted_model import Says, ScriptedModel
+from tests.waiting import until
+
+SECRET = "a secret that is long enough for the purpose"
+LIMITS = {"CONNECTIONS_PER_MINUTE": "8", "OPEN_TURNS": "1", "PLAN_LIMITS": '{"small": {"requests_per_minute": 1}}'}
+
+
+@pytest.fixture(scope="module")
+def limited_cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
+    environment = {**model.environment, "AUTH_MODE": "jwt", "JWT_SECRET": SECRET, **LIMITS}
+    with LocalCloud(TEMPLATE, environment=environment) as running:
+        yield running
+
+
+@pytest.fixture
+def limited(limited_cloud: LocalCloud) -> Iterator[Open]:
+    yield from opener(limited_cloud)
+
+
+def bearing(user: str, **claims: Any) -> dict[str, str]:
+    now = int(time.time())
+    token = jwt.encode({"sub": user, "iat": now, "exp": now + 600, **claims}, SECRET, algorithm="HS256")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def as_user(user: str, **claims: Any) -> dict[str, Any]:
+    return {"options": {"additional_headers": bearing(user, **claims)}}
+
+
+def test_a_turn_too_many_is_refused_and_may_begin_when_the_other_has_ended(limited: Open, model: ScriptedModel) -> None:
+    one, other = (limited(extensions=True, **as_user("ann")) for _ in range(2))
+    may_go_on = threading.Event()
+    slow = model.script("slow", Says("It is done.", until=may_go_on))
+    one.say(f"{slow} take your time")
+    one.expect("agent_status", status="thinking")
+    other.say("me too", client_msg_id="m1")
+    refused = other.expect("error")
+    assert (refused["error_code"], refused["retryable"], refused["retry_after"]) == ("RATE_LIMITED", True, 5)
+    assert refused["details"]["quota"] == "open_turns"
+    may_go_on.set()
+    one.expect("agent_status", status="idle")
+    quick = model.script("quick", Says("Hello."))
+    other.say(f"{quick} me too", client_msg_id="m1")
+    assert other.expect("turn_end")["reason"] == "completed"
+    other.send("hello")
+    quotas = other.expect("session_info")["quotas"]
+    assert (quotas["open_turns"]["used"], quotas["messages_per_minute"]["limit"]) == (0, 60)
+
+
+def test_too_many_connections_are_refused_before_there_is_one(limited: Open) -> None:
+    for _ in range(8):
+        limited(**as_user("cid"))
+    status = 0
+    for _ in range(9):  # one, unless another minute has begun meanwhile
+        try:
+            limited(**as_user("cid"))
+        except InvalidStatus as refused:
+            status = refused.response.status_code
+            break
+    assert status == 429
+    limited(**as_user("dan"))
+
+
+def test_requests_over_http_are_counted_and_refused_by_plan(limited_cloud: LocalCloud, model: ScriptedModel) -> None:
+    headers = bearing("eve", codelab_plan="small")
+    schema = {"type": "object", "properties": {"fruit": {"type": "string"}}, "required": ["fruit"]}
+    marker = model.script("fruit", Says(raw='{"fruit": "apple"}'))
+    request = {"context": [{"role": "user", "content": f"Name a fruit {marker}"}], "schema": schema}
+    with httpx.Client(base_url=f"{limited_cloud.http}/api/v1", headers=headers, timeout=60) as api:
+        assert api.post("/requests", json=request).status_code == 200
+        refused = api.post("/requests", json=request)
+        if refused.status_code == 200:  # another minute has begun meanwhile
+            refused = api.post("/requests", json=request)
+        assert refused.status_code == 429
+        assert 0 < int(refused.headers["retry-after"]) <= 60
+        usage = api.get("/usage").json()
+        assert usage["plan"] == "small"
+        requests = usage["quotas"]["requests_per_minute"]
+        assert (requests["used"], requests["limit"]) == (1, 1)
+        assert usage["quotas"]["tokens_per_day"]["used"] > 0
+
+
+def test_a_request_too_many_at_once_is_refused_until_another_has_ended(
+    limited_cloud: LocalCloud, model: ScriptedModel
+) -> None:
+    may_go_on = threading.Event()
+    slow = model.script("slow fruit", Says(raw="{}", until=may_go_on))
+    quick = model.script("quick fruit", Says(raw="{}"))
+
+    def request(marker: str) -> dict[str, Any]:
+        return {"context": [{"role": "user", "content": f"Name a fruit {marker}"}], "schema": {"type": "object"}}
+
+    with (
+        httpx.Client(base_url=f"{limited_cloud.http}/api/v1", headers=bearing("fay"), timeout=60) as api,
+        ThreadPoolExecutor() as pool,
+    ):
+        if time.time() % 60 > 40:  # all of it in one minute
+            time.sleep(60 - time.time() % 60)
+        first = pool.submit(api.post, "/requests", json=request(slow))
+        until(lambda: model.requests["slow fruit"])
+        refused = api.post("/requests", json=request(quick))
+        may_go_on.set()
+        assert first.result().status_code == 200
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+        assert refused.json()["error"]["details"]["quota"] == "open_turns"
+        assert api.post("/requests", json=request(quick)).status_code == 200

@@ -1,0 +1,507 @@
+"""Quotas: what they cost, what they refuse, and that a slot is given back whatever ends its turn."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from codelab.config import USUAL_LIMITS
+from codelab.requests.errors import InvalidRequest, TransportError
+from codelab.sessions.items import from_dynamodb
+from codelab.sessions.spending import Spending
+from codelab.sessions.tally import Over, Tally
+
+from tests.functions.recorder import APPEND, CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
+from tests.functions.system import Context, System
+from tests.quotas import USUAL
+from tests.scripted_model import call
+
+MINUTE = 60_000
+BEGAN = 1_700_000_000_000
+
+pytestmark = pytest.mark.usefixtures("minute")
+
+
+@pytest.fixture
+def limited(system: System) -> System:
+    """With the usual limits."""
+    system.environment = dict(USUAL)
+    return system
+
+
+def limit(system: System, **limits: Any) -> None:
+    system.environment.update({name.upper(): str(value) for name, value in limits.items()})
+
+
+def of_user(system: System, user: str = "ann") -> dict[str, dict[str, Any]]:
+    """The items of the user's own partition by sort key."""
+    items = [from_dynamodb(item) for item in system.table.scan(TableName="Table")["Items"]]
+    return {item["sk"]: item for item in items if item["pk"] == f"USER#{user}"}
+
+
+def used(system: System, user: str = "ann") -> Counter[str]:
+    """The counters, the minutes of one added up."""
+    found: Counter[str] = Counter()
+    for sk, item in of_user(system, user).items():
+        for name, value in item.items() if sk.startswith("USAGE#") else ():
+            if isinstance(value, int) and name != "ttl":
+                found[name.partition("@")[0]] += value
+    return found
+
+
+def slots(system: System) -> list[dict[str, Any]]:
+    return [item for sk, item in of_user(system).items() if sk.startswith("SLOT#")]
+
+
+def refusal(system: System, connection: str = "c1") -> dict[str, Any]:
+    (frame,) = system.aws.frames(connection)
+    assert (frame["type"], frame["error_code"], frame["retryable"]) == ("error", "RATE_LIMITED", True)
+    assert frame["retry_after"] == frame["details"]["retry_after"] > 0
+    return frame
+
+
+# -- what they cost -----------------------------------------------------------------------------------------------
+
+
+def test_a_message_costs_one_update_more_and_no_read(limited: System) -> None:
+    limited.connect("c1")
+    assert limited.aws.calls == [READ_MANY, TRANSACTION, CLEAR]
+    limited.send("c1", "user_message", content="hello")
+    assert limited.aws.calls == [READ_MANY, TRANSACTION, INVOKE, CLEAR], "counted when the step was started"
+    assert used(limited) == {"connections": 1, "messages": 1}
+    (slot,) = slots(limited)
+    assert slot["token"] == limited.item("REGISTER")["slot"]
+
+
+def test_a_request_costs_one_update_when_the_turn_was_told(limited: System) -> None:
+    limited.connect("c1")
+    limited.ask("c1", "Hi")
+    assert Counter(limited.aws.calls) == {
+        READ: 2, READ_MANY: 1, TRANSACTION: 2, "model": 1, APPEND: 1, POST: 4, CLEAR: 1 + 1,
+    }  # fmt: skip
+    first_count = limited.aws.calls.index(CLEAR)
+    assert TRANSACTION not in limited.aws.calls[first_count:]
+    assert used(limited) == {"connections": 1, "messages": 1, "requests": 1, "tokens": 110}
+    assert slots(limited) == [], "the turn has ended"
+
+
+def test_results_and_decisions_cost_what_they_did(limited: System) -> None:
+    limited.connect("c1")
+    (call_id,) = limited.ask("c1", "", call("read_file", path="a.py"))
+    limited.send("c1", "tool_result", call_id=call_id, result={"content": "x"})
+    assert limited.aws.calls == [READ_MANY, TRANSACTION, INVOKE]
+    assert len(slots(limited)) == 1
+
+
+def test_only_what_has_a_limit_is_counted(system: System) -> None:
+    limit(system, tokens_per_day=1_000)
+    system.connect("c1")
+    system.ask("c1", "Hi")
+    assert used(system) == {"tokens": 110}
+    assert CLEAR in system.aws.calls
+    assert slots(system) == []
+
+
+# -- what they refuse ---------------------------------------------------------------------------------------------
+
+
+def test_a_message_too_many_writes_nothing_and_says_when_to_come_back(limited: System) -> None:
+    limit(limited, messages_per_minute=2, open_turns=0)
+    limited.connect("c1")
+    for n in range(2):
+        limited.send("c1", "user_message", content="hello", client_msg_id=f"m{n}")
+    before = limited.table.scan(TableName="Table")["Items"]
+    limited.send("c1", "user_message", content="hello", client_msg_id="m2")
+    assert limited.aws.calls == [READ_MANY, READ_MANY, POST], "the second says whether it was accepted before"
+    frame = refusal(limited)
+    assert frame["details"]["quota"] == "messages_per_minute"
+    assert (frame["details"]["limit"], frame["details"]["client_msg_id"]) == (2, "m2")
+    assert 0 < frame["retry_after"] <= 60
+    assert limited.table.scan(TableName="Table")["Items"] == before
+    limited.function("user_message").clock_ms = MINUTE
+    limited.send("c1", "user_message", content="hello", client_msg_id="m2")
+    assert limited.aws.frames("c1") == []
+
+
+@pytest.mark.parametrize("limits", [{"messages_per_minute": 1}, {"open_turns": 1}], ids=str)
+def test_who_sends_again_what_was_accepted_is_not_refused(limited: System, limits: dict[str, int]) -> None:
+    """The answer was lost, or the client came back: for it the message would never have been accepted."""
+    limit(limited, **limits)
+    limited.connect("c1")
+    limited.send("c1", "user_message", content="hello", client_msg_id="m1")
+    limited.send("c1", "user_message", content="hello", client_msg_id="m1")
+    assert limited.aws.frames("c1") == []
+    limited.model.says("Hi")
+    system_step(limited)
+    limited.send("c1", "user_message", content="hello", client_msg_id="m1")
+    assert limited.aws.frames("c1") == []
+    assert [role for role, _ in limited.history()] == ["user", "assistant"]
+    assert used(limited)["messages"] == 1
+
+
+def system_step(system: System) -> None:
+    """Run the one step that was invoked, whatever was sent since."""
+    payload = {"kind": "step", "user": "ann", "session_id": "s1", "turn_id": system.item("REGISTER")["turn_id"]}
+    extent = {"history_n": 1, "summary_n": 0, "turn_n": 1, "files": []}
+    system.function("llm_request")({**payload, "step": 1, "attempt": 0, "extent": extent})
+
+
+def test_an_open_turn_too_many_is_refused_and_the_end_of_one_makes_room(limited: System) -> None:
+    limit(limited, open_turns=2)
+    for n in (1, 2, 3):
+        limited.connect(f"c{n}", session=f"s{n}")
+    limited.send("c1", "user_message", content="hello")
+    limited.send("c2", "user_message", content="hello")
+    assert len(slots(limited)) == 2
+    limited.send("c3", "user_message", content="hello")
+    assert refusal(limited, "c3")["details"]["quota"] == "open_turns"
+    limited.send_raw("c1", "control", '{"type": "cancel"}')
+    assert {slot["session_id"] for slot in slots(limited)} == {"s2"}
+    limited.send("c3", "user_message", content="hello")
+    assert {slot["session_id"] for slot in slots(limited)} == {"s2", "s3"}
+
+
+def test_messages_in_line_keep_the_slot_for_the_next_turn(limited: System) -> None:
+    limit(limited, open_turns=1)
+    limited.connect("c1")
+    limited.model.says("One")
+    limited.send("c1", "user_message", content="first")
+    (first,) = slots(limited)
+    invoked = limited.aws.invokes[-1]
+    limited.send("c1", "user_message", content="second")
+    assert limited.aws.frames("c1") == []
+    limited.aws.invokes = [invoked]
+    limited.model.says("Two")
+    limited.function("llm_request")(invoked[1])  # it goes on with the second in the same invocation
+    assert limited.history()[-1] == ("assistant", "Two")
+    assert first["token"].startswith("0.")
+    assert slots(limited) == []
+
+
+def test_a_deleted_session_gives_its_slot_back_and_a_fork_takes_none(limited: System) -> None:
+    limit(limited, open_turns=5)
+    limited.connect("c1")
+    limited.send("c1", "user_message", content="hello")
+    status, made = limited.http("POST", "/sessions/s1/fork")
+    assert status == 201
+    assert [slot["session_id"] for slot in slots(limited)] == ["s1"]
+    assert "slot" not in limited.item("REGISTER", made["session_id"])
+    assert limited.http("DELETE", "/sessions/s1")[0] == 200
+    assert slots(limited) == []
+
+
+def test_a_slot_that_ran_out_and_is_anothers_is_left_alone(limited: System) -> None:
+    """And the ending that wanted to give it back succeeds: nothing is stuck because of it."""
+    limit(limited, open_turns=1)
+    limited.connect("c1")
+    limited.connect("c2", session="s2")
+    limited.send("c1", "user_message", content="hello")
+    later = 5_000_000
+    limited.function("user_message").clock_ms = later
+    limited.send("c2", "user_message", content="hello")
+    (other,) = slots(limited)
+    assert other["session_id"] == "s2"
+    limited.function("control").clock_ms = later
+    limited.send_raw("c1", "control", '{"type": "cancel"}')
+    assert limited.aws.calls.count(TRANSACTION) == 2
+    assert limited.item("REGISTER")["phase"] == "idle"
+    assert slots(limited) == [other]
+
+
+def test_a_slot_that_was_taken_meanwhile_is_not_taken_twice(limited: System) -> None:
+    limit(limited, open_turns=2)
+    limited.connect("c1")
+    limited.connect("c2", session="s2")
+    other = limited.load("user_message")
+    event = limited.event("c2", {"type": "user_message", "content": "faster"})
+    limited.function("user_message")
+    limited.aws.once(TRANSACTION, lambda: other(event) and None)
+    limited.send("c1", "user_message", content="slower")
+    assert {slot["session_id"] for slot in slots(limited)} == {"s1", "s2"}
+    assert limited.aws.frames("c1") == []
+
+
+def test_connections_over_the_limit_are_answered_429(limited: System) -> None:
+    limit(limited, connections_per_minute=2)
+    assert limited.connect("c1") == {"statusCode": 200}
+    assert limited.connect("c2", session="s2") == {"statusCode": 200}
+    answer = limited.connect("c3", session="s3")
+    assert answer["statusCode"] == 429
+    assert 0 < int(answer["headers"]["Retry-After"]) <= 60
+    assert limited.aws.calls == [READ_MANY]
+    assert "SESSION#ann#s3" not in {pk for pk, _ in limited.all_keys()}
+    assert limited.connect("c4", session="s1", user="bob") == {"statusCode": 200}
+
+
+def test_over_http_it_is_429_with_retry_after(limited: System) -> None:
+    limit(limited, messages_per_minute=1, stored_bytes_per_day=10_000)
+    limited.connect("c1")
+    message = {"session_id": "s1", "message": "hello"}
+    assert limited.http("POST", "/chat/message", body=message)[0] == 202
+    answer = limited.answer("POST", "/chat/message", body=message)
+    assert answer["statusCode"] == 429
+    assert 0 < int(answer["headers"]["retry-after"]) <= 60
+    assert json.loads(answer["body"])["error"]["details"]["quota"] == "messages_per_minute"
+    large = {"metadata": {"note": "x" * 8_000}}
+    assert limited.http("POST", "/sessions", body=large)[0] == 201
+    refused = limited.answer("POST", "/sessions", body=large)
+    assert refused["statusCode"] == 429
+    assert int(refused["headers"]["retry-after"]) <= 86_400
+
+
+def test_what_is_stored_counts_in_bytes(limited: System) -> None:
+    limit(limited, stored_bytes_per_day=10_000)
+    limited.connect("c1")
+    data = {"path": "a.py", "content": "x" * 4_000}
+    limited.send("c1", "context_update", action="add_file", data=data)
+    assert used(limited)["stored_bytes"] == 4_000
+    limited.send_raw("c1", "control", '{"type": "upload_request", "bytes": 5000}')
+    assert limited.aws.frames("c1")[0]["type"] == "upload_ticket"
+    assert limited.aws.calls == [CLEAR, POST], "counted and looked at in one call"
+    assert used(limited)["stored_bytes"] == 9_000
+    limited.send_raw("c1", "control", '{"type": "upload_request", "bytes": 5000}')
+    assert refusal(limited)["details"]["quota"] == "stored_bytes_per_day"
+    limited.send("c1", "context_update", action="add_file", data=data)
+    refusal(limited)
+    call_ = {"session_id": "s1", "tool_name": "write_file", "arguments": {"path": "a", "content": "x" * 900}}
+    assert limited.http("POST", "/tools/execute", body=call_, query="wait=0")[0] == 202
+    assert 9_900 < used(limited)["stored_bytes"] <= 10_000
+    assert limited.http("POST", "/tools/execute", body=call_, query="wait=0")[0] == 429
+
+
+def test_a_fork_counts_what_it_copies_before_it_does(limited: System) -> None:
+    limit(limited, stored_bytes_per_day=15_000)
+    limited.connect("c1")
+    data = {"path": "a.py", "content": "x" * 4_000}
+    limited.send("c1", "context_update", action="add_file", data=data)
+    limited.ask("c1", "Hi")
+    assert limited.http("POST", "/sessions/s1/fork", Context(1_000))[0] == 413
+    assert 8_000 < used(limited)["stored_bytes"] < 9_500, "the file, and the copy that did not finish"
+    assert limited.http("POST", "/sessions/s1/fork")[0] == 201
+    before = used(limited)["stored_bytes"]
+    assert limited.http("POST", "/sessions/s1/fork")[0] == 429
+    assert "BatchWriteItem" not in limited.aws.calls
+    assert used(limited)["stored_bytes"] - before < 100, "no more than its register"
+
+
+# -- the tokens of a day --------------------------------------------------------------------------------------------
+
+
+def test_a_turn_ends_between_two_steps_when_the_days_tokens_are_used_up(limited: System) -> None:
+    limit(limited, tokens_per_day=100)
+    limited.connect("c1", extensions=True)
+    (call_id,) = limited.ask("c1", "Reading", call("read_file", path="a.py"))
+    limited.send("c1", "tool_result", call_id=call_id, result={"content": "x"})
+    limited.run_step()
+    assert "model" not in limited.aws.calls, "nothing was asked"
+    frames = limited.aws.frames("c1")
+    (error,) = [frame for frame in frames if frame["type"] == "error"]
+    assert (error["error_code"], error["details"]["reason"], error["retryable"]) == ("RATE_LIMITED", "budget", True)
+    assert error["retry_after"] <= 86_400
+    (end,) = [frame for frame in frames if frame["type"] == "turn_end"]
+    assert end["reason"] == "budget"
+    assert [frame["status"] for frame in frames if frame["type"] == "agent_status"][-2:] == ["error", "idle"]
+    assert slots(limited) == []
+    limited.send("c1", "user_message", content="more")
+    assert limited.aws.frames("c1")[0]["details"]["quota"] == "tokens_per_day"
+    for folder in ("user_message", "llm_request"):
+        limited.function(folder).clock_ms = 86_400_000
+    limited.ask("c1", "Here I am again")
+    assert limited.history()[-1] == ("assistant", "Here I am again")
+
+
+def test_tokens_count_also_when_the_session_is_deleted_while_the_model_speaks(limited: System) -> None:
+    limited.connect("c1")
+
+    def speak() -> Any:
+        yield '{"message": "Hel'
+        limited.function("rest_api")(limited_event("DELETE", "/api/v1/sessions/s1"))
+        yield 'lo", "calls": []}'
+
+    limited.function("rest_api")
+    limited.model.answers.append(speak())
+    limited.send("c1", "user_message", content="hello")
+    limited.run_step()
+    assert used(limited)["tokens"] == 110
+    assert used(limited)["requests"] == 1
+
+
+def limited_event(method: str, path: str) -> dict[str, Any]:
+    from tests.functions import events
+
+    return events.http(method, path)
+
+
+def test_a_bare_request_counts_for_whom_it_names(limited: System) -> None:
+    limited.model.answers.append('{"fruit": "apple"}')
+    schema = {"type": "object", "properties": {"fruit": {"type": "string"}}, "required": ["fruit"]}
+    event = {"kind": "request", "context": [{"role": "user", "content": "Name a fruit"}], "schema": schema}
+    caller = {"user": "ann", "plan": "", "at": BEGAN}
+    answer = limited.function("llm_request")({**event, "caller": caller})
+    assert answer["solution"] == {"fruit": "apple"}
+    assert limited.aws.calls.count(CLEAR) == 1
+    (counters,) = of_user(limited).values()
+    assert (counters["tokens"], counters[f"asking@{BEGAN // MINUTE}"]) == (110, -1), "of the minute in which it began"
+    limited.model.answers.append('{"fruit": "pear"}')
+    limited.function("llm_request")(event)
+    assert used(limited) == {"tokens": 110, "asking": -1}, "who may invoke the function is no user"
+    with pytest.raises(InvalidRequest):
+        limited.function("llm_request")({**event, "schema": {"type": "nothing"}, "caller": caller})
+    assert used(limited) == {"tokens": 110, "asking": -2}, "nothing was asked, and it is over"
+
+
+def ask_over_http(system: System, status: int) -> dict[str, Any]:
+    """A Request whose invoke is answered with this status."""
+
+    class Client:
+        def invoke(self, **_: Any) -> None:
+            system.aws.note(INVOKE)
+            raise ClientError({"ResponseMetadata": {"HTTPStatusCode": status}}, INVOKE)  # type: ignore[typeddict-item]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("codelab.aws.waiting_lambda_client", Client)
+        return system.answer("POST", "/requests", body={"context": [{"role": "user", "content": "?"}], "schema": {}})
+
+
+def test_a_request_over_http_is_counted_before_it_is_made(limited: System) -> None:
+    """In one call. Who took it tells its end in the other one; what was not taken has ended."""
+    assert ask_over_http(limited, 429)["statusCode"] == 429
+    assert limited.aws.calls == [CLEAR, INVOKE, CLEAR]
+    assert used(limited) == {"requests": 1, "asking": 0}
+    ask_over_http(limited, 500)
+    assert limited.aws.calls == [CLEAR, INVOKE], "it may have been taken"
+    assert used(limited) == {"requests": 2, "asking": 1}
+
+
+@pytest.mark.parametrize(
+    ("limits", "quota", "retry_after"),
+    [
+        ({"requests_per_minute": 2}, "requests_per_minute", 60),
+        ({"open_turns": 2}, "open_turns", 5),
+        ({"tokens_per_day": 100}, "tokens_per_day", 86_400),
+    ],
+)
+def test_a_request_over_http_too_many_is_not_made(
+    limited: System, limits: dict[str, int], quota: str, retry_after: int
+) -> None:
+    limit(limited, **limits)
+    for _ in range(2):
+        assert ask_over_http(limited, 500)["statusCode"] != 429
+    with limited.aws.paused():
+        Tally(limited.table, "Table").count("ann", Spending(tokens=100), int(time.time() * 1000), "w1")
+    answer = ask_over_http(limited, 500)
+    assert answer["statusCode"] == 429
+    assert limited.aws.calls == [CLEAR]
+    assert 0 < int(answer["headers"]["retry-after"]) <= retry_after
+    assert json.loads(answer["body"])["error"]["details"]["quota"] == quota
+    assert used(limited)["requests"] == 2
+
+
+def test_a_request_over_http_costs_nothing_without_quotas(system: System) -> None:
+    assert ask_over_http(system, 429)["statusCode"] == 429
+    assert system.aws.calls == [INVOKE]
+
+
+def test_a_choice_of_an_agent_that_is_broken_off_is_estimated(limited: System) -> None:
+    limit(limited, default_agent="orchestrator")
+    limited.connect("c1")
+
+    def speak() -> Iterator[str]:
+        limited.function("control")(limited.event("c1", {"type": "cancel"}))
+        raise TransportError("broken off")
+        yield ""
+
+    limited.function("control")
+    limited.model.answers += [speak(), speak()]
+    limited.send("c1", "user_message", content="hello")
+    limited.run_step()
+    assert used(limited)["tokens"] > 100
+
+
+# -- plans, and what is told ---------------------------------------------------------------------------------------
+
+
+def test_a_plan_has_limits_of_its_own_and_what_it_leaves_out_is_everybodys(limited: System) -> None:
+    limit(limited, messages_per_minute=1, open_turns=7, plan_limits='{"team": {"messages_per_minute": 2}}')
+    limited.connect("c1", plan="team")
+    limited.connect("c2", session="s2", user="bob", plan="no such plan")
+    for connection in ("c1", "c1", "c2"):
+        limited.send(connection, "user_message", content="hello")
+        assert limited.aws.frames(connection) == []
+    assert limited.item("REGISTER")["plan"] == "team"
+    for connection in ("c1", "c2"):
+        limited.send(connection, "user_message", content="hello")
+        refusal(limited, connection)
+    status, shown = limited.http("GET", "/usage", plan="team")
+    assert status == 200
+    assert shown["plan"] == "team"
+    assert shown["quotas"]["messages_per_minute"]["limit"] == 2
+    assert shown["quotas"]["open_turns"] == {"used": 1, "limit": 7, "resets_at": None}
+
+
+def test_the_session_and_the_api_tell_what_is_used(limited: System) -> None:
+    limited.connect("c1")
+    limited.ask("c1", "Hi")
+    limited.send("c1", "user_message", content="and now?")
+    limited.send_raw("c1", "control", '{"type": "hello"}')
+    assert limited.aws.calls[:2] == [READ_MANY, TRANSACTION]
+    (info,) = [frame for frame in limited.aws.frames("c1") if frame["type"] == "session_info"]
+    assert {name: quota["limit"] for name, quota in info["quotas"].items()} == USUAL_LIMITS.model_dump()
+    used_ = {name: quota["used"] for name, quota in info["quotas"].items()}
+    assert used_ == {
+        "messages_per_minute": 2, "requests_per_minute": 1, "connections_per_minute": 1, "tokens_per_day": 110,
+        "stored_bytes_per_day": 0, "open_turns": 1,
+    }  # fmt: skip
+    assert "resets_at" not in info["quotas"]["open_turns"]
+    _, shown = limited.http("GET", "/usage")
+    assert limited.aws.calls == [READ_MANY]
+    assert {name: quota["used"] for name, quota in shown["quotas"].items()} == used_
+    assert shown["quotas"]["tokens_per_day"]["resets_at"] % 86_400_000 == 0
+
+
+def test_without_quotas_nothing_is_told_and_nothing_read(system: System) -> None:
+    system.connect("c1")
+    system.send_raw("c1", "control", '{"type": "hello"}')
+    (info,) = [frame for frame in system.aws.frames("c1") if frame["type"] == "session_info"]
+    assert "quotas" not in info
+    assert system.http("GET", "/usage") == (200, {"plan": "", "quotas": {}})
+    assert system.aws.calls == []
+    assert of_user(system) == {}
+
+
+# -- the counters ---------------------------------------------------------------------------------------------------
+
+
+def test_a_retry_of_the_sdk_does_not_count_twice(limited: System) -> None:
+    tally, now = Tally(limited.table, "Table"), 1_700_000_000_000
+    for _ in range(2):
+        tally.count("ann", Spending(messages=1, tokens=5), now, "w1", most={"tokens": 5})
+    tally.count("ann", Spending(messages=1), now, "w2")
+    with pytest.raises(Over):
+        tally.count("ann", Spending(messages=1, tokens=1), now, "w3", most={"tokens": 5})
+    assert used(limited) == {"messages": 2, "tokens": 5}
+
+
+def test_minutes_that_are_over_are_removed_and_days_expire(limited: System) -> None:
+    limited.connect("c1")
+    for minute in range(5):
+        for folder in ("user_message", "llm_request", "control"):
+            limited.function(folder).clock_ms = minute * MINUTE
+        limited.ask("c1", "Hi")
+    (usage,) = [item for sk, item in of_user(limited).items() if sk.startswith("USAGE#")]
+    minutes = {name.partition("@")[2] for name in usage if "@" in name}
+    assert len(minutes) <= 2, "the last one and the one before it"
+    assert usage["ttl"] > limited.item("REGISTER")["last_activity"] // 1000
+    assert usage["tokens"] == 5 * 110
+
+
+def test_a_count_that_fails_is_told_to_nobody(limited: System) -> None:
+    limited.connect("c1")
+    limited.aws.refuse(CLEAR, 400, "ProvisionedThroughputExceededException")
+    limited.send("c1", "user_message", content="hello")
+    assert limited.aws.frames("c1") == []
+    assert limited.aws.calls.count(INVOKE) == 1
+    assert limited.history() == [("user", "hello")]
