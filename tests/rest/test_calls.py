@@ -1,7 +1,6 @@
 """Tools that a program has executed in the connected IDE."""
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,6 +8,7 @@ import httpx
 
 from tests.conftest import Open
 from tests.rest.test_sessions import error_of
+from tests.waiting import until
 
 
 def read(session: str, call_id: str = "call_456", **fields: Any) -> dict[str, Any]:
@@ -28,6 +28,12 @@ def write(session: str, call_id: str) -> dict[str, Any]:
 
 def execute(api: httpx.Client, body: dict[str, Any], wait: float = 20) -> httpx.Response:
     return api.post("/tools/execute", json=body, params={"wait": wait})
+
+
+def settled(api: httpx.Client, session: str, call_id: str = "call_456") -> None:
+    """Wait until the IDE's result has come in."""
+    path, query = f"/tools/calls/{call_id}", {"session_id": session}
+    until(lambda: not api.get(path, params=query).json()["status"].startswith("pending"))
 
 
 def test_a_tool_is_executed_as_the_seed_document_shows(api: httpx.Client, session: str, ide: Open) -> None:
@@ -56,6 +62,7 @@ def test_what_is_dangerous_waits_for_a_human(api: httpx.Client, session: str, id
     assert [call["call_id"] for call in pending] == ["call_w"]
     window.decide(window.expect("tool_call", requires_approval=True), "approve")
     window.result(window.expect("tool_call", requires_approval=False), {"success": True})
+    settled(api, session, "call_w")
     assert execute(api, write(session, "call_w")).json()["status"] == "completed"
 
 
@@ -63,6 +70,7 @@ def test_a_human_says_no(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session)
     execute(api, write(session, "call_n"), wait=0)
     window.decide(window.expect("tool_call"), "reject", feedback="not now")
+    settled(api, session, "call_n")
     answer = execute(api, write(session, "call_n"))
     assert answer.status_code == 200
     assert answer.json()["status"] == "rejected"
@@ -76,6 +84,7 @@ def test_a_result_that_is_not_there_yet_is_asked_for_later(api: httpx.Client, se
     path, query = "/tools/calls/call_456", {"session_id": session}
     assert api.get(path, params=query).json() == {"call_id": "call_456", "status": "pending"}
     window.result(window.expect("tool_call"), {"content": "x"})
+    settled(api, session)
     assert execute(api, read(session)).json()["result"] == {"content": "x"}, "the same request again"
     assert api.get(path, params=query).json()["result"] == {"content": "x"}
     assert len([frame for frame in window.frames if frame["type"] == "tool_call"]) == 1
@@ -86,7 +95,7 @@ def test_a_result_of_null_is_shown(api: httpx.Client, session: str, ide: Open) -
     body = read(session, tool_name="write_file", arguments={"path": "a", "content": ""})
     execute(api, {**body, "tool_name": "read_file", "arguments": {"path": "a"}}, wait=0)
     window.result(window.expect("tool_call"), None)
-    time.sleep(0.1)
+    settled(api, session)
     answer = execute(api, {**body, "tool_name": "read_file", "arguments": {"path": "a"}})
     assert answer.json() == {"call_id": "call_456", "status": "completed", "result": None}
 
@@ -95,6 +104,7 @@ def test_tool_execution_failed(api: httpx.Client, session: str, ide: Open) -> No
     window = ide(session)
     execute(api, read(session), wait=0)
     window.fail(window.expect("tool_call"), {"code": "FILE_NOT_FOUND", "message": "no such file"})
+    settled(api, session)
     answer = execute(api, read(session))
     assert (answer.status_code, error_of(answer)["code"]) == (500, "TOOL_EXECUTION_FAILED")
     assert error_of(answer)["message"] == "no such file"
@@ -155,13 +165,18 @@ def test_a_large_result_comes_whole(api: httpx.Client, session: str, ide: Open) 
     window.expect("tool_call")
     text = json.dumps({"type": "tool_result", "call_id": "call_456", "result": {"content": "x" * 100_000}})
     window.socket.send(text[start : start + 30_000] for start in range(0, len(text), 30_000))
+    settled(api, session)
     assert execute(api, read(session)).json()["result"]["content"] == "x" * 100_000
 
 
 def test_two_programs_that_send_one_request_make_one_call(api: httpx.Client, session: str, ide: Open) -> None:
+    """One of them waits for it, the others are told at once that it is under way."""
     window = ide(session)
     with ThreadPoolExecutor() as pool:
-        answers = [pool.submit(execute, api, read(session)) for _ in range(4)]
+        requests = [pool.submit(execute, api, read(session)) for _ in range(4)]
+        until(lambda: sum(request.done() for request in requests) == 3)
         window.result(window.expect("tool_call"), {"content": "x"})
-        assert [answer.result().json()["result"] for answer in answers] == [{"content": "x"}] * 4
+        answers = sorted((request.result() for request in requests), key=lambda answer: answer.status_code)
+    assert [answer.status_code for answer in answers] == [200, 202, 202, 202]
+    assert answers[0].json()["result"] == {"content": "x"}
     assert len([frame for frame in window.frames if frame["type"] == "tool_call"]) == 1

@@ -26,7 +26,8 @@ def guarded(model: ScriptedModel) -> Iterator[httpx.Client]:
 
 
 def as_user(user: str, expires_in: int = 600) -> dict[str, str]:
-    token = jwt.encode({"sub": user, "exp": int(time.time()) + expires_in}, SECRET, algorithm="HS256")
+    now = int(time.time())
+    token = jwt.encode({"sub": user, "iat": now, "exp": now + expires_in}, SECRET, algorithm="HS256")
     return {"Authorization": f"Bearer {token}"}
 
 

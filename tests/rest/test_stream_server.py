@@ -1,9 +1,13 @@
 """The process that streams in the local cloud: started when it is asked for, again when it has died, and stopped."""
 
 import contextlib
+import http.client
+import socket
+import time
 
 import httpx
 import psutil
+import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
@@ -38,3 +42,25 @@ def test_the_process_that_streams_comes_when_it_is_needed_and_ends_with_all_othe
                 assert next(answer.iter_lines()).startswith("retry:")
                 assert cloud.stop() == 0, "an open stream does not keep it"
         assert not second.is_running()
+
+
+@pytest.mark.deep
+def test_the_connection_that_the_adapter_keeps_is_not_closed_while_it_rests(cloud: LocalCloud) -> None:
+    """uvicorn itself would close it after 5 s: what was sent next would be lost, for the adapter does not repeat it."""
+    with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
+        api.get(f"/chat/stream/{api.post('/sessions', json={}).json()['session_id']}", params={"wait": 0})
+    adapter = http.client.HTTPConnection("rest_stream")
+    adapter.sock = socket.socket(socket.AF_UNIX)
+    adapter.sock.settimeout(40)
+    adapter.sock.connect(f"{cloud.info['folder']}/rest_stream.socket")
+    with contextlib.closing(adapter):
+        for _ in range(2):
+            adapter.request("GET", "/nothing")
+            answer = adapter.getresponse()
+            assert (answer.status, answer.read() != b"") == (404, True)
+            kept = adapter.sock
+            time.sleep(7)
+        assert adapter.sock is kept is not None
+        kept.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            kept.recv(1)

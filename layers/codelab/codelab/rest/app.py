@@ -1,15 +1,41 @@
 """The application: what is served where."""
 
 from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from codelab.rest.imports import without_pydantic_1
 
 with without_pydantic_1():
-    from codelab.rest import approvals, calls, chat, context, errors, health, requests, sessions, stream, tools
+    from codelab.rest import (
+        approvals,
+        calls,
+        chat,
+        context,
+        docs_page,
+        errors,
+        health,
+        requests,
+        sessions,
+        stream,
+        tools,
+        usage,
+    )
 
 _DESCRIPTION = (
     """Sessions, messages, tools and context of an AI agent for IDEs, over the same engine as the WebSocket."""
 )
+
+
+class _Preflights:
+    """Answers OPTIONS. A deployed HTTP API passes preflights on, and puts what it allows into the answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_preflight = scope["type"] == "http" and scope["method"] == "OPTIONS"
+        await (Response(status_code=204) if is_preflight else self._app)(scope, receive, send)
 
 
 def create_app() -> FastAPI:
@@ -18,13 +44,16 @@ def create_app() -> FastAPI:
         title="CodeLab Agent Runtime API",
         version=health.VERSION,
         description=_DESCRIPTION,
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # behind API Gateway it would lead to another scheme and host
         separate_input_output_schemas=False,
     )
+    app.add_middleware(_Preflights)
     errors.install(app)
     errors.document(app)
     app.include_router(health.router)
-    for group in (sessions, approvals, chat, stream, context, tools, calls, requests):
+    app.include_router(docs_page.router)
+    for group in (sessions, approvals, chat, stream, context, tools, calls, requests, usage):
         app.include_router(group.router, prefix="/api/v1")
     return app

@@ -13,13 +13,14 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.rest.bodies import Body, JsonRoute
 from codelab.rest.errors import refusals
-from codelab.rest.identity import SESSION_ID, RemainingMs, User, caller
+from codelab.rest.identity import SESSION_ID, RemainingMs, Sender, User
 from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, Content, Reference
 from codelab.sessions.register import CallState
 from codelab.sessions.rules import KEYS
 from codelab.turns import side_calls
+from codelab.turns.quotas import Asks
 
 router = APIRouter(prefix="/tools", tags=["tools"], route_class=JsonRoute)
 
@@ -113,28 +114,33 @@ class Call(BaseModel):
 )
 def execute_tool(
     new: NewCall,
-    user: User,
+    sender: Sender,
     response: Response,
     remaining_ms: RemainingMs,
     idempotency_key: IdempotencyKey = None,
-    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the result")] = (
-        LONGEST_WAIT_S
-    ),
+    wait: Annotated[
+        float, Query(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the result of a new call")
+    ] = (LONGEST_WAIT_S),
 ) -> Call:
     """Execute a tool in the connected IDE, asking a human first where the policy says so.
 
-    The call belongs to no turn and enters no history. 202: it is not over yet; send the same request again, or read
-    `/tools/calls/{call_id}`.
+    The call belongs to no turn and enters no history. 202: it is not over yet; send the same request again, which is
+    answered at once, or read `/tools/calls/{call_id}`.
     """
-    sessions, sender = engine(), caller(user, new.session_id)
+    sessions, caller = engine(), sender(new.session_id)
+    user = caller.user
     call_id = new.call_id or "call_" + (_digest(idempotency_key) if idempotency_key else sessions.ids())
-    sessions.apply(
+    made = sessions.apply(
         user,
         new.session_id,
-        lambda draft: side_calls.execute(draft, sender, call_id, new.tool_name, new.arguments),
+        lambda draft: side_calls.execute(draft, caller, call_id, new.tool_name, new.arguments),
         wanted=[keys.call_key(call_id), keys.TOOLS, *KEYS.values()],
+        caller=caller,
+        asks=Asks.SPENDS,
     )
-    call = _settled(user, new.session_id, call_id, min(wait, remaining_ms() / 1000 - _MARGIN_S))
+    # Who repeats a call has been waited for once, and would hold another execution each time.
+    wait_s = min(wait, remaining_ms() / 1000 - _MARGIN_S) if made is not None else 0.0
+    call = _settled(user, new.session_id, call_id, wait_s)
     shown = _shown(user, new.session_id, call)
     if shown.error is not None:
         raise ProtocolError(

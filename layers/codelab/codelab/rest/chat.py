@@ -13,11 +13,12 @@ from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute
 from codelab.rest.errors import refusals
 from codelab.rest.history import Message, example, page
-from codelab.rest.identity import SESSION_ID, SessionId, User, caller
+from codelab.rest.identity import SESSION_ID, Sender, SessionId, User
 from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.turns import messages
+from codelab.turns.quotas import Asks
 
 router = APIRouter(prefix="/chat", tags=["chat"], route_class=JsonRoute)
 
@@ -83,15 +84,21 @@ class History(BaseModel):
     "/message",
     status_code=202,
     response_model=AcceptedMessage,
-    responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY),
+    responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.RATE_LIMITED),
 )
-def send_message(new: NewMessage, user: User, idempotency_key: IdempotencyKey = None) -> AcceptedMessage:
+def send_message(new: NewMessage, sender: Sender, idempotency_key: IdempotencyKey = None) -> AcceptedMessage:
     """Say something. While a turn runs the message waits for its end (or what the session's `when_busy` says)."""
     sessions = engine()
     message_id = new.client_msg_id or idempotency_key or "msg_" + sessions.ids()
     message = InputItem(message_id, new.message, new.role or "user", sessions.clock())
-    sender = caller(user, new.session_id)
-    accepted = sessions.apply(user, new.session_id, lambda draft: messages.user_message(draft, sender, message))
+    caller = sender(new.session_id)
+    accepted = sessions.apply(
+        caller.user,
+        new.session_id,
+        lambda draft: messages.user_message(draft, caller, message),
+        caller=caller,
+        asks=Asks.TURN,
+    )
     assert accepted is not None  # a message is accepted or refused, never ignored
     last_seq = next((put.seq for put in accepted.puts if isinstance(put, InputItem)), None)
     if last_seq is None:  # it was accepted before: what is told of it is what was told then

@@ -12,11 +12,12 @@ from codelab.requests import estimate_tokens
 from codelab.rest.bodies import JsonRoute, timestamp
 from codelab.rest.errors import refusals
 from codelab.rest.history import Message, example, page
-from codelab.rest.identity import SessionId, User
+from codelab.rest.identity import Sender, SessionId, User
 from codelab.rest.sessions import existing
 from codelab.sessions import keys
 from codelab.sessions.items import FileItem
 from codelab.turns import files
+from codelab.turns.quotas import Asks
 
 router = APIRouter(prefix="/context", tags=["context"], route_class=JsonRoute)
 
@@ -92,15 +93,23 @@ class Context(BaseModel):
     response_model=ChangedContext,
     responses=refusals(
         ErrorCode.SESSION_NOT_FOUND,
+        ErrorCode.RATE_LIMITED,
         ErrorCode.CONTEXT_TOO_LARGE,
         ErrorCode.FILE_TOO_LARGE,
         ErrorCode.INVALID_PATH,
         ErrorCode.PATH_OUTSIDE_WORKSPACE,
     ),
 )
-def change_context(session_id: SessionId, change: ContextChange, user: User) -> ChangedContext:
+def change_context(session_id: SessionId, change: ContextChange, sender: Sender) -> ChangedContext:
     """Change the files of the context. A repeat changes nothing more."""
-    changed = engine().apply(user, session_id, lambda draft: files.context_update(draft, None, change))
+    caller = sender(session_id)
+    changed = engine().apply(
+        caller.user,
+        session_id,
+        lambda draft: files.context_update(draft, caller, change),
+        caller=caller,
+        asks=Asks.SPENDS,
+    )
     assert changed is not None  # a change is made or refused, never ignored
     register = changed.after
     return ChangedContext(context_size=files.context_tokens(register), files=len(register.files))

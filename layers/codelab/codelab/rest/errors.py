@@ -121,7 +121,10 @@ def answer(status: int, code: str, message: str, details: dict[str, Any] | None 
 def _refused(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ProtocolError)
     details = {**error.details, **({"call_id": error.call_id} if error.call_id else {})}
-    return answer(status_of(error.code), name_of(error.code), error.message, details)
+    refusal = answer(status_of(error.code), name_of(error.code), error.message, details)
+    if "retry_after" in details:
+        refusal.headers["Retry-After"] = str(details["retry_after"])
+    return refusal
 
 
 def _invalid(_request: Request, error: Exception) -> JSONResponse:

@@ -1,25 +1,26 @@
-"""Health: whether what this service depends on answers. Open to everyone, so it tells no more than that."""
+"""Health: whether what this service depends on answers, and what is done without. Open to everyone, so no more."""
 
-import socket
+import json
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from codelab import aws
 from codelab.config import Settings, settings
 from codelab.observability import logger
 from codelab.rest.routes import DirectRoute
+from codelab.sessions.items import from_dynamodb, to_dynamodb
+from codelab.sessions.refusals import ITEM, refused_now
 
 VERSION = "1.0.0"
 
-#: How long an answer is kept, so that who asks often does not cost often; how long a dependency may take. Seconds.
-_KEPT_S = 3.0
-_PATIENCE_S = 2.0
+#: How long an answer is kept, so that who asks often does not cost often, in seconds. The model's costs an invocation.
+_KEPT_S, _AVAILABLE_S, _UNAVAILABLE_S = 3.0, 60.0, 10.0
+#: How long `llm_request` may take, in seconds: perhaps it has to start.
+_MODEL_PATIENCE_S = 15.0
 
 router = APIRouter(tags=["health"], route_class=DirectRoute)
 
@@ -30,7 +31,10 @@ class Dependencies(BaseModel):
 
 
 class Health(BaseModel):
-    """`degraded`: a dependency does not answer."""
+    """`degraded`: a dependency does not answer.
+
+    `refused` is there if the model's provider has refused something within the last hour, which is done without since.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -49,12 +53,17 @@ class Health(BaseModel):
     service: Literal["agent-runtime"]
     version: str
     dependencies: Dependencies
+    refused: dict[str, list[str]] | None = Field(
+        default=None,
+        description="By model, the features that at least one process no longer asks for (see The Request)",
+    )
 
 
 _last: tuple[float, Health] | None = None
+_model: tuple[float, bool] | None = None
 
 
-@router.get("/health", response_model=Health)
+@router.get("/health", response_model=Health, response_model_exclude_none=True)
 def get_health() -> Health:
     """Whether the service and what it depends on are there."""
     global _last
@@ -64,46 +73,42 @@ def get_health() -> Health:
 
 
 def _check(configured: Settings) -> Health:
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        model = pool.submit(_listens, _model_url(configured))
-        dynamodb, llm = _table_answers(configured.table_name), model.result()
+    global _model
+    if _model is None or time.monotonic() - _model[0] > (_AVAILABLE_S if _model[1] else _UNAVAILABLE_S):
+        _model = time.monotonic(), _model_answers(configured.llm_function)
+    item, llm = _item(configured.table_name), _model[1]
     return Health(
-        status="healthy" if dynamodb and llm else "degraded",
+        status="healthy" if item is not None and llm else "degraded",
         service="agent-runtime",
         version=VERSION,
         dependencies=Dependencies(
-            dynamodb="connected" if dynamodb else "disconnected", llm="available" if llm else "unavailable"
+            dynamodb="disconnected" if item is None else "connected", llm="available" if llm else "unavailable"
         ),
+        refused=refused_now(item or {}, time.time()) or None,
     )
 
 
-def _table_answers(table: str) -> bool:
+def _item(table: str) -> dict[str, Any] | None:
+    """What is kept for this page; None if the table does not answer."""
     try:
-        aws.client("dynamodb").get_item(TableName=table, Key={"pk": {"S": "health"}, "sk": {"S": "health"}})
+        found = aws.client("dynamodb").get_item(TableName=table, Key=to_dynamodb(ITEM))
     except (ClientError, BotoCoreError) as error:
         logger().warning("the table does not answer", extra={"error": str(error)})
+        return None
+    return from_dynamodb(found.get("Item", {}))
+
+
+def _model_answers(function: str) -> bool:
+    """Whether the model's endpoint answers and takes the key, which `llm_request` alone has."""
+    try:
+        answer = aws.waiting_lambda_client(_MODEL_PATIENCE_S).invoke(
+            FunctionName=function, Payload=json.dumps({"kind": "health"}).encode()
+        )
+        found = json.loads(answer["Payload"].read())
+    except (ClientError, BotoCoreError) as error:
+        logger().warning("the model cannot be asked", extra={"error": str(error)})
+        return False
+    if "FunctionError" in answer or not found["available"]:
+        logger().warning("the model's endpoint does not answer, or refuses the key", extra={"answer": found})
         return False
     return True
-
-
-def _model_url(configured: Settings) -> str:
-    """Where `llm_request` asks."""
-    if configured.llm_base_url:
-        return configured.llm_base_url
-    if configured.llm_provider != "bedrock":
-        return "https://api.openai.com/v1"
-    from codelab.requests.bedrock import bedrock_base_url  # here alone
-
-    return bedrock_base_url()
-
-
-def _listens(url: str) -> bool:
-    """Whether something listens there: a request would need a key, and could cost money."""
-    parts = urlsplit(url)
-    try:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        with socket.create_connection((parts.hostname or "", port), timeout=_PATIENCE_S):
-            return True
-    except (OSError, ValueError) as error:
-        logger().warning("the model's endpoint does not answer", extra={"url": url, "error": str(error)})
-        return False

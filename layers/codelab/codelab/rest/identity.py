@@ -1,6 +1,7 @@
 """Who is asking, and for which session: the dependencies that every operation of a user has."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
@@ -13,12 +14,41 @@ from codelab.turns.connections import Caller
 SESSION_ID = r"^[A-Za-z0-9_.:-]+$"
 
 
-async def user(request: Request) -> str:
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whose token a request has, when that was issued and ends (seconds, 0 without tokens), and the plan it names."""
+
+    user: str
+    issued: int = 0
+    expires: int = 0
+    plan: str = ""
+
+
+async def subject(request: Request) -> Subject:
     """The subject of the request's token, as the authorizer said. Raises ProtocolError UNAUTHORIZED without one."""
-    context = request.scope["aws.event"]["requestContext"].get("authorizer", {}).get("lambda", {})
-    found: str = context.get("user", "")
-    if not found:
-        raise ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer …")
+    context = _context(request)
+    if not context.get("user"):
+        raise unauthorized()
+    return Subject(context["user"], int(context.get("issued", 0)), plan=context.get("plan", ""))
+
+
+def unauthorized() -> ProtocolError:
+    return ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer …")
+
+
+OfToken = Annotated[Subject, Depends(subject)]
+
+
+async def user(known: OfToken) -> str:
+    """The subject's name."""
+    return known.user
+
+
+def _context(request: Request) -> dict[str, str]:
+    """What the authorizer has said, if anything."""
+    event = request.scope.get("aws.event") or {}
+    authorizer = event.get("requestContext", {}).get("authorizer") or {}
+    found: dict[str, str] = authorizer.get("lambda") or {}
     return found
 
 
@@ -50,6 +80,17 @@ def check_user(subject: str, named: str | None) -> None:
         )
 
 
-def caller(subject: str, session_id: str) -> Caller:
-    """The sender of a message over HTTP: it has no connection, so it executes nothing and gets no frames."""
-    return Caller(user=subject, session_id=session_id, connection_id="")
+async def sender(known: OfToken) -> Callable[[str], Caller]:
+    """Gives, for a session, who sends it something over HTTP: without a connection, so that they execute nothing and
+    get no frames."""
+    return lambda session_id: Caller(
+        user=known.user,
+        session_id=session_id,
+        connection_id="",
+        issued=known.issued,
+        expires=known.expires,
+        plan=known.plan,
+    )
+
+
+Sender = Annotated[Callable[[str], Caller], Depends(sender)]

@@ -18,39 +18,53 @@ from codelab.sessions.store import SessionStore
 _PAGE = 100
 #: When the register is looked at again while nothing comes, in milliseconds: while a turn runs, and else.
 _BUSY_MS, _IDLE_MS = 1_000, 10_000
+#: When a reader's token is looked at again, in milliseconds.
+_TOKEN_MS = 10_000
 
 
 class LogReader:
     """Gives every frame behind `seq` once, in order. `seq` is the last one that was given.
 
-    `is_behind`: the next frame is probably there already. `is_busy`: a turn runs, as far as is known. `is_over`: all
-    turns have ended and everything of them was given. `is_gone`: the session was deleted.
+    `is_behind`: the next frame is probably there already. `is_busy`: a turn runs, as far as is known; `is_working`: and
+    waits neither for a human nor for a tool. `is_over`: all turns have ended and everything of them was given.
+    `is_gone`: the session was deleted, or the reader's token, which was `issued` then (seconds, 0 without tokens), was
+    revoked.
     """
 
-    def __init__(self, store: SessionStore, payloads: Payloads, register: Register, seq: int) -> None:
+    def __init__(self, store: SessionStore, payloads: Payloads, register: Register, seq: int, issued: int = 0) -> None:
         self._store = store
         self._payloads = payloads
         self._register = register
-        self._asked_at = 0
+        self._issued = issued
+        self._asked_at = self._trusted_at = 0
         self._window = 1
         self._had_turn_end = True
         self.seq = seq
         self.is_behind = True
-        self.is_busy = register.phase is not Phase.IDLE
+        self._phase(register)
         self.is_over = self.is_gone = False
 
     def read(self, now: int) -> list[tuple[int, dict[str, Any]]]:
         """What comes next, perhaps nothing, as (seq, event). `now` in ms. One read of the table, at times three."""
+        if self._is_revoked(now):
+            self.is_gone, self.is_behind = True, False
+            return []
         found = self._next(self._window, now)
         if not found and now - self._asked_at >= self._patience_ms():
             found = self._ask(now)
         self.is_behind = len(found) == self._window
         self._window = min(_PAGE, 4 * self._window) if self.is_behind else 1
         if found:
-            self.is_busy, self.is_over = True, False
+            self.is_busy, self.is_working, self.is_over = True, True, False
             self._had_turn_end = any(event["type"] == "done" for _, event in found)
             self.seq = found[-1][0]
         return found
+
+    def _is_revoked(self, now: int) -> bool:
+        if not self._issued or now - self._trusted_at < _TOKEN_MS:
+            return False
+        self._trusted_at = now
+        return self._issued <= self._store.revocations.revoked_at(self._register.user)
 
     def _next(self, count: int, now: int) -> list[tuple[int, dict[str, Any]]]:
         """The next frames without a gap: of two that are written while they are read, the first may be missed."""
@@ -70,12 +84,16 @@ class LogReader:
             self.is_gone = True
             return []
         self._asked_at, self._had_turn_end = now, False
-        self.is_busy = register.phase is not Phase.IDLE
+        self._phase(register)
         if register.last_seq > self.seq:
             found = self._next(1, now)
             return found or [(register.last_seq, self._lost(register.last_seq))]
         self.is_over = bool(register.turn_id) and not self.is_busy
         return []
+
+    def _phase(self, register: Register) -> None:
+        self.is_busy = register.phase is not Phase.IDLE
+        self.is_working = register.phase in (Phase.DISPATCHED, Phase.RUNNING)
 
     def beyond(self) -> list[tuple[int, dict[str, Any]]]:
         """A reader that has frames which the log has not is of another life of the session: it begins at the end."""

@@ -1,6 +1,7 @@
 """Having `llm_request` ask the model, while the caller waits."""
 
 import json
+import re
 from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
@@ -10,12 +11,22 @@ from codelab.config import settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.requests import errors
 
+#: What the message of a failed Request ends with (functions/llm_request), and how it names the provider's status.
+_REQUEST_ID = re.compile(r"(.*) \(request ([\w-]+)\)", re.DOTALL)
+_STATUS = re.compile(r"status ([1-5][0-9]{2})$")
+#: What the message of an InvalidRequest ends with: the place, a JSON Pointer.
+_PLACE = re.compile(r" \(at (/[^()]*)\)$")
+
+
+class NotBegun(ProtocolError):
+    """The function has not taken the Request."""
+
 
 def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """Have `llm_request` run a bare Request within `timeout_s`, and wait for what it answers.
 
-    Raises ProtocolError: INVALID_ARGUMENTS for what is wrong with it, LLM_ERROR for a model that gave no answer,
-    RATE_LIMITED, PAYLOAD_TOO_LARGE.
+    Raises ProtocolError: INVALID_ARGUMENTS and CONTEXT_TOO_LARGE for what is wrong with it, LLM_ERROR for a model that
+    gave no answer; NotBegun: RATE_LIMITED, PAYLOAD_TOO_LARGE.
     """
     event = {"kind": "request", **request, "timeout_s": timeout_s}
     try:
@@ -28,21 +39,24 @@ def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     except ClientError as error:
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         if status == 429:
-            raise ProtocolError(ErrorCode.RATE_LIMITED, "The model is asked too much at once; try again") from None
+            raise NotBegun(ErrorCode.RATE_LIMITED, "The model is asked too much at once; try again") from None
         if status == 413:
-            raise ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, "A Request may have 6 MB") from None
+            raise NotBegun(ErrorCode.PAYLOAD_TOO_LARGE, "A Request may have 6 MB") from None
         raise
     if "FunctionError" not in answer:
         found: dict[str, Any] = payload
         return found
     kind, message = payload.get("errorType", ""), payload.get("errorMessage", "")
-    if kind == "InvalidRequest":
-        raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, message)
-    known = getattr(errors, kind, None)
-    if known is None:  # it has died, or run out of time
+    if kind in ("InvalidRequest", "ContextTooLarge"):
+        code = ErrorCode.CONTEXT_TOO_LARGE if kind == "ContextTooLarge" else ErrorCode.INVALID_ARGUMENTS
+        place = _PLACE.search(message)
+        raise ProtocolError(code, message, details={"field": place[1][1:].replace("/", ".")} if place else {})
+    known, told = getattr(errors, kind, None), _REQUEST_ID.fullmatch(message)
+    if known is None or told is None:  # it has died, or run out of time
         raise _no_answer("failed", "it could not be asked")
-    raise _no_answer(known.code, message)
+    named = _STATUS.search(told[1])
+    raise _no_answer(known.code, told[1], **({"status": int(named[1])} if named else {}), request_id=told[2])
 
 
-def _no_answer(reason: str, message: str) -> ProtocolError:
-    return ProtocolError(ErrorCode.LLM_ERROR, f"The model failed: {message}", details={"reason": reason})
+def _no_answer(reason: str, message: str, **details: Any) -> ProtocolError:
+    return ProtocolError(ErrorCode.LLM_ERROR, f"The model failed: {message}", details={"reason": reason, **details})

@@ -5,11 +5,14 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
 from codelab.rest import model
 from codelab.rest.bodies import Body, JsonRoute
 from codelab.rest.errors import refusals
-from codelab.rest.identity import RemainingMs, User
+from codelab.rest.identity import RemainingMs, Sender
+from codelab.sessions.spending import Spending
+from codelab.turns import quotas
 
 router = APIRouter(tags=["requests"], route_class=JsonRoute)
 
@@ -21,7 +24,8 @@ class NewRequest(Body):
     """What the model is asked, and the JSON Schema that its answer conforms to.
 
     `context` is a list of messages {role, content}; content is text, an OpenAI content list, or a structured object
-    {type, …}. `config` overrides the model and how it is asked.
+    {type, …}; with the schema, no more than `MAX_CONTEXT_TOKENS`. `config` overrides the model, by one that the server
+    offers, and how it is asked, within bounds.
     """
 
     model_config = ConfigDict(
@@ -77,11 +81,21 @@ class Solution(BaseModel):
 @router.post(
     "/requests",
     response_model=Solution,
-    responses=refusals(ErrorCode.LLM_ERROR, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE),
+    responses=refusals(
+        ErrorCode.LLM_ERROR, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.CONTEXT_TOO_LARGE
+    ),
 )
-def make_request(new: NewRequest, user: User, remaining_ms: RemainingMs) -> Solution:
+def make_request(new: NewRequest, sender: Sender, remaining_ms: RemainingMs) -> Solution:
     """Ask the model once, outside of any session. Within 25 seconds or so; a repeat asks again."""
+    sessions, caller = engine(), sender("")
+    at = sessions.reserve(caller, Spending(requests=1, asking=1), room=Spending(tokens=1))
     request: dict[str, Any] = {"context": new.context, "schema": new.answer_schema}
+    request["caller"] = {"user": caller.user, "plan": caller.plan, "at": at}
     if new.config is not None:
         request["config"] = new.config
-    return Solution.model_validate(model.ask(request, (remaining_ms() - _MARGIN_MS) / 1000))
+    try:
+        return Solution.model_validate(model.ask(request, (remaining_ms() - _MARGIN_MS) / 1000))
+    except model.NotBegun:  # else llm_request tells the end, also where its answer is waited for no longer
+        limits = sessions.settings.limits_of(caller.plan)
+        sessions.count(caller.user, quotas.counted(limits, Spending(asking=-1)), at=at)
+        raise

@@ -15,7 +15,7 @@ from codelab.protocol.outgoing import Status
 from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute, timestamp
 from codelab.rest.errors import refusals
-from codelab.rest.identity import SESSION_ID, RemainingMs, SessionId, User, check_user
+from codelab.rest.identity import SESSION_ID, RemainingMs, Sender, SessionId, User, check_user
 from codelab.sessions import keys
 from codelab.sessions.items import AboutItem
 from codelab.sessions.register import Phase, Register
@@ -100,7 +100,7 @@ class SettingsChange(Body):
     """Settings to be changed, those of the frame `session_config`; null means no change."""
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        default=None, description="The model that is asked from the next step on"
+        default=None, description="The model that is asked from the next step on: one that the server offers"
     )
     when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
         default=None, description="What becomes of a message that comes while a turn runs"
@@ -173,22 +173,21 @@ class SessionList(BaseModel):
     response_model=CreatedSession,
     responses={
         200: {"model": CreatedSession, "description": "There was such a session already"},
-        **refusals(ErrorCode.PERMISSION_DENIED, ErrorCode.BUSY, ErrorCode.PAYLOAD_TOO_LARGE),
+        **refusals(ErrorCode.PERMISSION_DENIED, ErrorCode.BUSY, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE),
     },
 )
 def create_session(
-    user: User,
+    sender: Sender,
     response: Response,
     new: Annotated[NewSession, OfRequest(default_factory=NewSession)],
     idempotency_key: IdempotencyKey = None,
 ) -> CreatedSession:
     """Create a session. With the `session_id` or the `Idempotency-Key` of one that exists: that one, unchanged."""
-    check_user(user, new.user_id)
-    about = AboutItem(new.user_id or user, new.metadata or {})
     session_id = new.session_id or _id_of(idempotency_key)
-    register, is_new = engine().create(
-        user, session_id, lambda given: lifecycle.create(user, session_id, about, given, new.title or "")
-    )
+    caller = sender(session_id)
+    check_user(caller.user, new.user_id)
+    about = AboutItem(new.user_id or caller.user, new.metadata or {})
+    register, is_new = engine().create(caller, lambda given: lifecycle.create(caller, about, given, new.title or ""))
     if not is_new:
         response.status_code = 200
     return CreatedSession(session_id=session_id, created_at=timestamp(register.created_at))
@@ -217,37 +216,41 @@ def get_session(session_id: SessionId, user: User) -> Session:
 
 
 @router.patch("/{session_id}", response_model=Session, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
-def change_session(session_id: SessionId, change: SessionChange, user: User) -> Session:
+def change_session(session_id: SessionId, change: SessionChange, sender: Sender) -> Session:
     """Change the title, or settings, from the next message or step on. What is not named stays as it is."""
     changes = {} if change.settings is None else change.settings.model_dump(exclude_none=True)
     if change.title is not None:
         changes["title"] = change.title
-    engine().apply(user, session_id, lambda draft: control.change(draft, dict(changes)))
-    return get_session(session_id, user)
+    caller = sender(session_id)
+    engine().apply(caller.user, session_id, lambda draft: control.change(draft, dict(changes)), caller=caller)
+    return get_session(session_id, caller.user)
 
 
 @router.delete("/{session_id}", response_model=DeletedSession, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
-def delete_session(session_id: SessionId, user: User, remaining_ms: RemainingMs) -> DeletedSession:
+def delete_session(session_id: SessionId, sender: Sender, remaining_ms: RemainingMs) -> DeletedSession:
     """Delete the session with everything in it. It is gone for everyone at once; its windows are closed."""
-    return DeletedSession(complete=Eraser(engine()).erase(user, session_id, remaining_ms))
+    caller = sender(session_id)
+    return DeletedSession(complete=Eraser(engine()).erase(caller.user, session_id, remaining_ms, caller))
 
 
 @router.post(
     "/{session_id}/fork",
     status_code=201,
     response_model=CreatedSession,
-    responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.PAYLOAD_TOO_LARGE),
+    responses=refusals(
+        ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE
+    ),
 )
 def fork_session(
     session_id: SessionId,
-    user: User,
+    sender: Sender,
     remaining_ms: RemainingMs,
     wanted: Annotated[Fork, OfRequest(default_factory=Fork)],
     idempotency_key: IdempotencyKey = None,
 ) -> CreatedSession:
-    """A new session with this one's history, up to a point, its context files and settings."""
+    """A new session with this one's history, up to a point, its context files, settings and remembered rules."""
     fork_id = _id_of(idempotency_key and f"{session_id}#{idempotency_key}")
-    made = fork(engine(), user, session_id, fork_id, wanted.up_to, wanted.title, remaining_ms)
+    made = fork(engine(), sender(fork_id), session_id, wanted.up_to, wanted.title, remaining_ms)
     return CreatedSession(session_id=fork_id, created_at=timestamp(made.created_at))
 
 

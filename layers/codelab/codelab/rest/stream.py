@@ -1,8 +1,11 @@
 """The answer as Server-Sent Events, for a host that streams and for one that buffers.
 
 A host that streams passes every event on as it comes. One that buffers (API Gateway before Lambda) passes nothing on
-before the end, so the stream ends as soon as there is something to tell, and the client comes back for more: the
-events are the same, and each names its `seq` by which a client that was cut off goes on without a gap.
+before the end, so the stream ends as soon as there is something to tell, or nothing that could soon happen, and the
+client comes back for more: the events are the same, and each names its `seq` by which a client that was cut off goes on
+without a gap.
+
+Neither lasts long. Lambda does not tell a function that its client has left: it runs, and is paid for, to its end.
 """
 
 import asyncio
@@ -12,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
@@ -21,7 +24,7 @@ from codelab.gateway.services import engine
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode
 from codelab.rest.errors import refusals
-from codelab.rest.identity import SessionId, User
+from codelab.rest.identity import OfToken, SessionId, Subject
 from codelab.rest.log import LogReader
 from codelab.rest.sessions import existing
 from codelab.sessions import keys
@@ -29,10 +32,15 @@ from codelab.sessions.items import dumps
 
 router = APIRouter(prefix="/chat", tags=["chat"])
 
-#: How long a stream lasts, in seconds: below the 15 minutes of a function, or the 29 s of an integration.
-STREAMED_S, BUFFERED_S = 840.0, 20.0
-#: When a client comes back after the end, in milliseconds.
-_RETRY_STREAMED_MS, _RETRY_BUFFERED_MS = 1_000, 200
+#: How long a stream lasts at most, in seconds. Where the host streams, that is what a client that has left may cost;
+#: where it buffers, it is below the 29 s of an integration.
+STREAMED_S, BUFFERED_S = 90.0, 20.0
+#: What a client may ask for; a host gives less.
+_LONGEST_WAIT_S = 840.0
+#: When a client comes back after the end, in milliseconds. Where the host buffers: while the model works, while a human
+#: or a tool is waited for, while nothing happens.
+_RETRY_STREAMED_MS = 1_000
+_RETRY_WORKING_MS, _RETRY_WAITING_MS, _RETRY_IDLE_MS = 200, 1_000, 3_000
 #: Bytes that are buffered before a stream ends; Lambda answers with 6 MB at most.
 _BUFFER_BYTES = 4_000_000
 #: A silent stream says that it is alive, so that no proxy takes it for dead; in seconds.
@@ -103,6 +111,8 @@ class _Course:
             return False
         if time.monotonic() >= self.until or reader.is_gone:
             return True
+        if not self.is_streamed and not reader.is_working:
+            return True  # to wait here would hold a function, for hours if it is a human who is waited for
         if self.ends_with_turn:
             return reader.is_over
         return self.events > 0 and not self.is_streamed
@@ -131,8 +141,7 @@ class _Course:
 )
 async def stream_events(
     session_id: SessionId,
-    user: User,
-    request: Request,
+    token: OfToken,
     last_event_id: Annotated[
         int | None, Header(ge=0, le=10**12, description="The `id` of the last event that was received")
     ] = None,
@@ -140,7 +149,9 @@ async def stream_events(
         int | None, Query(ge=0, le=10**12, description="The same, for a first request; `Last-Event-ID` has precedence")
     ] = None,
     limit: Annotated[int | None, Query(ge=1, le=10_000, description="End after so many events")] = None,
-    wait: Annotated[float | None, Query(ge=0, le=STREAMED_S, description="End after so many seconds")] = None,
+    wait: Annotated[
+        float | None, Query(ge=0, le=_LONGEST_WAIT_S, description="End after so many seconds, if not before")
+    ] = None,
 ) -> EventStream:
     """What happens in a session from a position on, for as long as the host allows; then come back with the last id.
 
@@ -149,11 +160,12 @@ async def stream_events(
     now = time.monotonic()
     position = last_seq if last_event_id is None else last_event_id
     sessions = engine()
-    register = existing(await run_in_threadpool(sessions.store.read, keys.partition(user, session_id)))
-    reader = LogReader(sessions.store, sessions.payloads, register, register.turn_seq if position is None else position)
+    register = existing(await run_in_threadpool(sessions.store.read, keys.partition(token.user, session_id)))
+    after = register.turn_seq if position is None else position
+    reader = LogReader(sessions.store, sessions.payloads, register, after, token.issued)
     lasts = STREAMED_S if settings().rest_streaming else BUFFERED_S
     course = _Course(
-        until=now + min(lasts, lasts if wait is None else wait, _token_lasts(request)),
+        until=now + min(lasts, lasts if wait is None else wait, _token_lasts(token)),
         most=float("inf") if limit is None else limit,
         ends_with_turn=position is None,
         is_streamed=settings().rest_streaming,
@@ -163,10 +175,9 @@ async def stream_events(
     return EventStream(_body(reader, first, course), headers=headers)
 
 
-def _token_lasts(request: Request) -> float:
+def _token_lasts(token: Subject) -> float:
     """Seconds until the caller's token expires; the authorizer of a buffering host looks at each request anew."""
-    expires: int = getattr(request.state, "token_expires", 0)
-    return expires - time.time() if expires else float("inf")
+    return token.expires - time.time() if token.expires else float("inf")
 
 
 async def _body(reader: LogReader, first: list[tuple[int, dict[str, Any]]], course: _Course) -> AsyncIterator[bytes]:
@@ -176,7 +187,13 @@ async def _body(reader: LogReader, first: list[tuple[int, dict[str, Any]]], cour
     async for piece in _events(reader, first, course):
         yield piece
     if not course.is_streamed:
-        yield f"retry: {_RETRY_BUFFERED_MS}\n\n".encode()
+        yield f"retry: {_come_back_ms(reader)}\n\n".encode()
+
+
+def _come_back_ms(reader: LogReader) -> int:
+    if reader.is_working:
+        return _RETRY_WORKING_MS
+    return _RETRY_WAITING_MS if reader.is_busy else _RETRY_IDLE_MS
 
 
 async def _events(reader: LogReader, found: list[tuple[int, dict[str, Any]]], course: _Course) -> AsyncIterator[bytes]:

@@ -4,7 +4,6 @@ from fastapi import FastAPI, Request
 
 from codelab.gateway.tokens import InvalidToken, bearer_of
 from codelab.observability import logger
-from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.rest import errors, health, identity, stream
 
 
@@ -12,16 +11,15 @@ def create_stream_app() -> FastAPI:
     """`/api/v1/chat/stream/{session_id}` and nothing else."""
     bearer = bearer_of()
 
-    def user(request: Request) -> str:
+    def subject(request: Request) -> identity.Subject:
         """The subject of the token, found and verified as the authorizer does."""
         event = {"headers": dict(request.headers), "queryStringParameters": dict(request.query_params)}
         try:
             known = bearer(event)
         except InvalidToken as error:
             logger().info("stream refused", extra={"reason": str(error)})
-            raise ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer …") from None
-        request.state.token_expires = known.expires
-        return known.user
+            raise identity.unauthorized() from None
+        return identity.Subject(known.user, known.issued, known.expires)
 
     app = FastAPI(
         title="CodeLab event stream",
@@ -31,7 +29,7 @@ def create_stream_app() -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
     )
-    app.dependency_overrides[identity.user] = user
+    app.dependency_overrides[identity.subject] = subject
     errors.install(app)
     app.include_router(stream.router, prefix="/api/v1")
     return app

@@ -10,14 +10,14 @@ from codelab.config import Settings, settings
 from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.tools import CATALOGUE, Tool
-from codelab.protocol.tools.declared import declared_tool
 from codelab.rest.errors import refusals
 from codelab.rest.identity import SESSION_ID, User
 from codelab.rest.routes import DirectRoute
 from codelab.rest.sessions import existing
 from codelab.sessions import keys
-from codelab.sessions.items import ToolsItem
 from codelab.turns import policy
+from codelab.turns.connections import leader
+from codelab.turns.own_tools import declared_by
 
 router = APIRouter(tags=["tools"], route_class=DirectRoute)
 
@@ -94,13 +94,11 @@ class AgentList(BaseModel):
 
 @router.get("/tools", response_model=ToolList, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def list_tools(user: User, session_id: Annotated[str | None, OfSession] = None) -> ToolList:
-    """The tools of the IDE; with `session_id` those that the session's client has declared too."""
+    """The tools of the IDE; with `session_id` those too that its window has declared which executes calls."""
     tools = [tool for tool in CATALOGUE.values() if not tool.server_side]
     if session_id is not None:
         register, items = engine().store.read_with(keys.partition(user, session_id), [keys.TOOLS])
-        existing(register)
-        declared = items[keys.TOOLS]
-        tools += map(declared_tool, ToolsItem.of(declared).declarations if declared else ())
+        tools += declared_by(items[keys.TOOLS], leader(existing(register), engine().clock()))
     configured = settings()
     return ToolList(tools=[_described(tool, configured) for tool in tools])
 

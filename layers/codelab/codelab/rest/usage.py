@@ -1,0 +1,52 @@
+"""What the caller may use, and what of it is used."""
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from codelab.gateway.services import engine
+from codelab.protocol.outgoing import Quota
+from codelab.rest.errors import refusals
+from codelab.rest.identity import Sender
+from codelab.rest.routes import DirectRoute
+from codelab.sessions import keys
+from codelab.turns import quotas
+from codelab.turns.quotas import Asks
+
+router = APIRouter(tags=["usage"], route_class=DirectRoute)
+
+
+class Usage(BaseModel):
+    """The caller's limits, all sessions together, and what of them is used. What has no limit is not named.
+
+    `plan` is the claim `codelab_plan` of the token, empty without one.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "plan": "",
+                    "quotas": {
+                        "messages_per_minute": {"used": 3, "limit": 60, "resets_at": 1704794460000},
+                        "open_turns": {"used": 1, "limit": 20, "resets_at": None},
+                    },
+                }
+            ]
+        }
+    )
+
+    plan: str
+    quotas: dict[str, Quota] = Field(
+        description="`messages_per_minute`, `requests_per_minute`, `tokens_per_day`, `connections_per_minute`, "
+        "`stored_bytes_per_day`, `open_turns`"
+    )
+
+
+@router.get("/usage", response_model=Usage, responses=refusals())
+def get_usage(sender: Sender) -> Usage:
+    """The caller's counters and limits, and when each window ends."""
+    caller, sessions = sender(""), engine()
+    now = sessions.clock()
+    wanted = quotas.wanted(caller.plan, Asks.SHOWN, sessions.settings, now)
+    items = sessions.store.items(keys.of_user(caller.user), wanted)
+    return Usage(plan=caller.plan, quotas=quotas.shown(sessions.settings, caller.plan, items, now))
