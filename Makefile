@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 export UV_PYTHON_DOWNLOADS := never
 export SAM_CLI_TELEMETRY := 0
+# Of the certificates that this system trusts, not of those that uv brings along: a company's TLS proxy signs with its own.
+export UV_SYSTEM_CERTS ?= true
 # uv sync must not be confused by a virtual environment that happens to be active.
 unexport VIRTUAL_ENV
 
@@ -22,19 +24,23 @@ if command -v python3 >/dev/null && python3 -c 'import sys, venv, ensurepip; sys
 echo "Python 3.11, 3.12 or 3.13 with the venv module is needed and none was found: install one (for example 'apt-get install python3 python3-venv' or 'pyenv install 3.13') and run make again." >&2; exit 1
 endef
 
+# Old versions of pip know only the certificates that they bring along: then again with the system's.
+install_uv := .uv/bin/python -m pip install --quiet --disable-pip-version-check 'uv==0.13.*'
+
 help:  ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
 
 $(UV):
-	@python=$$($(find_python)); echo "setting up uv in .uv with $$python"; \
-	"$$python" -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check 'uv==0.13.*'
+	@python=$$($(find_python)); echo "setting up uv in .uv with $$python" >&2; \
+	"$$python" -m venv .uv && { $(install_uv) 2>/dev/null || \
+	  PIP_CERT=$${PIP_CERT:-$$("$$python" -c 'import ssl; where = ssl.get_default_verify_paths(); print(where.cafile or where.capath)')} $(install_uv); }
 
 $(VENV)/.synced: pyproject.toml uv.lock | $(UV)
-	@python=$$($(find_python)); echo "setting up .venv with $$python"; \
+	@python=$$($(find_python)); echo "setting up .venv with $$python" >&2; \
 	$(UV) sync --quiet --frozen --python "$$python" && touch $@
 
 .venv-sam/.synced: pyproject.toml uv.lock | $(UV)
-	@python=$$($(find_python)); echo "setting up the SAM CLI in .venv-sam with $$python"; \
+	@python=$$($(find_python)); echo "setting up the SAM CLI in .venv-sam with $$python" >&2; \
 	UV_PROJECT_ENVIRONMENT=.venv-sam $(UV) sync --quiet --frozen --only-group sam --python "$$python" && touch $@
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
@@ -53,7 +59,7 @@ test-deep: $(VENV)/.synced  ## run the slow sweeps as well
 	@$(UV) sync --quiet --frozen --inexact --group deep --python $(PYTHON)
 	$(PYTHON) -m pytest -m "deep or not deep" -p infra.docs.outcomes
 
-conformance: $(VENV)/.synced  ## run the tests that docs/conformance.md names, each of which must pass
+conformance: $(VENV)/.synced  ## run the tests that docs/conformance.md names
 	@$(PYTHON) -m infra.docs.conformance --run
 
 bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted

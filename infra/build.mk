@@ -10,7 +10,7 @@ REQUIREMENTS := layers/codelab=--no-default-groups functions/authorize=--only-gr
   functions/rest_stream=--only-group=stream
 define requirements_of
 { printf '\043 Written from uv.lock by `make requirements`; do not edit.\n'; \
-$(UV) export --quiet --frozen --no-emit-project --no-hashes --no-annotate --no-header $$(cut -d= -f2- <<<"$$entry"); }
+$(UV) export --quiet --frozen --no-emit-project --no-annotate --no-header $$(cut -d= -f2- <<<"$$entry"); }
 endef
 
 # The folder of a python3.13 that has pip: sam build looks for it on PATH and installs with it what the functions need.
@@ -58,18 +58,51 @@ requirements: $(VENV)/.synced  ## write the functions' requirements.txt from uv.
 	@for entry in $(REQUIREMENTS); do folder=$${entry%%=*}; [ -d "$$folder" ] || continue; \
 	  $(requirements_of) > "$$folder/requirements.txt"; echo "$$folder/requirements.txt"; done
 
+# SAM asks pip a second time, without hashes, for what the building machine's own wheels cannot be used for. So the wheels
+# come first, for this machine and for Lambda, each of them one of those that uv.lock names; then pip sees nothing else.
+WHEELS := .aws-sam/wheels
+LAMBDA_WHEELS := --only-binary=:all: --implementation cp --python-version 3.13 \
+  $(addprefix --platform manylinux,2014_aarch64 _2_17_aarch64 _2_28_aarch64 _2_34_aarch64)
+
 # Bytecode for the exact runtime is shipped: without it every cold start compiles (twice the import time). Unchecked, because
 # packaging changes the files' times; with the paths that they will have in Lambda.
 build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no Docker)
-	@folder=$$($(find_python3_13)); echo "build: sam build with $$folder/python3.13"; \
-	out=$$(PATH="$$folder:$$PATH" $(SAM) build --parallel 2>&1) || { echo "$$out" >&2; exit 1; }; echo "build: bytecode"; \
+	@folder=$$($(find_python3_13)); rm -rf $(WHEELS); mkdir -p $(WHEELS); \
+	echo "build: wheels, by their hashes"; \
+	for entry in $(REQUIREMENTS); do for target in "" "$(LAMBDA_WHEELS)"; do \
+	  out=$$("$$folder/python3.13" -m pip download --require-hashes --no-deps $$target --dest $(WHEELS) \
+	    --requirement "$${entry%%=*}/requirements.txt" 2>&1) || { echo "$$out" >&2; exit 1; }; \
+	done; done; \
+	echo "build: sam build with $$folder/python3.13"; \
+	out=$$(PATH="$$folder:$$PATH" PIP_NO_INDEX=1 PIP_FIND_LINKS="$$PWD/$(WHEELS)" $(SAM) build --parallel 2>&1) || \
+	  { echo "$$out" >&2; exit 1; }; echo "build: bytecode"; \
 	for built in .aws-sam/build/*/; do built=$${built%/}; \
 	  place=/var/task; [ ! -d "$$built/python" ] || place=/opt; \
 	  "$$folder/python3.13" -m compileall -q -f -j 0 --invalidation-mode unchecked-hash -s "$$built" -p "$$place" "$$built"; \
 	done; \
 	echo "build: $$(du -sh .aws-sam/build | cut -f1) in .aws-sam/build"
 
-deploy: build  ## deploy the stack (asks for its name and parameters the first time)
-	@if grep -Eq '^[[:space:]]*stack_name' samconfig.toml; then $(SAM) deploy; else $(SAM) deploy --guided; fi
+# PARAMETERS, USER and HOURS reach the commands by the environment, where make exports what is given to it: an argument
+# would be echoed, and shown to everybody by ps.
+deploy: $(VENV)/.synced  ## deploy to AWS: [STACK=…] [PARAMETERS="Name=value …"]
+	@PYTHON3_13=$$( ($(find_python3_13)) 2>/dev/null || true) $(PYTHON) -m infra.stack preflight
+	@$(MAKE) --no-print-directory build
+	@$(PYTHON) -m infra.stack deploy
 
-.PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs requirements build deploy
+token: $(VENV)/.synced  ## print a token: USER=alice [STACK=…] [HOURS=8] [PLAN=…]
+	$(if $(filter command line,$(origin USER)),,$(error say whom it is for: make token USER=alice))
+	@$(PYTHON) -m infra.stack token
+
+# USER must be given: every shell has a variable of this name, and it is not who is meant.
+revoke: $(VENV)/.synced  ## make a user's tokens worthless: USER=alice [STACK=…]
+	$(if $(filter command line,$(origin USER)),,$(error say whom: make revoke USER=alice))
+	@$(PYTHON) -m infra.stack revoke
+
+smoke: $(VENV)/.synced  ## try a deployed stack out: [STACK=…]
+	@$(PYTHON) -m infra.stack smoke
+
+destroy: $(VENV)/.synced  ## delete a stack: [STACK=…] [YES=1] [KEEP_DATA=1]
+	@$(PYTHON) -m infra.stack destroy
+
+.PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs requirements build
+.PHONY: deploy token smoke destroy revoke

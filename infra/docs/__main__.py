@@ -7,7 +7,7 @@ from pathlib import Path
 
 from codelab.rest.app import create_app
 
-from infra.docs import asyncapi, errors, frames, schemas, tools, typescript
+from infra.docs import asyncapi, errors, frames, parameters, schemas, tools, typescript
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,6 +22,7 @@ def documents() -> dict[str, str]:
         "docs/frames.md": frames.page(bundle),
         "docs/tools.md": tools.page(),
         "docs/errors.md": errors.page(),
+        "docs/parameters.md": parameters.page(ROOT / "template.yaml"),
         "docs/openapi.json": _json(create_app().openapi()),
         "docs/schemas/tools.json": _json(tools.schemas()),
     }

@@ -51,7 +51,11 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
     "switch_agent": [{"agent_type": "architect", "content": "Draw up a plan first"}],
     "hello": [
         {"client": {"name": "my-ide", "version": "1.2.0"}, "capabilities": {}},
-        {"client": {"name": "my-ide", "version": "1.2.0"}, "capabilities": {"tools": [_DEPLOY]}},
+        {
+            "client": {"name": "my-ide", "version": "1.2.0"},
+            "platform": "linux",
+            "capabilities": {"tools": [_DEPLOY]},
+        },
     ],
     "resume": [{"last_seq": 41}],
     "cancel": [{}, {"turn_id": _TURN}],
@@ -102,6 +106,7 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "turn_id": _TURN,
             "deadline": 1767312000000,
             "risk": "write",
+            "remember": {"rule": _FILE["path"], "scopes": ["session", "user"]},
             "seq": 9,
         },
         {
@@ -113,6 +118,7 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "risk": "write",
             "payload_url": "https://bucket.s3.eu-central-1.amazonaws.com/items/9f2c?X-Amz-Signature=…",
             "payload_bytes": 1204311,
+            "remember": None,
             "seq": 16,
         },
     ],

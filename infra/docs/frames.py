@@ -12,7 +12,8 @@ _ABOUT = """\
 Every frame, field by field. How they play together is told in [protocol.md](protocol.md); for programs there are
 [asyncapi.yaml](asyncapi.yaml), [schemas/frames.json](schemas/frames.json) and [codelab.d.ts](codelab.d.ts).
 
-A field with a `?` may be missing. In a client's frame null means that the field is missing; the server sends no null.
+A field with a `?` may be missing. In a client's frame null means that the field is missing; the server sends a null
+only where that is said.
 Fields that are not listed are to be ignored. *ext* marks an extension frame: it goes only to a connection that asked
 for extensions.
 """

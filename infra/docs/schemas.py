@@ -1,7 +1,8 @@
 """The JSON Schemas of all frames, from the models that the server itself reads and writes them with.
 
 What the models do not say is added here: on the way in an explicit null means that an optional field is absent, and a
-field is read under its other name too; on the way out an absent field is left out and never null.
+field is read under its other name too; on the way out an absent field is left out and never null, but for those that a
+frame's model names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -113,6 +114,8 @@ def _client_frame(model: type[ClientFrame], shared: dict[str, Schema]) -> Schema
 def _server_frame(model: type[ServerFrame], shared: dict[str, Schema]) -> Schema:
     schema = _schema_of(model, "serialization", shared)
     _leave_out_nulls(schema)
+    for name in model.nulls:
+        schema["properties"][name] = _nullable(schema["properties"][name])
     if schema["additionalProperties"] is False:
         del schema["additionalProperties"]  # a later version may send more
     if model.extension:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from codelab.protocol.protected import PROTECTED, PROTECTED_FILES
 from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, Tool
 
 from infra.docs.markdown import anchor, fields, note, table
@@ -12,9 +13,33 @@ What an agent may ask the IDE to do, by a `tool_call`. For programs there are [s
 and, in [codelab.d.ts](codelab.d.ts), `ToolArguments` and `ToolResults`.
 
 Arguments are checked before a call leaves the server: an IDE sees none that do not fit. Paths are relative and stay
-inside the workspace; text is UTF-8. Results are read loosely: more fields than listed are kept, the other names that
+inside the workspace; text is UTF-8. A path that an IDE may give to a program (of a tool `git.*`, and of
+`search_in_project`) does not begin with `-`, where it would be an option, and names of branches and remotes are those
+that `git check-ref-format` takes. Results are read loosely: more fields than listed are kept, the other names that
 are given for a field are understood, and what fits nothing is given to the model as it is. Beside the errors listed,
 any tool may answer with `INVALID_ARGUMENTS`, `EXECUTION_FAILED` or `TIMEOUT`.
+"""
+
+_DIFFS = """\
+## Diffs
+
+A diff must be in the one form in which git and `patch` find the same files; any other is refused with its line, and the
+model is told. For each file: `diff --git a/NAME b/NAME` and what git says after it (modes 100644 and 100755, a new or
+deleted file, a rename or copy, `index`), or nothing of that; `--- a/NAME` and `+++ b/NAME`, adjacent and the same, or
+one of them `/dev/null`; hunks of exactly the lines that they announce. No times, no text around it, no binary patch, no
+link. A name with a space is followed by a tab, and in a `diff --git` line it is quoted. A single line is no diff: it
+names no file, and the IDE refuses it.
+"""
+
+_PROTECTED = """\
+## Paths that are always asked about
+
+What is written to these makes a tool run code, though nobody runs a command. A call that changes one of them (also by a
+diff) waits for a human in every session, whatever `HITL_ENABLED`, `autonomy` and remembered rules say. Case, accents,
+wide letters, and dots and spaces at a name's end are overlooked, and a short name of Windows (`GIT~1`) may be any of
+them. `delete_file` and `move_file` ask likewise for what may be a directory, in which one of them may be: for a name
+without an ending (`src`, but not `a.py`), one with a slash at its end, and the workspace itself. `*` is any part of a
+name.
 """
 
 
@@ -33,6 +58,9 @@ def page() -> str:
         + ".",
         "",
         *map(_tool, _of_the_ide()),
+        _DIFFS,
+        _PROTECTED,
+        *_protected(),
         "## Tools of the server\n",
         "Their calls never reach an IDE: the server answers them at once. They are here for who reads a history.\n",
         *_overview(own),
@@ -56,6 +84,12 @@ def schemas() -> dict[str, Any]:
         }
         for tool in _of_the_ide()
     }
+
+
+def _protected() -> list[str]:
+    rows = [(f"`{name}`, with all in it", who) for name, who in PROTECTED.items()]
+    rows += [(f"a file `{name}`", who) for name, who in PROTECTED_FILES.items()]
+    return [*table(("anywhere in the workspace", "who runs it"), rows), ""]
 
 
 def _of_the_ide() -> list[Tool]:

@@ -13,6 +13,7 @@ from infra.rules.functions import (
     FunctionsHaveTheirOwnRole,
     FunctionsHaveTimeoutAndLog,
 )
+from infra.rules.parameters import ParametersAreDescribed
 from infra.rules.policies import ConnectionsOfOneApiOnly, NoWildcards
 from infra.translate import translate
 
@@ -24,6 +25,7 @@ _RULES = (
     FunctionsHaveTimeoutAndLog(),
     NoWildcards(),
     FunctionsHaveTheirOwnRole(),
+    ParametersAreDescribed(),
 )
 _CONNECTIONS = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${Api}/v1/POST/@connections/*"
 

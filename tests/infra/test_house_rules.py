@@ -168,6 +168,18 @@ def test_a_policy_belongs_to_one_role() -> None:
     assert "E9005" in rules_broken(spoiled(attach))
 
 
+@pytest.mark.parametrize("described", [{}, {"Description": ""}, {"Description": "The limit."}], ids=str)
+def test_a_parameter_says_what_it_changes(described: dict[str, str], tmp_path: Path) -> None:
+    def describe(template: Template, **description: str) -> None:
+        template["Parameters"] = {"Limit": {"Type": "Number", "Default": 5, **description}}
+        template["Outputs"] = {"Limit": {"Value": {"Ref": "Limit"}}}
+
+    good_words = "How many messages a user may send, in a minute."
+    assert rules_broken(spoiled(lambda template: describe(template, Description=good_words))) == set()
+    assert rules_broken(spoiled(lambda template: describe(template, **described))) == {"E9006"}
+    assert main([str(write(spoiled(lambda template: describe(template, **described)), tmp_path))]) == 1
+
+
 def test_a_cycle_through_a_generated_role_shows_in_the_translation_only(tmp_path: Path) -> None:
     """Worker's role may invoke its OnFailure destination Front, whose role may invoke Worker."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.intrinsics import target, text
+from infra.intrinsics import branches, statements, target, text
 from tests.permissions import TEMPLATE, functions, grants, template
 
 
@@ -28,11 +28,31 @@ def test_only_the_functions_named_here_reach_the_secrets() -> None:
     }
 
 
-def test_only_the_authorizer_is_without_the_table() -> None:
-    reaching = {
-        folder for folder, granted in grants().items() if any(action.startswith("dynamodb:") for action, _ in granted)
+def test_the_authorizer_reads_of_the_table_what_belongs_to_users_and_nothing_else() -> None:
+    mine = {action for action, _ in grants()["authorize"] if action.startswith("dynamodb:")}
+    assert mine == {"dynamodb:GetItem"}
+    (condition,) = [
+        statement.get("Condition")
+        for path, statement in statements(template())
+        if path[1] == "AuthorizeFunctionRole" and "dynamodb:GetItem" in list(branches(statement["Action"]))
+    ]
+    assert condition == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["USER#*"]}}
+
+
+def test_who_deletes_may_do_so_beside_writes_of_sessions() -> None:
+    """A transaction holds keys of both: a condition on them may be held against all of it."""
+    deleting = [
+        statement for _, statement in statements(template()) if "dynamodb:DeleteItem" in branches(statement["Action"])
+    ]
+    assert len(deleting) > 1
+    assert not any("Condition" in statement for statement in deleting)
+
+
+def test_only_who_takes_the_place_of_a_window_or_ends_one_closes_connections() -> None:
+    closing = {
+        folder for folder, granted in grants().items() for _, where in granted if "/DELETE/@connections/" in where
     }
-    assert set(grants()) - reaching == {"authorize"}
+    assert closing == {"connect", "rest_api", "sweep"}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +81,7 @@ def test_only_lists_the_sweep_and_deletions_search_the_table() -> None:
     assert searched == {
         ("sweep", "${Table.Arn}/index/due"),
         ("sweep", "${Table.Arn}"),
+        ("sweep", "${Table.Arn}/index/sessions"),  # of a user who is revoked
         ("rest_api", "${Table.Arn}/index/sessions"),
         ("rest_api", "${Table.Arn}"),
     }

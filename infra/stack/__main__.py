@@ -1,0 +1,103 @@
+"""`python -m infra.stack preflight | deploy | token | revoke | smoke | destroy`: what the targets of make call.
+
+The environment says what: STACK, PARAMETERS, USER, HOURS, PLAN, YES, KEEP_DATA, and whatever boto3 reads.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+from samtranslator.yaml_helper import yaml_parse
+
+from infra.stack.deploy import deploy, report
+from infra.stack.destroy import destroy
+from infra.stack.parameters import read
+from infra.stack.preflight import check
+from infra.stack.revoke import revoke
+from infra.stack.smoke import USERS, run
+from infra.stack.stack import DEFAULT_NAME, Refused, Stack
+from infra.stack.token import hours_of, mint, mint_all
+
+_TEMPLATE = Path(__file__).resolve().parents[2] / "template.yaml"
+_YES = ("1", "true", "yes")
+
+Environment = Mapping[str, str]
+
+
+def _preflight(stack: Stack, environment: Environment) -> int:
+    template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
+    given = read(environment.get("PARAMETERS", ""), template["Parameters"])
+    report(list(check(stack, template, given, environment.get("PYTHON3_13", ""))), sys.stderr)
+    account = stack.client("sts").get_caller_identity()["Account"]
+    sys.stderr.write(f"deploy: {stack.name}, into the account {account} in {stack.region}\n")
+    return 0
+
+
+def _deploy(stack: Stack, environment: Environment) -> int:
+    template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
+    deploy(stack, read(environment.get("PARAMETERS", ""), template["Parameters"]), sys.stdout)
+    return 0
+
+
+def _token(stack: Stack, environment: Environment) -> int:
+    user, hours = environment.get("USER", ""), hours_of(environment.get("HOURS", ""))
+    sys.stdout.write(f"{mint(stack, user, hours, time.time(), environment.get('PLAN', ''))}\n")
+    sys.stderr.write(f"for {user}, of {stack.name} in {stack.region}, valid for {hours:g} hours\n")
+    return 0
+
+
+def _revoke(stack: Stack, environment: Environment) -> int:
+    revoke(stack, environment.get("USER", ""), sys.stdout)
+    return 0
+
+
+def _smoke(stack: Stack, environment: Environment) -> int:
+    tokens = environment.get("CONFORMANCE_TOKEN") or ",".join(mint_all(stack, USERS, 1.0, time.time()))
+    return run(stack, tokens)
+
+
+def _destroy(stack: Stack, environment: Environment) -> int:
+    template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
+    yes = environment.get("YES", "").lower() in _YES
+    keep = environment.get("KEEP_DATA", "").lower() in _YES
+    destroy(stack, template, None if yes else _ask, keep_data=keep, out=sys.stdout)
+    return 0
+
+
+def _ask(question: str) -> str:
+    try:
+        return input(question)
+    except EOFError:
+        raise Refused("nobody is there to answer: YES=1 says yes") from None
+
+
+COMMANDS: dict[str, Callable[[Stack, Environment], int]] = {
+    "preflight": _preflight,
+    "deploy": _deploy,
+    "token": _token,
+    "revoke": _revoke,
+    "smoke": _smoke,
+    "destroy": _destroy,
+}
+
+
+def main(command: str, environment: Environment = os.environ) -> int:
+    """Run one command; problems are one line on stderr and exit status 1."""
+    try:
+        stack = Stack(environment.get("STACK") or DEFAULT_NAME, environment)
+        if command != "preflight" and not stack.region:
+            raise Refused("no AWS region is chosen: export AWS_REGION=…, or run 'aws configure'")
+        return COMMANDS[command](stack, environment)
+    except (Refused, ClientError, BotoCoreError) as error:
+        sys.stderr.write(f"{command}: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; what CloudFormation has begun goes on without you\n")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,84 @@
+"""PARAMETERS="NAME=VALUE …": what is given to the template, and how it reaches the SAM CLI.
+
+It travels in a file that only this user can read, never as an argument: arguments are shown to everybody by `ps`.
+"""
+
+import difflib
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from samtranslator.yaml_helper import yaml_parse
+
+from infra.stack.stack import Refused
+
+_ONE = re.compile(r"""\s*(?P<name>\w+)=(?P<value>"(?:\\.|[^"\\])*"(?!\S)|'[^']*'(?!\S)|\S*)""")
+#: What SAM would alter in a value: quotes around all of it, and a backslash before a quote or a space.
+_ALTERED = re.compile(r"""\A(["']).*\1\Z|\\["' ]""", re.DOTALL)
+_FROM_FILE = "file://"
+
+
+def declared(template: Path) -> dict[str, dict[str, Any]]:
+    """The parameters that a template has."""
+    found: dict[str, dict[str, Any]] = yaml_parse(template.read_text(encoding="utf-8"))["Parameters"]
+    return found
+
+
+def read(text: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The parameters in `text`, values by name. A value `file://path` is the content of that file.
+
+    Raises Refused, without telling a value, for what cannot be read, what the template does not have (which SAM would
+    pass over in silence) and what it does not allow.
+    """
+    given: dict[str, str] = {}
+    at = 0
+    while text[at:].strip():
+        found = _ONE.match(text, at)
+        if found is None:
+            raise Refused("PARAMETERS must be NAME=VALUE NAME=VALUE …, a value with spaces between quotes")
+        at = found.end()
+        given[found["name"]] = _value(found["name"], found["value"])
+    for name, value in given.items():
+        if name not in known:
+            raise Refused(f"the template has no parameter {name}: {_instead(name, list(known), 'docs/parameters.md')}")
+        if _ALTERED.search(value):
+            raise Refused(f"{name} cannot be handed to SAM: it takes away quotes around a value and a \\ before one")
+        allowed = [str(one) for one in known[name].get("AllowedValues", ())]
+        if allowed and value not in allowed:
+            raise Refused(f"{name} cannot be {value!r}: {_instead(value, allowed, ', '.join(allowed))}")
+    return given
+
+
+def _value(name: str, written: str) -> str:
+    if len(written) > 1 and written[0] == written[-1] == '"':
+        written = re.sub(r"\\(.)", r"\1", written[1:-1])
+    elif len(written) > 1 and written[0] == written[-1] == "'":
+        written = written[1:-1]
+    if not written.startswith(_FROM_FILE):
+        return written
+    path = Path(written.removeprefix(_FROM_FILE)).expanduser()
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{name}={written} cannot be read: {error}") from None
+
+
+def _instead(word: str, words: list[str], all_of_them: str) -> str:
+    near = difflib.get_close_matches(word, words, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {all_of_them}"
+
+
+@contextmanager
+def as_arguments(given: Mapping[str, str]) -> Iterator[list[str]]:
+    """The arguments that hand `given` to `sam deploy`. What is not in it keeps the value that the stack has."""
+    if not given:
+        yield []
+        return
+    with tempfile.TemporaryDirectory(prefix="codelab-deploy-") as folder:  # of mode 0700
+        path = Path(folder) / "parameters.yaml"
+        path.write_text(json.dumps(dict(given)), encoding="utf-8")
+        yield ["--parameter-overrides", f"file://{path}"]

@@ -1,0 +1,207 @@
+"""Setting up behind a company's TLS proxy: the index is signed by an authority that only this system trusts.
+
+In a mount namespace of its own the company's authority is the only one that the system knows.
+"""
+
+import datetime
+import os
+import shutil
+import ssl
+import subprocess
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+ROOT = Path(__file__).parents[2]
+SYSTEM = Path("/etc/ssl/certs")
+
+
+def _namespaces() -> bool:
+    """Can a process here have mounts of its own?"""
+    return (
+        (SYSTEM / "ca-certificates.crt").exists()
+        and shutil.which("unshare") is not None
+        and shutil.which("openssl") is not None
+        and subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+    )
+
+
+pytestmark = pytest.mark.skipif(not _namespaces(), reason="needs Linux with user namespaces, and Debian's certificates")
+
+
+def _name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _certificate(
+    subject: str, issuer: str, key: Any, signed_by: Any, *extensions: tuple[Any, bool]
+) -> x509.Certificate:
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_name(subject))
+        .issuer_name(_name(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=7))
+    )
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical)
+    return builder.sign(signed_by, hashes.SHA256())
+
+
+def _authority_and_server(folder: Path) -> None:
+    """system, as update-ca-certificates leaves it, and server.pem with its key, which the company has signed."""
+    company, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    usage = dict.fromkeys(
+        (
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "encipher_only",
+            "decipher_only",
+        ),
+        False,
+    )
+    signs = x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **usage)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(company.public_key())
+    authority = _certificate(
+        "company",
+        "company",
+        company,
+        company,
+        (x509.BasicConstraints(True, None), True),
+        (signs, True),
+        (identifier, False),
+    )
+    address = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    issued = x509.AuthorityKeyIdentifier.from_issuer_public_key(company.public_key())
+    served = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH])
+    leaf = _certificate(
+        "index", "company", server, company, (address, False), (issued, False), (served, False),
+        (x509.BasicConstraints(False, None), True),
+    )  # fmt: skip
+    pem = serialization.Encoding.PEM
+    system = folder / "system"
+    system.mkdir()
+    (system / "ca-certificates.crt").write_bytes(authority.public_bytes(pem))
+    command = ["openssl", "x509", "-hash", "-noout", "-in", str(system / "ca-certificates.crt")]
+    hashed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    (system / f"{hashed}.0").symlink_to("ca-certificates.crt")
+    private = server.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "server.pem").write_bytes(private + leaf.public_bytes(pem))
+
+
+def _wheel(index: Path, name: str, version: str, files: dict[str, str]) -> None:
+    """A package of the index, with `files` by their path in the wheel."""
+    info = f"{name}-{version}.dist-info"
+    files = {
+        **files,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
+    (index / name).mkdir(parents=True)
+    wheel = f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(index / name / wheel, "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+    (index / name / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{wheel}">{wheel}</a></body></html>')
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[str]:
+    """The address of an index with a `uv` that says hello, and a package `company`."""
+    _authority_and_server(tmp_path)
+    served = tmp_path / "index"
+    _wheel(served, "uv", "0.13.99", {"uv-0.13.99.data/scripts/uv": "#!python\nprint('hello')\n"})
+    _wheel(served, "company", "1.0", {"company.py": ""})
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: Quiet(*args, directory=str(served)))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"https://localhost:{server.server_address[1]}/"
+    server.shutdown()
+    server.server_close()
+
+
+def trusting_the_company(folder: Path, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command in `folder` where the system trusts the company and nobody else."""
+    mounted = f'mount --bind "{folder.parent}/system" {SYSTEM} && exec "$@"'
+    never = (
+        "MAKEFLAGS",
+        "MFLAGS",
+        "MAKELEVEL",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "PIP_CERT",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+    )
+    never += (
+        "UV_SYSTEM_CERTS",
+        "PIP_INDEX_URL",
+        "UV_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "PIP_CONFIG_FILE",
+        "PIP_TRUSTED_HOST",
+    )
+    kept = {name: value for name, value in os.environ.items() if name not in never}
+    return subprocess.run(
+        ["unshare", "-rm", "sh", "-c", mounted, "sh", *command],
+        cwd=folder,
+        env={**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1", "UV_NO_CACHE": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    (folder / "infra").mkdir(parents=True)
+    for name in ("Makefile", "infra/build.mk", "pyproject.toml", "uv.lock"):
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("pip", [{}, {"PIP_USE_DEPRECATED": "legacy-certs"}], ids=["as it is", "as it was until 24.2"])
+def test_uv_is_installed_from_an_index_that_only_the_system_trusts(
+    index: str, checkout: Path, pip: dict[str, str]
+) -> None:
+    made = trusting_the_company(checkout, "make", ".uv/bin/uv", PIP_INDEX_URL=index, **pip)
+    assert made.returncode == 0, made.stderr
+    assert (checkout / ".uv/bin/uv").exists()
+
+
+def test_uv_trusts_what_the_system_trusts(index: str, checkout: Path) -> None:
+    """As the Makefile runs it; and to show that this is what it takes, without."""
+    install = (
+        f"{ROOT}/.uv/bin/uv pip install --python {ROOT}/.venv/bin/python --target here --index-url {index} company"
+    )
+    (checkout / "probe.mk").write_text(f"probe:\n\t{install}\n")
+    command = ("make", "-f", "Makefile", "-f", "probe.mk", "probe")
+    refused = trusting_the_company(checkout, *command, UV_SYSTEM_CERTS="false")
+    assert "certificate" in refused.stderr.lower() or "UnknownIssuer" in refused.stderr
+    made = trusting_the_company(checkout, *command)
+    assert made.returncode == 0, made.stderr
+    assert (checkout / "here" / "company.py").exists()

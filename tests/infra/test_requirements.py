@@ -1,0 +1,26 @@
+"""What the functions are built of: every package by the hashes that the lock names, and by nothing else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = [*sorted(ROOT.glob("functions/*/requirements.txt")), ROOT / "layers/codelab/requirements.txt"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+def test_every_requirement_of_the_build_is_named_with_its_hashes(file: Path) -> None:
+    text = file.read_text()
+    packages = re.split(r"(?m)^(?=[a-z0-9-]+==)", text)[1:]
+    assert packages
+    unchecked = [package.splitlines()[0] for package in packages if "--hash=sha256:" not in package]
+    assert not unchecked, "pip would take whatever the index gives it"
+    hashes = set(re.findall(r"sha256:[0-9a-f]{64}", text))
+    assert hashes <= set(re.findall(r"sha256:[0-9a-f]{64}", (ROOT / "uv.lock").read_text()))
+
+
+def test_the_build_takes_no_wheel_from_an_index_that_it_has_not_checked() -> None:
+    """SAM has pip download the wheels for Lambda by name alone; it sees those alone that were checked before."""
+    build = (ROOT / "infra/build.mk").read_text()
+    assert build.index("pip download --require-hashes") < build.index("PIP_NO_INDEX=1") < build.index("$(SAM) build")

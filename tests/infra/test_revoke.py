@@ -1,0 +1,85 @@
+"""`make revoke`: what it asks of the stack, and what it says."""
+
+import io
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.stack.revoke import revoke
+from infra.stack.stack import Refused, Stack
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Deployed(Stack):
+    """A stack whose sweep answers `said`."""
+
+    def __init__(self, said: dict[str, Any], **answer: Any) -> None:
+        super().__init__("mine", {"AWS_REGION": "us-east-1"})
+        self._answer = {"Payload": io.BytesIO(json.dumps(said).encode()), **answer}
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    @property
+    def session(self) -> Any:
+        return self
+
+    def client(self, service: str, **_: Any) -> Any:
+        assert service == "lambda"
+        return self
+
+    def deployed(self) -> dict[str, Any]:
+        return {}
+
+    def invoke(self, FunctionName: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803
+        self.asked.append((FunctionName, json.loads(Payload)))
+        return self._answer
+
+
+def said_of(stack: Deployed, user: str = "alice") -> str:
+    out = io.StringIO()
+    revoke(stack, user, out)
+    return out.getvalue()
+
+
+def test_a_user_is_revoked_by_the_function_that_may() -> None:
+    stack = Deployed({"revoked_at": 1_700_000_000, "sessions": 3, "connections": 2, "complete": True})
+    assert said_of(stack) == "alice is revoked: 2 connections closed in 3 sessions\n"
+    assert stack.asked == [("mine-sweep", {"kind": "revoke", "user": "alice"})]
+
+
+def test_what_is_left_to_the_sweep_is_said() -> None:
+    said = said_of(Deployed({"revoked_at": 1, "sessions": 9_000, "connections": 2, "complete": False}))
+    assert "the sweep goes on" in said
+
+
+def test_what_was_not_revoked_fails_with_the_reason() -> None:
+    with pytest.raises(Refused, match="Task timed out"):
+        said_of(Deployed({"errorMessage": "Task timed out"}, FunctionError="Unhandled"))
+
+
+@pytest.mark.parametrize("user", ["", "a#b", "a" * 129])
+def test_no_name_is_asked_for_that_can_be_nobodys(user: str) -> None:
+    stack = Deployed({})
+    with pytest.raises(Refused, match="USER="):
+        said_of(stack, user)
+    assert stack.asked == []
+
+
+def test_the_name_of_whoever_is_logged_in_is_not_taken_for_the_users() -> None:
+    """Every shell has a variable USER."""
+    ran = subprocess.run(
+        ["make", "--no-print-directory", "--dry-run", "revoke"],
+        cwd=ROOT,
+        env={**os.environ, "USER": "root"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert "say whom" in ran.stderr
+    assert "infra.stack revoke" not in ran.stdout

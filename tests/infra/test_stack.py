@@ -1,0 +1,583 @@
+"""What `make deploy`, `make token` and `make destroy` do, against an emulated account; test_deploy.py runs them."""
+
+import io
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from botocore.exceptions import ClientError
+from codelab.agents import agents
+from codelab.requests.profiles import PROFILES
+from codelab_local import LocalCloud
+from codelab_local.template import read_template
+from samtranslator.yaml_helper import yaml_parse
+
+from infra.stack.deploy import clear_failed_creation, report, summary
+from infra.stack.destroy import destroy
+from infra.stack.parameters import as_arguments, read
+from infra.stack.preflight import Finding, check
+from infra.stack.stack import Refused, Stack, outputs
+from infra.stack.token import hours_of, mint
+from infra.translate import translate
+from tests.infra.emulated_aws import AVAILABLE, EmulatedAws
+from tests.infra.terminal import Terminal
+
+ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "template.yaml"
+MODEL = "openai.gpt-oss-120b-1:0"
+
+template: dict[str, Any] = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def emulated() -> Iterator[EmulatedAws]:
+    with EmulatedAws() as running:
+        running.create(TEMPLATE, "codelab")
+        yield running
+
+
+@pytest.fixture
+def aws(emulated: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> EmulatedAws:
+    for name, value in emulated.environment.items():
+        monkeypatch.setenv(name, value)
+    emulated.models = {template["Parameters"]["LlmModel"]["Default"]: AVAILABLE}
+    return emulated
+
+
+@pytest.fixture
+def stack(aws: EmulatedAws) -> Stack:
+    return Stack("codelab")
+
+
+# -- PARAMETERS ------------------------------------------------------------------------------------------------------
+
+KNOWN = {
+    "LlmProvider": {"AllowedValues": ["openai", "bedrock"]},
+    "LlmApiKey": {"NoEcho": True},
+    "LlmPrices": {},
+    "LlmBaseUrl": {},
+    "MaxSteps": {"Type": "Number"},
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "given"),
+    [
+        ("", {}),
+        ("LlmProvider=openai  MaxSteps=3", {"LlmProvider": "openai", "MaxSteps": "3"}),
+        ("LlmApiKey=", {"LlmApiKey": ""}),
+        ('LlmPrices={"m":{"prompt":1}} MaxSteps=3', {"LlmPrices": '{"m":{"prompt":1}}', "MaxSteps": "3"}),
+        ('LlmPrices=\'{"m": {"prompt": 1}}\'', {"LlmPrices": '{"m": {"prompt": 1}}'}),
+        ('LlmPrices="{\\"m\\": 1}"', {"LlmPrices": '{"m": 1}'}),
+        ("LlmApiKey='sk", {"LlmApiKey": "'sk"}),
+        ("LlmBaseUrl=https://host/v1?a=b", {"LlmBaseUrl": "https://host/v1?a=b"}),
+    ],
+)
+def test_parameters_are_read_as_they_are_written(written: str, given: dict[str, str]) -> None:
+    assert read(written, KNOWN) == given
+
+
+def test_a_parameter_can_be_the_content_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-$'\" secret\n")
+    assert read(f"LlmApiKey=file://{tmp_path}/key", KNOWN) == {"LlmApiKey": "sk-$'\" secret"}
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("LlmProvder=openai", "no parameter LlmProvder: did you mean LlmProvider?"),
+        ("LlmProvider=opneai", "LlmProvider cannot be 'opneai': did you mean openai?"),
+        ("LlmProvider=x", "there are openai, bedrock"),
+        ("openai", "must be NAME=VALUE"),
+        ('LlmApiKey="\\"sk-secret\\""', "cannot be handed to SAM"),
+        ("LlmApiKey=sk-secret\\'", "cannot be handed to SAM"),
+        ("LlmApiKey=file:///nowhere/at/all", "cannot be read"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_and_no_value_is_told(written: str, said: str) -> None:
+    with pytest.raises(Refused, match=said.replace("?", r"\?")) as refused:
+        read(written, KNOWN)
+    assert "sk-secret" not in str(refused.value)
+
+
+def test_parameters_reach_sam_in_a_file_of_this_user_alone() -> None:
+    with as_arguments({"LlmApiKey": "sk-secret"}) as arguments:
+        assert "sk-secret" not in " ".join(arguments)
+        path = Path(arguments[1].removeprefix("file://"))
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert "sk-secret" in path.read_text()
+    assert not path.exists()
+    with as_arguments({}) as arguments:
+        assert arguments == []
+
+
+# -- what CloudFormation itself refuses ------------------------------------------------------------------------------
+
+
+def test_the_template_allows_the_providers_and_agents_that_there_are() -> None:
+    assert sorted(template["Parameters"]["LlmProvider"]["AllowedValues"]) == sorted(PROFILES)
+    assert sorted(template["Parameters"]["DefaultAgent"]["AllowedValues"]) == sorted(agents())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"LlmProvider": "opneai"}, {"DefaultAgent": "archtect"}, {"JwksUrl": "https://login.example.com/keys"}],
+    ids=["a provider that there is not", "an agent that there is not", "keys of a provider without its issuer"],
+)
+def test_a_deployment_with_a_mistake_in_a_parameter_is_refused(aws: EmulatedAws, wrong: dict[str, str]) -> None:
+    with pytest.raises(ClientError) as refused:
+        _change_set(aws, wrong)
+    assert next(iter(wrong)) in str(refused.value)
+
+
+def test_keys_of_a_provider_with_its_issuer_are_deployed(aws: EmulatedAws) -> None:
+    assert _change_set(aws, {"JwksUrl": "https://login.example.com/keys", "JwtIssuer": "https://login.example.com/"})
+
+
+def _change_set(aws: EmulatedAws, parameters: dict[str, str]) -> Any:
+    client = aws.client("cloudformation")
+    name = f"mistake-{time.time_ns()}"
+    return client.create_change_set(
+        StackName=name,
+        ChangeSetName="first",
+        ChangeSetType="CREATE",
+        TemplateBody=read_template(TEMPLATE).body,
+        Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+    )
+
+
+@pytest.mark.parametrize("foundation", ["", "vendor.model-1:0"])
+def test_the_models_behind_an_inference_profile_may_be_called(aws: EmulatedAws, foundation: str) -> None:
+    name = f"profile-{'with' if foundation else 'without'}"
+    aws.create(TEMPLATE, name, LlmModel="eu.vendor.model-1:0", LlmFoundationModel=foundation)
+    role = (
+        aws.client("lambda").get_function_configuration(FunctionName=f"{name}-llm-request")["Role"].rpartition("/")[2]
+    )
+    iam = aws.client("iam")
+    names = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    documents = [iam.get_role_policy(RoleName=role, PolicyName=one)["PolicyDocument"] for one in names]
+    resources = json.dumps(documents)
+    assert f"foundation-model/{foundation or 'eu.vendor.model-1:0'}" in resources
+    assert "inference-profile/eu.vendor.model-1:0" in resources
+
+
+# -- what is asked before anything is built --------------------------------------------------------------------------
+
+
+def findings(stack: Stack, python: str = "/usr/bin", **given: str) -> list[Finding]:
+    return list(check(stack, template, given, python))
+
+
+def test_an_account_that_has_everything_is_told_nothing(stack: Stack) -> None:
+    assert findings(stack) == []
+
+
+def test_everything_that_is_missing_is_named_at_once(aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/nowhere/at/all")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    found = findings(Stack("9"), python="")
+    assert [next(word for word in WORDS if word in one.message) for one in found] == list(WORDS)
+    err = io.StringIO()
+    with pytest.raises(Refused, match="nothing was built: these 4 are missing"):
+        report(found, err)
+    lines = err.getvalue().splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith("deploy: ") for line in lines)
+
+
+WORDS = ("STACK=9", "pyenv install 3.13", "export AWS_REGION=", "aws sso login")
+
+
+def test_credentials_that_aws_does_not_take_are_named(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sts:
+        def get_caller_identity(self) -> None:
+            raise ClientError(
+                {"Error": {"Code": "ExpiredToken", "Message": "the token is expired"}}, "GetCallerIdentity"
+            )
+
+    _answer_with(monkeypatch, stack, sts=Sts())
+    assert "the token is expired" in findings(stack)[0].message
+
+
+def test_a_new_account_is_warned_of_its_concurrency_and_deploys(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lambda:
+        def get_account_settings(self) -> dict[str, Any]:
+            return {"AccountLimit": {"ConcurrentExecutions": 10}}
+
+    _answer_with(monkeypatch, stack, **{"lambda": Lambda()})
+    (one,) = findings(stack)
+    assert not one.stops
+    assert "at most 10 Lambda functions" in one.message
+    assert "L-B99A9384" in one.message
+    report([one], io.StringIO())
+
+
+def test_concurrency_that_cannot_be_reserved_is_named(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lambda:
+        def get_account_settings(self) -> dict[str, Any]:
+            return {"AccountLimit": {"ConcurrentExecutions": 1000}}
+
+    _answer_with(monkeypatch, stack, **{"lambda": Lambda()})
+    assert findings(stack, OneReservedConcurrency="500", OtherReservedConcurrency="400") == []
+    (one,) = findings(stack, OneReservedConcurrency="500", OtherReservedConcurrency="401")
+    assert one.stops
+    assert "901 concurrent executions cannot be reserved: this account has 1000" in one.message
+
+
+def test_every_parameter_that_reserves_is_asked_about_by_its_name() -> None:
+    given = [one for one in template["Conditions"] if one.startswith("ReservesFor")]
+    reserving = [
+        one["Properties"]["ReservedConcurrentExecutions"]["Fn::If"]
+        for one in template["Resources"].values()
+        if "ReservedConcurrentExecutions" in one.get("Properties", {})
+    ]
+    assert sorted(condition for condition, *_ in reserving) == sorted(given)
+    assert {chosen["Ref"] for _, chosen, _ in reserving} == {
+        f"{name}ReservedConcurrency" for name in ("Llm", "Stream", "Rest")
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "stops"),
+    [
+        (None, "Bedrock has no model openai.gpt-oss-120b-1:0 in us-east-1", True),
+        ({**AVAILABLE, "regionAvailability": "NOT_AVAILABLE"}, "does not offer", True),
+        ({**AVAILABLE, "authorizationStatus": "NOT_AUTHORIZED"}, "model-catalog", True),
+        ({**AVAILABLE, "entitlementAvailability": "NOT_AVAILABLE"}, "no access", True),
+        ({**AVAILABLE, "agreementAvailability": {"status": "NOT_AVAILABLE"}}, "terms", False),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_named(
+    stack: Stack, aws: EmulatedAws, answer: Any, said: str, stops: bool
+) -> None:
+    aws.models = {MODEL: answer}
+    (one,) = findings(stack, LlmModel=MODEL)
+    assert said in one.message
+    assert one.stops is stops
+
+
+def test_an_inference_profile_is_asked_for_as_one(stack: Stack, aws: EmulatedAws) -> None:
+    aws.models["eu.vendor.model-1:0"] = {"status": "ACTIVE"}
+    assert findings(stack, LlmModel="eu.vendor.model-1:0") == []
+    assert "us.vendor.model" in findings(stack, LlmModel="us.vendor.model-1:0")[0].message
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"LlmBaseUrl": "https://llm.example.com/v1"}, "would send the role's token"),
+        ({"PlanLimits": '{"team":{"openturns":5}}'}, "PlanLimits"),
+        ({"LlmPrices": '{"m":{"prompt":"much"}}'}, "LlmPrices"),
+    ],
+)
+def test_a_value_that_would_stop_the_functions_or_lead_elsewhere_is_named(
+    stack: Stack, given: dict[str, str], said: str
+) -> None:
+    (finding,) = findings(stack, **given)
+    assert finding.stops
+    assert said in finding.message
+
+
+def test_bedrock_is_not_asked_for_the_model_of_another_provider(stack: Stack) -> None:
+    assert findings(stack, LlmProvider="openai", LlmModel="gpt-4.1-mini", LlmApiKey="sk") == []
+    mantle = "https://bedrock-mantle.us-east-1.api.aws/v1"
+    assert findings(stack, LlmBaseUrl=mantle, LlmModel="vendor.model-of-that-endpoint") == []
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("UPDATE_IN_PROGRESS", "wait for the end"),
+        ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback"),
+        ("DELETE_FAILED", "make destroy"),
+    ],
+)
+def test_a_stack_that_takes_no_update_is_named(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, status: str, said: str
+) -> None:
+    monkeypatch.setattr(stack, "describe", lambda: {"StackStatus": status})
+    (one,) = findings(stack)
+    assert said in one.message
+
+
+def test_a_log_group_that_an_earlier_stack_has_left_is_named(aws: EmulatedAws) -> None:
+    aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-connect")
+    aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-behind-connect")
+    (one,) = findings(Stack("left"))
+    assert "1 log groups (/aws/lambda/left-connect" in one.message
+    assert "make destroy STACK=left" in one.message
+    out = io.StringIO()
+    destroy(Stack("left"), template, None, keep_data=False, out=out)
+    assert findings(Stack("left")) == []
+
+
+def _answer_with(monkeypatch: pytest.MonkeyPatch, stack: Stack, **clients: Any) -> None:
+    real = stack.client
+    monkeypatch.setattr(stack, "client", lambda service: clients.get(service) or real(service))
+
+
+# -- after it --------------------------------------------------------------------------------------------------------
+
+
+def test_the_end_of_a_deployment_says_where_it_is_and_what_to_do_next(stack: Stack) -> None:
+    described = stack.deployed()
+    said = summary(stack, described)
+    assert outputs(described)["WebSocketUrl"] + "?session_id=my_session" in said
+    assert outputs(described)["RestUrl"] + "/api/v1" in said
+    assert "make smoke" in said
+    assert "$(make token USER=alice)" in said
+
+
+def test_a_creation_that_failed_is_cleared_away_by_the_next_one(aws: EmulatedAws) -> None:
+    client = aws.client("cloudformation")
+    never = {"Handle": {"Ref": "Handle"}, "Timeout": "1"}
+    bad = {
+        "Handle": {"Type": "AWS::CloudFormation::WaitConditionHandle"},
+        "Signal": {"Type": "AWS::CloudFormation::WaitCondition", "Properties": never},
+    }
+    client.create_stack(StackName="failed", TemplateBody=json.dumps({"Resources": bad}))
+    stack = Stack("failed")
+    deadline = time.monotonic() + 30
+    while "IN_PROGRESS" in stack.describe()["StackStatus"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert stack.describe()["StackStatus"] == "ROLLBACK_COMPLETE"
+    clear_failed_creation(stack, io.StringIO())
+    assert stack.describe() is None
+    untouched = Stack("codelab")
+    clear_failed_creation(untouched, io.StringIO())
+    assert untouched.describe() is not None
+
+
+# -- make token ------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_accepted_by_the_deployed_authorizer(stack: Stack, aws: EmulatedAws) -> None:
+    now = time.time()
+    token = mint(stack, "alice", 8, now)
+    answer, forged, expired = authorize(aws, "codelab", token, token[:-4] + "AAAA", mint(stack, "alice", 1, now - 7200))
+    assert answer["context"]["user"] == "alice"
+    assert answer["policyDocument"]["Statement"][0]["Effect"] == "Allow"
+    assert forged == expired == "Unauthorized"
+
+
+def test_a_token_may_name_a_plan(stack: Stack) -> None:
+    made = mint(stack, "alice", 1, time.time(), "team")
+    assert jwt.decode(made, options={"verify_signature": False})["codelab_plan"] == "team"
+
+
+def test_a_token_has_the_issuer_and_audience_that_the_stack_asks_for(aws: EmulatedAws) -> None:
+    aws.create(TEMPLATE, "claims", JwtIssuer="https://us.example.com", JwtAudience="ide")
+    token = mint(Stack("claims"), "alice", 2, 1_000_000)
+    claims = jwt.decode(token, options={"verify_signature": False})
+    assert claims == {
+        "sub": "alice",
+        "iat": 1_000_000,
+        "exp": 1_007_200,
+        "iss": "https://us.example.com",
+        "aud": "ide",
+    }
+    (answer,) = authorize(aws, "claims", mint(Stack("claims"), "alice", 2, time.time()))
+    assert answer["context"]["user"] == "alice"
+
+
+def authorize(aws: EmulatedAws, name: str, *tokens: str) -> list[Any]:
+    """What the stack's `authorize` answers to a `$connect` with each token: its code, its environment, its secret."""
+    deployed = aws.client("lambda").get_function_configuration(FunctionName=f"{name}-authorize")["Environment"][
+        "Variables"
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-c", _AUTHORIZE, *tokens],
+        cwd=ROOT / "functions" / "authorize",
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "layers/codelab"), **deployed, **aws.environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    answers: list[Any] = json.loads(ran.stdout.splitlines()[-1])
+    return answers
+
+
+_AUTHORIZE = """
+import json, sys, handler
+def answer(token):
+    event = {
+        "headers": {"Authorization": "Bearer " + token},
+        "queryStringParameters": {"session_id": "my_session"},
+        "methodArn": "arn:aws:execute-api:us-east-1:000000000000:api/v1/$connect",
+    }
+    try:
+        return handler.handler(event, None)
+    except Exception as refused:
+        return str(refused)
+print(json.dumps([answer(token) for token in sys.argv[1:]]))
+"""
+
+
+def test_a_token_that_would_not_be_taken_is_not_made(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refused, match=r"HOURS=24\.5 is more than the 24 hours"):
+        mint(stack, "alice", 24.5, time.time())
+    with pytest.raises(Refused, match="USER=a#b"):
+        mint(stack, "a#b", 1, time.time())
+    with pytest.raises(Refused, match="HOURS=soon"):
+        hours_of("soon")
+    described = stack.deployed()
+    described["Parameters"] = [{"ParameterKey": "JwksUrl", "ParameterValue": "https://login.example.com/keys"}]
+    monkeypatch.setattr(stack, "deployed", lambda: described)
+    with pytest.raises(Refused, match=r"login\.example\.com"):
+        mint(stack, "alice", 1, time.time())
+    described["Parameters"] = [{"ParameterKey": "JwtMaxAgeS", "ParameterValue": "3600"}]
+    with pytest.raises(Refused, match="more than the 1 hours"):
+        mint(stack, "alice", 2, time.time())
+
+
+def test_a_stack_that_is_not_there_is_named_with_the_way_to_deploy_it(aws: EmulatedAws) -> None:
+    with pytest.raises(Refused, match="there is no stack other in us-east-1: deploy it with make deploy STACK=other"):
+        mint(Stack("other"), "alice", 1, time.time())
+
+
+# -- make destroy ----------------------------------------------------------------------------------------------------
+
+
+def _fill(aws: EmulatedAws, name: str) -> dict[str, str]:
+    found = outputs(Stack(name).deployed())
+    s3 = aws.client("s3")
+    for key in ("items/1", "tickets/2"):
+        s3.put_object(Bucket=found["PayloadBucketName"], Key=key, Body=b"something")
+    return found
+
+
+def _data(aws: EmulatedAws, found: dict[str, str]) -> tuple[bool, bool]:
+    buckets = [one["Name"] for one in aws.client("s3").list_buckets()["Buckets"]]
+    return found["TableName"] in aws.client("dynamodb").list_tables()["TableNames"], found[
+        "PayloadBucketName"
+    ] in buckets
+
+
+def test_nothing_is_destroyed_without_the_name_of_the_stack(aws: EmulatedAws) -> None:
+    aws.create(TEMPLATE, "mine")
+    found = _fill(aws, "mine")
+    asked: list[str] = []
+
+    def answer(question: str) -> str:
+        asked.append(question)
+        return "yes"
+
+    out = io.StringIO()
+    with pytest.raises(Refused, match="nothing was deleted"):
+        destroy(Stack("mine"), template, answer, keep_data=False, out=out)
+    assert "Type mine" in asked[0]
+    assert found["TableName"] in out.getvalue()
+    assert found["PayloadBucketName"] in out.getvalue()
+    assert Stack("mine").describe() is not None
+    destroy(Stack("mine"), template, lambda _: "mine", keep_data=False, out=out)
+    assert Stack("mine").describe() is None
+    assert _data(aws, found) == (False, False)
+
+
+def test_data_can_be_kept_and_is_found_again(aws: EmulatedAws) -> None:
+    aws.create(TEMPLATE, "kept")
+    found = _fill(aws, "kept")
+    out = io.StringIO()
+    destroy(Stack("kept"), template, None, keep_data=True, out=out)
+    assert Stack("kept").describe() is None
+    assert _data(aws, found) == (True, True)
+    assert f"aws dynamodb delete-table --table-name {found['TableName']}" in out.getvalue()
+    assert "kept is gone, but for its data." in out.getvalue()
+    out = io.StringIO()
+    destroy(Stack("kept"), template, None, keep_data=False, out=out)
+    assert _data(aws, found) == (False, False)
+    out = io.StringIO()
+    destroy(Stack("kept"), template, None, keep_data=False, out=out)
+    assert "There is no stack kept" in out.getvalue()
+
+
+# -- what an idle stack costs ----------------------------------------------------------------------------------------
+
+
+def test_an_idle_stack_pays_for_one_secret_and_little_else(stack: Stack) -> None:
+    pages = stack.cloudformation.get_paginator("list_stack_resources").paginate(StackName="codelab")
+    kinds = [one["ResourceType"] for page in pages for one in page["StackResourceSummaries"]]
+    assert kinds.count("AWS::SecretsManager::Secret") == 1
+    # Whatever is not in this list may have a price by the hour or the month.
+    assert set(kinds) <= FREE_WHILE_IDLE | {"AWS::SecretsManager::Secret"}
+    assert "SSESpecification" not in template["Resources"]["Table"]["Properties"], (
+        "the key that AWS manages is charged for"
+    )
+    translated = translate(yaml_parse(TEMPLATE.read_text(encoding="utf-8")))["Resources"]
+    (rule,) = (one["Properties"] for one in translated.values() if one["Type"] == "AWS::Events::Rule")
+    assert rule["ScheduleExpression"] == "rate(1 minute)"
+    assert translated["SweepFunctionEventInvokeConfig"]["Properties"]["MaximumEventAgeInSeconds"] == 60
+
+
+FREE_WHILE_IDLE = {
+    "AWS::ApiGatewayV2::Api",
+    "AWS::ApiGatewayV2::Authorizer",
+    "AWS::ApiGatewayV2::Integration",
+    "AWS::ApiGatewayV2::Route",
+    "AWS::ApiGatewayV2::Stage",
+    "AWS::DynamoDB::Table",
+    "AWS::Events::Rule",
+    "AWS::IAM::Policy",
+    "AWS::IAM::Role",
+    "AWS::Lambda::EventInvokeConfig",
+    "AWS::Lambda::Function",
+    "AWS::Lambda::LayerVersion",
+    "AWS::Lambda::Permission",
+    "AWS::Logs::LogGroup",
+    "AWS::S3::Bucket",
+    "AWS::SQS::Queue",
+}
+
+
+# -- the developer's interface ---------------------------------------------------------------------------------------
+
+
+def _make(*arguments: str, **environment: str) -> str:
+    made = subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return made.stdout
+
+
+def test_the_help_fits_a_terminal_and_knows_the_new_targets() -> None:
+    lines = _make("help").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert {"deploy", "token", "smoke", "destroy"} <= {line.split()[0] for line in lines}
+
+
+def test_uv_is_told_to_trust_what_the_system_trusts(tmp_path: Path) -> None:
+    probe = tmp_path / "probe.mk"
+    probe.write_text("probe:\n\t@echo $$UV_SYSTEM_CERTS\n")
+    assert _make("-f", "Makefile", "-f", str(probe), "probe").strip() == "true"
+    assert _make("-f", "Makefile", "-f", str(probe), "probe", UV_SYSTEM_CERTS="false").strip() == "false"
+
+
+def test_make_run_says_how_to_go_on_and_that_works(demo_cloud: LocalCloud) -> None:
+    ready, talk, write = demo_cloud._output.read_text().splitlines()
+    assert ready.startswith("ready ws://")
+    command = talk.rpartition("with: ")[2].split()
+    (frame,) = re.findall(r"\{.*\}", write)
+    terminal = Terminal([sys.executable, *command[1:]], ROOT, os.environ)
+    assert terminal.run({"Connected": frame, '"is_final":true': "\x04"}, patience=60) == 0, terminal.text
+    assert "assistant_message" in terminal.text
