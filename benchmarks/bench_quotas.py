@@ -1,0 +1,275 @@
+"""What quotas cost: a message with and without them, side by side; and fifty sessions of one user at the same time.
+
+The first is the processor time of the function on answers that are canned, until the step is invoked, which the user
+waits for, and to the end. The second is played on a table in memory that has the latencies of a real one and its
+conflicts: of two transactions that touch an item at the same time one is refused.
+"""
+
+import io
+import json
+import os
+import re
+import statistics
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import boto3
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from codelab.config import USUAL_LIMITS, read_settings
+from codelab.delivery.payloads import Payloads
+from codelab.delivery.post import Poster
+from codelab.sessions.items import AboutItem, InputItem, to_dynamodb
+from codelab.sessions.register import Register
+from codelab.sessions.store import SessionStore, SlotTaken
+from codelab.turns import cancel, lifecycle, messages
+from codelab.turns.connections import Caller
+from codelab.turns.quotas import Asks
+from codelab.turns.shell import Engine
+from urllib3 import HTTPResponse
+
+from benchmarks.rig import summary
+
+MESSAGES, SESSIONS, ROUNDS = 400, 50, 4
+#: What a call takes in a region, in seconds.
+READ_S, WRITE_S, INVOKE_S = 0.003, 0.008, 0.010
+#: Fifty functions share one processor here: everything takes so many times as long, and is told as if it did not.
+SLOWLY = 20
+REGION = "eu-central-1"
+OFF = {name.upper(): "0" for name in USUAL_LIMITS.model_dump()}
+ON = {name: str(10**9) for name in OFF} | {"OPEN_TURNS": "60"}
+
+
+def engine(client: Any, limits: dict[str, str], invoke: Callable[..., None]) -> Engine:
+    payloads = Payloads(lambda: boto3.client("s3"), "payloads")
+    poster = Poster(lambda: None, payloads)  # type: ignore[arg-type,return-value]
+    store = SessionStore(client, "Table")
+    return Engine(store, poster, payloads, read_settings(limits), invoke, pause=lambda s: time.sleep(SLOWLY * s))
+
+
+# -- one message ----------------------------------------------------------------------------------------------------
+
+
+def canned(client: Any) -> None:
+    """Answer the client's calls as a table with one idle session would, without leaving the process."""
+    register = Register("ann", "s1", 1, "universal", version=1, title="A talk")
+    stored = {"pk": register.pk, "sk": "REGISTER", "version": 1, **register.attributes()}
+    item = to_dynamodb(stored)
+    bodies = {"GetItem": {"Item": item}, "BatchGetItem": {"Responses": {"Table": [item]}, "UnprocessedKeys": {}}}
+
+    def answer(event_name: str, **_: Any) -> AWSResponse:
+        body = json.dumps(bodies.get(event_name.rpartition(".")[2], {})).encode()
+        raw = HTTPResponse(io.BytesIO(body), status=200, preload_content=False)
+        return AWSResponse("http://canned.invalid", 200, HTTPHeaders(), raw)
+
+    client.meta.events.register_first("before-send", answer)
+
+
+def one_message() -> None:
+    began = 0.0
+    until_invoke: dict[str, list[float]] = {"off": [], "on": []}
+    whole: dict[str, list[float]] = {"off": [], "on": []}
+    engines = {}
+    for name, limits in (("off", OFF), ("on", ON)):
+        client = boto3.client("dynamodb", config=Config(parameter_validation=False, user_agent="codelab"))
+        canned(client)
+
+        def invoke(*_: Any, times: list[float] = until_invoke[name]) -> None:
+            times.append(time.thread_time() - began)
+
+        engines[name] = engine(client, limits, invoke)
+    caller = Caller("ann", "s1", "c1")
+    for n in range(MESSAGES):
+        for name, running in engines.items():
+            message = InputItem(f"m{n}", "hello", "user", 1)
+            began = time.thread_time()
+            say(running, caller, message)
+            whole[name].append(time.thread_time() - began)
+    for what, times in (("until the invoke", until_invoke), ("to the end", whole)):
+        off, on = (statistics.median(times[name]) * 1000 for name in ("off", "on"))
+        print(f"user_message {what}: p50 {off:.2f} ms without quotas, {on:.2f} ms with them: {on - off:+.2f} ms")
+
+
+def say(running: Engine, caller: Caller, message: InputItem) -> None:
+    running.apply(
+        caller.user,
+        caller.session_id,
+        lambda draft: messages.user_message(draft, caller, message),
+        caller=caller,
+        asks=Asks.TURN,
+    )
+
+
+# -- fifty sessions -------------------------------------------------------------------------------------------------
+
+
+_CLAUSE = re.compile(r"(SET|REMOVE|ADD) (.*?)(?= SET | REMOVE | ADD |$)")
+
+
+class Table:
+    """A table in memory, as far as sessions need one: with latencies, and with conflicts as DynamoDB has them."""
+
+    exceptions: Any = None
+
+    def __init__(self) -> None:
+        self._items: dict[str, dict[str, Any]] = {}
+        self._one = threading.Lock()
+        self._writing: set[str] = set()
+        self.counts: Counter[str] = Counter()
+
+    def get_item(self, **given: Any) -> Any:
+        return self._read("get_item", lambda: {"Item": found} if (found := self._items.get(_key(given))) else {})
+
+    def batch_get_item(self, *, RequestItems: Any) -> Any:  # noqa: N803
+        keys = [_key({"Key": key}) for key in RequestItems["Table"]["Keys"]]
+        found = self._read("batch_get_item", lambda: [self._items[key] for key in keys if key in self._items])
+        return {"Responses": {"Table": found}}
+
+    def _read(self, name: str, look: Callable[[], Any]) -> Any:
+        time.sleep(SLOWLY * READ_S)
+        with self._one:
+            self.counts[name] += 1
+            return look()
+
+    def update_item(self, **given: Any) -> Any:
+        self._write("update_item", [{"Update": given}])
+
+    def transact_write_items(self, *, TransactItems: Any) -> Any:  # noqa: N803
+        self._write("transact_write_items", TransactItems)
+
+    def _write(self, name: str, writes: list[dict[str, Any]]) -> None:
+        parts = [(kind, part) for write in writes for kind, part in write.items()]
+        keys = {_key(part) for _, part in parts}
+        with self._one:
+            self.counts[name] += 1
+            if keys & self._writing:
+                self.counts["conflicts"] += 1
+                raise _cancelled(
+                    ["TransactionConflict" if _key(part) in self._writing else "None" for _, part in parts]
+                )
+            transacted = keys if name == "transact_write_items" else set()
+            self._writing |= transacted  # writes of one item wait for each other, and are refused nothing
+        time.sleep(SLOWLY * WRITE_S)
+        with self._one:
+            self._writing -= transacted
+            holds = [_holds(part, self._items.get(_key(part))) for _, part in parts]
+            if not all(holds):
+                raise _cancelled(["None" if held else "ConditionalCheckFailed" for held in holds])
+            for kind, part in parts:
+                self._apply(kind, part)
+
+    def _apply(self, kind: str, part: dict[str, Any]) -> None:
+        if kind == "Put":
+            self._items[_key(part)] = part["Item"]
+        elif kind == "Delete":
+            self._items.pop(_key(part), None)
+        elif kind == "Update":
+            item = self._items.setdefault(_key(part), dict(part["Key"]))
+            names, values = part.get("ExpressionAttributeNames", {}), part["ExpressionAttributeValues"]
+            for clause, body in re.findall(
+                r"(SET|REMOVE|ADD) (.*?)(?= SET | REMOVE | ADD |$)", part["UpdateExpression"]
+            ):
+                for words in (change.replace("=", " ").split() for change in body.split(",")):
+                    name = names.get(words[0], words[0])
+                    if clause == "REMOVE":
+                        item.pop(name, None)
+                    elif clause == "SET":
+                        item[name] = values[words[1]]
+                    else:
+                        item[name] = {"N": str(int(item.get(name, {"N": 0})["N"]) + int(values[words[1]]["N"]))}
+
+
+def _key(part: dict[str, Any]) -> str:
+    """Of what a part of a transaction writes."""
+    at = part["Item"] if "Item" in part else part["Key"]
+    return f"{at['pk']['S']} {at['sk']['S']}"
+
+
+def _holds(part: dict[str, Any], item: dict[str, Any] | None) -> bool:
+    """Is one of the alternatives of the condition true?"""
+    names, values = part.get("ExpressionAttributeNames", {}), part.get("ExpressionAttributeValues", {})
+    for term in part.get("ConditionExpression", "attribute_exists(any)").strip("()").split(" OR "):
+        if term.startswith("attribute_not_exists"):
+            name = term.partition("(")[2].rstrip(")")
+            if item is None or names.get(name, name) not in item:
+                return True
+        elif term.startswith("attribute_exists"):
+            return True
+        elif item is not None:
+            name, operator, value = term.split()
+            ((mine,), (theirs,)) = item[names.get(name, name)].values(), values[value].values()
+            if {"=": mine == theirs, "<>": mine != theirs}.get(operator) or (
+                operator == "<=" and int(mine) <= int(theirs)
+            ):
+                return True
+    return False
+
+
+def _cancelled(codes: list[str]) -> ClientError:
+    reasons = [{"Code": code} for code in codes]
+    answer: Any = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}
+    return ClientError(answer, "TransactWriteItems")
+
+
+def fifty_sessions(name: str, limits: dict[str, str]) -> None:
+    table = Table()
+    running = engine(table, limits, lambda *_: time.sleep(SLOWLY * INVOKE_S))
+    taken = 0
+    commit = running.store.commit
+
+    def counted(transition: Any) -> None:
+        nonlocal taken
+        try:
+            commit(transition)
+        except SlotTaken:
+            taken += 1
+            raise
+
+    running.store.commit = counted  # type: ignore[method-assign]
+    callers = [Caller("ann", f"s{n}", "") for n in range(SESSIONS)]
+    for caller in callers:
+        running.create(caller, lambda given, it=caller: lifecycle.create(it, AboutItem("ann", {}), given))  # type: ignore[misc]
+    begins: list[float] = []
+    ends: list[float] = []
+    table.counts.clear()
+    gate = threading.Barrier(SESSIONS)
+
+    def talk(caller: Caller) -> None:
+        for n in range(ROUNDS):
+            gate.wait()
+            began = time.perf_counter()
+            say(running, caller, InputItem(f"m{n}", "hello", "user", 1))
+            begins.append((time.perf_counter() - began) / SLOWLY)
+            gate.wait()
+            began = time.perf_counter()
+            running.apply(
+                caller.user, caller.session_id, lambda draft: cancel.cancel(draft, caller, None), caller=caller
+            )
+            ends.append((time.perf_counter() - began) / SLOWLY)
+
+    with ThreadPoolExecutor(SESSIONS) as pool:
+        list(pool.map(talk, callers))
+    print(f"{SESSIONS * ROUNDS} turns of {SESSIONS} sessions of one user, {name}:")
+    print(f"  begin {summary(begins)}; end {summary(ends)}")
+    print(f"  {table.counts['conflicts']} conflicts, {taken} slots that were taken meanwhile; {_told(table.counts)}")
+
+
+def _told(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if name != "conflicts")
+
+
+def main() -> None:
+    os.environ.update(AWS_ACCESS_KEY_ID="bench", AWS_SECRET_ACCESS_KEY="bench", AWS_DEFAULT_REGION=REGION)
+    one_message()
+    for name, limits in (("without quotas", OFF), ("with quotas", ON)):
+        fifty_sessions(name, limits)
+
+
+if __name__ == "__main__":
+    main()

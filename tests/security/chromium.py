@@ -1,0 +1,138 @@
+"""A real browser for tests: Chromium without a window, told what to do by the DevTools protocol."""
+
+import itertools
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from websockets.sync.client import connect
+
+#: Seconds for what a busy machine does slowly.
+PATIENCE = 120.0
+
+#: No network of its own, no window, nothing kept.
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--remote-debugging-port=0",
+)
+
+
+def find() -> str | None:
+    """The program, if there is one on this machine."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Chromium:
+    """`with Chromium(program, resolve) as browser`; `resolve` are host names and the addresses they are to have."""
+
+    def __init__(self, program: str, resolve: dict[str, str]) -> None:
+        self._program = program
+        self._rules = ", ".join(f"MAP {name} {address}" for name, address in resolve.items())
+        self._ids = itertools.count(1)
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="codelab-chromium-", ignore_cleanup_errors=True)
+        log = Path(self._folder.name) / "log"
+        command = [self._program, *_FLAGS, f"--user-data-dir={self._folder.name}/profile"]
+        with log.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                [*command, f"--host-resolver-rules={self._rules}", "about:blank"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while not (found := re.search(r"DevTools listening on (ws://\S+)", log.read_text("utf-8", "replace"))):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.__exit__(None, None, None)
+                raise RuntimeError(f"Chromium does not start: {log.read_text('utf-8', 'replace')}")
+            time.sleep(0.05)
+        self._connecting = connect(found[1], max_size=None, proxy=None)
+        self._socket = self._connecting.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._folder.cleanup()
+
+    def open(self, url: str) -> "Page":
+        """A new page at `url`, as if a person had entered it."""
+        target = self.command("Target.createTarget", {"url": "about:blank"})["targetId"]
+        session = self.command("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
+        page = Page(self, session)
+        page.command("Page.enable")
+        page.go(url)
+        return page
+
+    def command(self, method: str, parameters: dict[str, Any] | None = None, session: str | None = None) -> Any:
+        """Send a command and return its result; events that come meanwhile are passed over."""
+        number = next(self._ids)
+        message = {"id": number, "method": method, "params": parameters or {}}
+        self._socket.send(json.dumps({**message, "sessionId": session} if session else message))
+        while True:
+            answer = json.loads(self._socket.recv(PATIENCE))
+            if answer.get("id") == number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+
+
+class Page:
+    """One tab."""
+
+    def __init__(self, browser: Chromium, session: str) -> None:
+        self._browser = browser
+        self._session = session
+
+    def command(self, method: str, parameters: dict[str, Any] | None = None) -> Any:
+        return self._browser.command(method, parameters, self._session)
+
+    def go(self, url: str) -> None:
+        """Navigate and wait until the page is there."""
+        self.command("Page.navigate", {"url": url})
+        self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def wait_for(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true, in whatever document is there by then."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if self.run(f"return {condition}"):
+                    return
+            except RuntimeError:
+                pass  # the document has just gone
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{condition}: not after {PATIENCE:.0f} s")
+            time.sleep(0.1)
+
+    def run(self, body: str) -> Any:
+        """Run the body of an asynchronous JavaScript function in the page, and return what it returns."""
+        expression = f"(async () => {{ {body} }})()"
+        asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+        answer = self.command("Runtime.evaluate", asked)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(json.dumps(answer["exceptionDetails"]))
+        return answer["result"].get("value")

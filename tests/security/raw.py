@@ -1,0 +1,56 @@
+"""Requests as an attacker writes them: any target, any headers, as often as wanted."""
+
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http.client import HTTPResponse
+from typing import Any
+
+from codelab_local import LocalCloud
+
+#: What makes a request an upgrade, but for the headers that a browser adds.
+UPGRADE = (
+    ("Upgrade", "websocket"),
+    ("Connection", "Upgrade"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ("Sec-WebSocket-Version", "13"),
+)
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def ask(
+    port: int,
+    target: str,
+    headers: Sequence[tuple[str, str]] = (),
+    *,
+    method: str = "GET",
+    body: bytes = b"",
+    host: str | None = "127.0.0.1",
+) -> Answer:
+    """One request on a connection of its own. `host` None: no Host header but those in `headers`."""
+    sent = [*([("Host", host)] if host is not None else []), *headers]
+    if body:
+        sent.append(("Content-Length", str(len(body))))
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent), "", ""]
+    with socket.create_connection(("127.0.0.1", port), 60) as client:
+        client.sendall("\r\n".join(lines).encode() + body)
+        response = HTTPResponse(client, method=method)
+        response.begin()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, found, b"" if response.status == 101 else response.read())
+
+
+def upgrade(cloud: LocalCloud, session: str, headers: Sequence[tuple[str, str]], host: str | None = "127.0.0.1") -> int:
+    """The status of a WebSocket's handshake; 101 is a connection."""
+    return ask(cloud.info["port"], f"/ws/{session}", [*UPGRADE, *headers], host=host).status

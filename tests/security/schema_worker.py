@@ -1,0 +1,98 @@
+"""Meets hostile schemas in a process of its own, and tells of each what came of it and what it took.
+
+python -m tests.security.schema_worker FIRST COUNT
+"""
+
+import contextlib
+import json
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from codelab.protocol.errors import ProtocolError
+from codelab.protocol.tools.declared import check_schema, declared_tool
+from codelab.requests import Call, CallerBounds, CallError, InvalidRequest, Request, RequestConfig, run_bare
+from codelab.turns.answers import ANSWER
+
+from tests.security.hostile_schemas import Hostile
+
+#: What ends the process instead of the machine: far more than is promised.
+_ADDRESS_SPACE, _PATIENCE_S = 4 << 30, 60
+
+BOUNDS = CallerBounds(frozenset({"m"}), "openai", 1_000_000)
+
+
+class Answers:
+    """A transport that says what a test wants to have said."""
+
+    base_url = "http://model.invalid"
+
+    def __init__(self, answer: Any) -> None:
+        self._text = json.dumps(answer)
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        json.dumps(body)  # as it goes to the provider
+        message = {"role": "assistant", "content": self._text}
+        yield [{"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}]
+
+
+def ask(schema: Any, answer: Any) -> str:
+    """The schema as that of a bare Request, and an answer to it."""
+    payload = {"context": [{"role": "user", "content": "x"}], "schema": schema, "config": {"max_repairs": 1}}
+    try:
+        run_bare(payload, Answers(answer), defaults={"model": "m"}, bounds=BOUNDS)
+    except InvalidRequest:
+        return "refused"
+    except CallError:
+        return "no solution"
+    return "answered"
+
+
+def declare(schema: Any, answer: Any) -> str:
+    """The schema as that of a declared tool's arguments; a step that offers it, and a call."""
+    try:
+        check_schema(schema)
+    except ValueError:
+        return "refused"
+    tool = declared_tool({"name": "t", "description": "d", "parameters": schema, "read_only": False})
+    offered = {"type": "tool", "name": "t", "description": "d", "parameters": tool.parameters}
+    context = [{"role": "system", "content": offered}, {"role": "user", "content": "x"}]
+    request = Request(RequestConfig("m", max_repairs=0), ANSWER, context, learns=False)
+    arguments = answer if isinstance(answer, dict) else {"a": answer}
+    with contextlib.suppress(CallError):
+        request.run(Answers({"message": "", "calls": [{"_tool": "t", **arguments}]}))
+    try:
+        tool.check(arguments)
+    except ProtocolError:
+        return "no solution"
+    return "answered"
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process had. Not `ru_maxrss`, which begins with that of the process that started it."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1e3
+
+
+def main(first: int, count: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    for seed in range(first, first + count):
+        hostile = Hostile(seed)
+        for use in (ask, declare):
+            for answer in hostile.answers:
+                signal.alarm(_PATIENCE_S)  # kills: compiled code cannot be interrupted otherwise
+                started = time.process_time()
+                outcome = use(hostile.schema, answer)
+                took = time.process_time() - started
+                signal.alarm(0)
+                row = [seed, hostile.kind, use.__name__, outcome, round(took, 3), round(peak_megabytes())]
+                sys.stdout.write(json.dumps(row) + "\n")
+                sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

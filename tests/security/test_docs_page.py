@@ -1,0 +1,121 @@
+"""The documentation's page runs beside the API: nothing from elsewhere may run in it, and nobody may frame it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+from codelab_local import LocalCloud
+
+from tests.conftest import TEMPLATE
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+class Page(HTMLParser):
+    """What a page loads, and what it says by itself in scripts, styles and attributes that are scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.inline: list[str] = []
+        self._in = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in = tag
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href", "action", "data")]
+        self.inline += [name for name, _ in attrs if name.startswith("on") or name == "style"]
+
+    def handle_data(self, data: str) -> None:
+        if self._in in ("script", "style") and data.strip():
+            self.inline.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in = ""
+
+
+@pytest.fixture(scope="module")
+def page(cloud: LocalCloud) -> httpx.Response:
+    return httpx.get(f"{cloud.http}/docs")
+
+
+def test_the_page_loads_nothing_from_elsewhere(cloud: LocalCloud, page: httpx.Response) -> None:
+    loads = Page(page.text).loads
+    assert len(loads) == 4
+    for address in (urljoin(f"{cloud.http}/docs", load) for load in loads):
+        assert address.startswith(f"{cloud.http}/docs/"), "an address of its own"
+        assert httpx.get(address).status_code == 200, address
+
+
+def test_the_page_has_no_script_of_its_own_that_a_policy_would_have_to_allow(page: httpx.Response) -> None:
+    assert Page(page.text).inline == []
+
+
+def test_the_browser_is_told_to_run_nothing_else_and_to_let_nobody_frame_it(
+    cloud: LocalCloud, page: httpx.Response
+) -> None:
+    for answer in (
+        page,
+        httpx.get(f"{cloud.http}/docs/swagger-ui-bundle.js"),
+        httpx.get(f"{cloud.http}/docs/begin.js"),
+    ):
+        rules = dict(rule.strip().split(" ", 1) for rule in answer.headers["Content-Security-Policy"].split(";"))
+        assert rules["default-src"] == "'none'"
+        assert rules["script-src"] == "'self'"
+        assert rules["connect-src"] == "'self'"
+        assert rules["frame-ancestors"] == rules["base-uri"] == rules["form-action"] == "'none'"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/docs/..%2fmain.py", "/docs/main.py", "/docs/__init__.py", "/docs/a/b.js", "/redoc", "/docs/oauth2-redirect"],
+)
+def test_nothing_else_is_served_beside_it(cloud: LocalCloud, path: str) -> None:
+    assert httpx.get(f"{cloud.http}{path}").status_code == 404
+
+
+def test_the_document_is_not_told_to_a_validator_elsewhere(cloud: LocalCloud) -> None:
+    begin = httpx.get(f"{cloud.http}/docs/begin.js").text
+    assert "validatorUrl: null" in begin
+    assert not re.search(r"https?://", begin)
+
+
+def test_the_pages_package_is_not_imported_at_a_cold_start() -> None:
+    code = "import sys; from codelab.rest.app import create_app; create_app(); print('fastapi_swagger' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        == "False"
+    )
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_real_browser_draws_the_page_under_its_policy(cloud: LocalCloud, tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    options = [
+        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}"),
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+        *("--virtual-time-budget=30000", "--enable-logging=stderr", "--v=0"),
+    ]
+    drawn = subprocess.run(
+        [CHROMIUM, *options, "--dump-dom", f"{cloud.http}/docs"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
+    )
+    operations = [
+        operation
+        for path in json.loads((TEMPLATE.parent / "docs/openapi.json").read_text())["paths"].values()
+        for operation in path
+    ]
+    assert drawn.stdout.count("opblock-summary-method") >= len(operations)
+    assert "Content Security Policy" not in drawn.stderr, drawn.stderr

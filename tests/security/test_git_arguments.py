@@ -1,0 +1,240 @@
+"""Arguments that a program would take for its options, or git for more than a name."""
+
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.tools import CATALOGUE, KNOWN
+
+from tests.turns.world import World, refusal
+
+HOOK = ".git/hooks/pre-commit"
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """git as an IDE may run it, without any config but the repository's."""
+    quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "HOME": str(folder)}
+    names = {f"GIT_{who}_{what}": "a@b.example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    command = ["git", *arguments]
+    environment = {"PATH": os.environ["PATH"], **quiet, **names}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a hook, and a change that a diff shows."""
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "a.py").write_text("one\n")
+    git(tmp_path, "add", "a.py")
+    assert git(tmp_path, "commit", "--quiet", "--message", "m").returncode == 0
+    (tmp_path / "a.py").write_text("touch owned\n")
+    (tmp_path / HOOK).parent.mkdir(exist_ok=True)
+    (tmp_path / HOOK).write_text("the user's hook\n")
+    return tmp_path
+
+
+def refused(tool: str, /, **arguments: Any) -> tuple[ErrorCode, str]:
+    with pytest.raises(ProtocolError) as caught:
+        KNOWN[tool].check(arguments)
+    return caught.value.code, caught.value.details["field"]
+
+
+# ---------------------------------------------------------------- paths
+
+PATHS = {
+    "git.diff": {"path": "P"},
+    "git.status": {"path": "P"},
+    "git.log": {"path": "P"},
+    "git.commit": {"message": "m", "files": ["a.py", "P"]},
+    "search_in_project": {"query": "x", "path": "P"},
+}
+OPTIONS = {
+    "an option that writes": f"--output={HOOK}",
+    "an option that names more paths": "--pathspec-from-file=x",
+    "an option of ripgrep that runs a program": "--pre=evil.sh",
+    "a short one": "-O",
+    "two dashes": "--",
+    "one dash": "-",
+    "behind the slash that leniency strips": f"/--output={HOOK}",
+    "behind a dot that an IDE strips": f"./--output={HOOK}",
+    "behind a dot and slashes": f"././/--output={HOOK}",
+    "behind a dot of Windows": ".\\--output=x",
+    "behind a space that an IDE strips": f" --output={HOOK}",
+    "with a wide dash": "\uff0d\uff0doutput=x",
+    "with a dash that Windows makes an ASCII one": "\u2010\u2010output=x",
+    "with a minus": "\u2212\u2212output=x",
+}  # fmt: skip
+
+
+def with_path(tool: str, path: str) -> dict[str, Any]:
+    def put(value: Any) -> Any:
+        return [put(item) for item in value] if isinstance(value, list) else path if value == "P" else value
+
+    return {name: put(value) for name, value in PATHS[tool].items()}
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("tool", PATHS)
+def test_no_path_is_an_option(tool: str, option: str) -> None:
+    code, field = refused(tool, **with_path(tool, option))
+    assert code is ErrorCode.INVALID_PATH
+    assert field in PATHS[tool]
+
+
+@pytest.mark.parametrize("magic", [":(exclude)a", ":!a", ":/", ":(attr:x)", ":"])
+@pytest.mark.parametrize("tool", PATHS)
+def test_no_path_has_the_magic_of_git(tool: str, magic: str) -> None:
+    assert refused(tool, **with_path(tool, magic))[0] is ErrorCode.INVALID_PATH
+
+
+@pytest.mark.parametrize("tool", PATHS)
+def test_a_dash_elsewhere_in_a_path_is_taken(tool: str) -> None:
+    for path in (".", "a-b", "src/-x", "src/--output=x", ".-x", "app/[id]/page.tsx", "\u00fc-x"):
+        assert KNOWN[tool].check(with_path(tool, path)) == with_path(tool, path)
+
+
+def test_a_tool_that_runs_no_program_takes_a_file_that_begins_with_a_dash() -> None:
+    for name, tool in CATALOGUE.items():
+        if tool.paths and name not in PATHS and not name.startswith("run_"):
+            arguments = {"content": "", **dict.fromkeys(tool.paths, "-x")}
+            given = {key: value for key, value in arguments.items() if key in tool.parameters["properties"]}
+            assert tool.check(given) == given
+
+
+def test_a_text_to_search_for_and_a_message_may_begin_with_a_dash() -> None:
+    for name, arguments in (
+        ("search_in_project", {"query": "--output"}),
+        ("git.commit", {"message": "- a list"}),
+    ):
+        assert KNOWN[name].check(arguments) == arguments
+
+
+def test_no_text_of_a_git_tool_is_forgotten() -> None:
+    free = {"message"}
+    for name, tool in KNOWN.items():
+        if name.startswith("git."):
+            texts = {
+                key
+                for key, schema in tool.parameters["properties"].items()
+                if (schema.get("items") or schema)["type"] == "string" and "enum" not in schema
+            }
+            assert texts - free == {*tool.operands, *tool.refs}, name
+        assert set(tool.operands) <= set(tool.paths)
+
+
+@needs_git
+@pytest.mark.parametrize("tool", ["git.diff", "git.log"])
+def test_the_attack_is_real_and_ends_at_the_server(tool: str, repository: Path) -> None:
+    option = f"--output={HOOK}"
+    command = [tool.removeprefix("git."), *(["--patch"] if tool == "git.log" else [])]
+    assert git(repository, *command, "--", option).returncode == 0
+    assert (repository / HOOK).read_text() == "the user's hook\n", "behind -- it is a path"
+    assert git(repository, *command, option).returncode == 0
+    assert "diff --git" in (repository / HOOK).read_text(), "git has written over the hook"
+    for autonomy in ("manual", "balanced", "autonomous"):
+        world = World()
+        world.configure(autonomy=autonomy)
+        world.say()
+        (call_id,) = world.answer("", (tool, {"path": option}))
+        call = world.call_item(call_id)
+        assert call["state"] == "failed"
+        assert ErrorCode.INVALID_PATH.value in str(call)
+        assert not [frame for frame in world.of_type("tool_call") if frame["call_id"] == call_id]
+
+
+@pytest.mark.parametrize(
+    ("tool", "good", "bad", "field"),
+    [
+        ("git.commit", {"message": "m", "files": ["a.py"]}, {"message": "m", "files": ["--amend"]}, "files"),
+        ("git.branch", {"action": "switch", "name": "a"}, {"action": "switch", "name": "--orphan=a"}, "name"),
+    ],
+)
+def test_a_human_cannot_make_it_one_either(tool: str, good: dict[str, Any], bad: dict[str, Any], field: str) -> None:
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", (tool, good))
+    error = refusal(lambda: world.decision(call_id, "edit", modified_arguments=bad))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, f"modified_arguments.{field}")
+    assert world.call_item(call_id)["state"] == "awaiting_approval"
+
+
+def test_a_program_that_asks_over_http_is_refused_as_well() -> None:
+    world = World()
+    error = refusal(lambda: world.execute("c1", "git.diff", path=f"--output={HOOK}"))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_PATH, "path")
+
+
+# ---------------------------------------------------------------- branches and remotes
+
+NO_BRANCHES = (
+    "--force", "-d", "-", "--upload-pack=evil", "/-x", "\uff0dd", "", "@", "HEAD", "a b", " a", "a\tb", "a\nb", "a\0b",
+    "a\x7fb", "a..b", "a~1", "a^", "a:b", "a?b", "a*", "a[b", "a\\b", "a@{1}", "@{-1}", "/a", "a/", "a//b", "a.", ".a",
+    "a/.b", "a.lock", "a.lock/b", "\ud800",
+)  # fmt: skip
+BRANCHES = (
+    "main",
+    "feature/new-auth",
+    "fix-1.2",
+    "a/-b",
+    "a@b",
+    "a/@",
+    "#12",
+    "\u0434\u0430",
+    "v1.locks",
+    "a.b",
+    "x{y}",
+)
+REMOTES = (
+    "--receive-pack=touch owned; git-receive-pack", "-x", "ext::sh -c touch% owned", "ext::sh", "fd::7", "a::b",
+    "https://evil.example/x.git", "ssh://-oProxyCommand=touch/x", "git@evil.example:x", "../x", "/tmp/x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_BRANCHES)
+@pytest.mark.parametrize("action", ["create", "switch", "delete", "list"])
+def test_no_branch_is_an_option_or_more_than_a_name(action: str, name: str) -> None:
+    assert refused("git.branch", action=action, name=name) == (ErrorCode.INVALID_ARGUMENTS, "name")
+
+
+@pytest.mark.parametrize("name", [*NO_BRANCHES, *REMOTES])
+def test_no_remote_is_an_option_or_an_address(name: str) -> None:
+    assert refused("git.push", remote=name, branch="main") == (ErrorCode.INVALID_ARGUMENTS, "remote")
+
+
+@pytest.mark.parametrize("name", NO_BRANCHES)
+def test_no_branch_that_is_sent_is_one(name: str) -> None:
+    assert refused("git.push", remote="origin", branch=name) == (ErrorCode.INVALID_ARGUMENTS, "branch")
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_a_name_is_taken(name: str) -> None:
+    for tool, arguments in (
+        ("git.branch", {"action": "create", "name": name}),
+        ("git.push", {"remote": name, "branch": name}),
+    ):
+        assert KNOWN[tool].check(arguments) == arguments
+
+
+@needs_git
+def test_git_refuses_the_same_names(repository: Path) -> None:
+    choose = random.Random(11)
+    parts = [*"aaaabbbb-./@{}~^:?*[]\\ \t\u00fc", "..", ".lock", "HEAD"]
+    names = {"".join(choose.choices(parts, k=choose.randint(1, 4))) for _ in range(300)}
+    names |= {*BRANCHES, *(name for name in NO_BRANCHES if name.isascii() and "\0" not in name)}
+    taken = {name for name in names if git(repository, "check-ref-format", "--branch", name).returncode == 0}
+    assert 30 < len(taken) < len(names) - 30
+    tool, wrong = KNOWN["git.branch"], []
+    for name in sorted(names):
+        try:
+            tool.check({"action": "create", "name": name})
+        except ProtocolError:
+            wrong += [name] if name in taken else []
+        else:
+            wrong += [name] if name not in taken else []
+    assert wrong == ["@"], "git lets a branch be called so, and reads HEAD where it is named"

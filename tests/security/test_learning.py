@@ -1,0 +1,144 @@
+"""Nobody else's words decide how the model is asked."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from codelab.requests import Call, Memory, Request, RequestConfig, TransportError, run_bare
+from codelab.sessions.items import from_dynamodb, to_dynamodb
+from codelab.sessions.refusals import ITEM, refused_now
+
+from tests.functions.system import System
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+
+
+class Provider:
+    """Refuses requests in which `refuses` finds something, with the words that `says` makes of it; else answers."""
+
+    base_url = "http://model.invalid"
+
+    def __init__(self, refuses: str, says: str = "{}", *, status: int = 400) -> None:
+        self._refuses, self._says, self._status = refuses, says, status
+        self.bodies: list[Mapping[str, Any]] = []
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        self.bodies.append(body)
+        found = re.search(self._refuses, str(body))
+        if found:
+            raise TransportError(self._says.format(found.group()), status=self._status)
+        message: dict[str, Any] = {"role": "assistant", "content": '{"a": 1}'}
+        if "tools" in body:
+            message = {"tool_calls": [{"function": {"name": "generate_response", "arguments": '{"a": 1}'}}]}
+        yield [{"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}]
+
+
+def asked(model: Provider, memory: Memory, words: str = "Hi", **config: Any) -> Any:
+    context = [{"role": "user", "content": words}]
+    return Request(RequestConfig("m", **config), SCHEMA, context, memory=memory).run(model).solution
+
+
+def is_strict(body: Mapping[str, Any]) -> bool:
+    return bool(body.get("response_format", {}).get("json_schema", {}).get("strict"))
+
+
+def test_a_callers_argument_names_do_not_switch_off_schema_enforcement() -> None:
+    """A 400 that quotes the names of a stranger's schema, in a bare Request."""
+    memory = Memory()
+    named = {"type": "object", "properties": {"strict": {"type": "string"}, "stream_options": {"type": "string"}}}
+    quoting = Provider("stream_options", "Invalid schema: 'strict', 'stream_options' in your own names")
+    with pytest.raises(TransportError):
+        run_bare(
+            {"context": [{"role": "user", "content": "x"}], "schema": named},
+            quoting,
+            defaults={"model": "m"},
+            memory=memory,
+        )
+    plain = Provider("never refused")
+    assert asked(plain, memory) == {"a": 1}
+    assert is_strict(plain.bodies[0])
+    assert not memory.refused(plain.base_url, "m")
+
+
+def test_a_bare_request_teaches_nothing_even_when_it_is_refused_truly() -> None:
+    memory = Memory()
+    provider = Provider("json_schema", "response_format json_schema is not supported")
+    payload = {"context": [{"role": "user", "content": "x"}], "schema": SCHEMA}
+    assert run_bare(payload, provider, defaults={"model": "m"}, memory=memory)["solution"] == {"a": 1}
+    assert not memory.refused(provider.base_url, "m")
+
+
+def test_a_users_words_that_a_refusal_quotes_are_not_learnt() -> None:
+    memory = Memory()
+    quoting = Provider("tell me", "Invalid message: '{0} of response_format and strict'")
+    with pytest.raises(TransportError):
+        asked(quoting, memory, "tell me of response_format and strict")
+    assert not memory.refused(quoting.base_url, "m")
+
+
+def test_what_the_server_set_itself_is_learnt_and_forgotten_after_an_hour() -> None:
+    now = [1_000.0]
+    memory = Memory(clock=lambda: now[0])
+    provider = Provider("'strict': True", "Invalid value: 'strict'")
+    assert asked(provider, memory) == {"a": 1}
+    assert memory.refused(provider.base_url, "m") == {"native:strict"}
+    before = len(provider.bodies)
+    assert asked(provider, memory) == {"a": 1}
+    assert len(provider.bodies) == before + 1, "not asked for again"
+    now[0] += 3_601
+    assert not memory.refused(provider.base_url, "m")
+
+
+def test_a_server_that_refuses_tool_choice_altogether_is_asked_in_json_mode() -> None:
+    provider = Provider("tool_choice", "'tool_choice' is not supported by this server")
+    assert asked(provider, Memory(), provider="deepseek") == {"a": 1}
+    assert provider.bodies[-1]["response_format"] == {"type": "json_object"}
+
+
+def test_a_server_that_refuses_everything_ends_in_an_error_with_its_status() -> None:
+    provider = Provider("model", "'tool_choice', response_format and tools are not supported")
+    with pytest.raises(TransportError) as caught:
+        asked(provider, Memory())
+    assert caught.value.status == 400
+    assert len(provider.bodies) < 10
+
+
+def declare(system: System, *names: str) -> None:
+    properties = {name: {"type": "string"} for name in names}
+    tool = {"name": "own", "description": "d", "parameters": {"type": "object", "properties": properties}}
+    hello(system, tool)
+
+
+def hello(system: System, *tools: dict[str, Any]) -> None:
+    system.send_raw("c1", "control", json.dumps({"type": "hello", "capabilities": {"tools": tools}}))
+
+
+def refusing(message: str) -> Iterator[str]:
+    raise TransportError(message, status=400)
+    yield ""
+
+
+def test_a_declared_tool_does_not_switch_off_schema_enforcement_for_the_next_user(system: System) -> None:
+    system.connect("c1")
+    declare(system, "strict")
+    system.model.answers.append(refusing("Invalid schema for response_format: 'strict' in ('own', 'strict')"))
+    system.ask("c1", "Hi")
+    assert not is_strict(system.model.requests[-1]), "this run does without"
+    hello(system)
+    system.ask("c1", "Hi again")
+    assert is_strict(system.model.requests[-1])
+
+
+def test_what_was_learnt_is_shown_by_health(system: System) -> None:
+    health = {"TableName": "Table", "Key": to_dynamodb(ITEM)}
+    system.connect("c1")
+    system.ask("c1", "Hi")
+    assert "Item" not in system.table.get_item(**health), "nothing is written while nothing is refused"
+    system.model.answers.append(refusing("Invalid value: 'strict'"))
+    system.ask("c1", "Hi")
+    item = from_dynamodb(system.table.get_item(**health)["Item"])
+    [features] = refused_now(item, item["ttl"] - 1).values()
+    assert features == ["native:strict"]
+    assert refused_now(item, item["ttl"]) == {}, "an hour later it is not"

@@ -1,0 +1,255 @@
+"""What other programs and users of the machine can do at the ports behind the public one: nothing."""
+
+import contextlib
+import json
+import stat
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from codelab_local import LocalCloud
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from tests.ide import Ide
+from tests.security.raw import ask
+from tests.waiting import until
+
+
+def internal(cloud: LocalCloud) -> str:
+    """The internal port as a stranger finds it: without whatever is in its path."""
+    parts = urlsplit(cloud.info["internal"])
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def key(cloud: LocalCloud) -> Credentials:
+    return Credentials(cloud.info.get("access_key_id", "local"), cloud.info.get("secret_access_key", "local"))
+
+
+def secrets(cloud: LocalCloud) -> list[str]:
+    return [cloud.info["secret_access_key"], urlsplit(cloud.info["internal"]).path.strip("/")]
+
+
+def signed(cloud: LocalCloud, path: str, used: Credentials, service: str, body: bytes, **headers: str) -> httpx.Request:
+    """A request to the emulator, signed with this key."""
+    url = f"{cloud.info['emulator']}{path}"
+    request = AWSRequest("POST", url, {name.replace("_", "-"): value for name, value in headers.items()}, body)
+    SigV4Auth(used, service, cloud.info["region"]).add_auth(request)
+    return httpx.Request("POST", url, headers=dict(request.headers.items()), content=body)
+
+
+def send(request: httpx.Request) -> httpx.Response:
+    with httpx.Client(timeout=60) as client:
+        return client.send(request)
+
+
+# The internal port.
+
+
+def decision(session: str, call_id: str) -> dict[str, Any]:
+    """The event of an approval, as API Gateway would send it, with a user of the attacker's choice."""
+    context = {
+        "routeKey": "hitl_decision",
+        "eventType": "MESSAGE",
+        "connectionId": "forged=",
+        "connectedAt": 0,
+        "requestTimeEpoch": 0,
+        "requestId": "forged",
+        "messageId": "forged",
+        "apiId": "api",
+        "stage": "v1",
+        "domainName": "localhost",
+        "identity": {"sourceIp": "127.0.0.1"},
+        "authorizer": {"principalId": "local", "user_id": "local", "session_id": session, "user": "local"},
+    }
+    body = {"type": "hitl_decision", "call_id": call_id, "decision": "approve"}
+    return {"requestContext": context, "body": json.dumps(body), "isBase64Encoded": False}
+
+
+@pytest.mark.parametrize("prefix", ["", "/", f"/{'0' * 64}", "/worker/1", "/%2e"])
+def test_a_forged_event_approves_nothing(demo_cloud: LocalCloud, prefix: str) -> None:
+    url = f"{internal(demo_cloud)}{prefix}/2015-03-31/functions/hitl_decision/invocations"
+    for kind in ("RequestResponse", "Event"):
+        headers = {"X-Amz-Invocation-Type": kind}
+        answer = httpx.post(url, json=decision("any", "call_any"), headers=headers, timeout=60)
+        assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/_local/functions"),
+        ("GET", "/v1/@connections/x"),
+        ("POST", "/v1/@connections/x"),
+        ("GET", "/s3/"),
+        ("GET", "/"),
+        ("GET", ""),
+    ],
+)
+def test_the_internal_port_says_nothing_without_its_secret(demo_cloud: LocalCloud, method: str, path: str) -> None:
+    answer = httpx.request(method, f"{internal(demo_cloud)}{path}", timeout=60)
+    assert (answer.status_code, answer.json()) == (403, {"message": "Forbidden"})
+
+
+def test_nobody_takes_a_workers_events_away(demo_cloud: LocalCloud) -> None:
+    """Workers are counted, so that their names can be guessed."""
+    for number in range(1, 60):
+        url = f"{internal(demo_cloud)}/worker/{number}/2018-06-01/runtime/invocation/next"
+        with contextlib.suppress(httpx.ReadTimeout):
+            assert httpx.get(url, timeout=2).json() == {"message": "Forbidden"}
+            continue
+        pytest.fail(f"worker {number} would give its next event to anybody")
+
+
+@pytest.mark.parametrize("origin", ["https://evil.test", "null", "http://localhost:3000"])
+def test_no_page_talks_to_the_internal_port_even_with_the_secret(demo_cloud: LocalCloud, origin: str) -> None:
+    answer = httpx.get(f"{demo_cloud.info['internal']}/_local/functions", headers={"Origin": origin}, timeout=60)
+    assert answer.status_code == 403
+    assert demo_cloud.functions(), "without an Origin it works"
+
+
+# The emulator.
+
+LIST_TABLES = {"X_Amz_Target": "DynamoDB_20120810.ListTables", "Content_Type": "application/x-amz-json-1.0"}
+
+
+def test_the_emulator_answers_nobody_who_does_not_sign(demo_cloud: LocalCloud) -> None:
+    headers = {"X-Amz-Target": LIST_TABLES["X_Amz_Target"]}
+    assert httpx.post(demo_cloud.info["emulator"], json={}, headers=headers, timeout=60).status_code == 403
+    assert httpx.get(demo_cloud.info["emulator"], timeout=60).status_code == 403
+
+
+def test_the_emulator_answers_nobody_with_other_keys(demo_cloud: LocalCloud) -> None:
+    own = key(demo_cloud)
+    for key_id, secret in (
+        ("local", "local"),
+        ("local", own.secret_key),
+        (own.access_key, "local"),
+        (own.access_key, own.secret_key[:-1]),
+        (own.access_key, own.access_key),
+    ):
+        request = signed(demo_cloud, "/", Credentials(key_id, secret), "dynamodb", b"{}", **LIST_TABLES)
+        assert send(request).status_code == 403, key_id
+
+
+def test_the_emulator_holds_a_body_to_its_signature(demo_cloud: LocalCloud) -> None:
+    request = signed(demo_cloud, "/", key(demo_cloud), "dynamodb", b'{"Limit": 1}', **LIST_TABLES)
+    assert send(request).status_code == 200
+    forged = httpx.Request("POST", request.url, headers=dict(request.headers), content=b'{"Limit": 2}')
+    assert send(forged).status_code == 403
+    other = {**dict(request.headers), "x-amz-target": "DynamoDB_20120810.DescribeLimits"}
+    assert send(httpx.Request("POST", request.url, headers=other, content=b'{"Limit": 1}')).status_code == 403
+
+
+@pytest.mark.parametrize("origin", ["https://evil.test", "null", "http://localhost:3000"])
+def test_no_page_talks_to_the_emulator_even_with_the_keys(demo_cloud: LocalCloud, origin: str) -> None:
+    request = signed(demo_cloud, "/", key(demo_cloud), "dynamodb", b"{}", **LIST_TABLES, Origin=origin)
+    answer = send(request)
+    assert answer.status_code == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/_ministack/reset",
+        "/_ministack/config",
+        "/_ministack/health",
+        "/%5fministack/reset",
+        "/_ministack%2freset",
+        "/_localstack/health",
+    ],
+)
+def test_nobody_administers_the_emulator(demo_cloud: LocalCloud, path: str) -> None:
+    assert httpx.post(f"{demo_cloud.info['emulator']}{path}", timeout=60).status_code == 403
+    assert httpx.get(f"{demo_cloud.info['emulator']}{path}", timeout=60).status_code == 403
+    assert send(signed(demo_cloud, path, key(demo_cloud), "s3", b"")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("service", "target"),
+    [
+        ("states", "AWSStepFunctions.ListStateMachines"),
+        ("glue", "AWSGlue.GetJobs"),
+        ("ssm", "AmazonSSM.DescribeParameters"),
+        ("ecs", "AmazonEC2ContainerServiceV20141113.ListClusters"),
+        ("athena", "AmazonAthena.ListWorkGroups"),
+        ("codebuild", "CodeBuild_20161006.ListProjects"),
+    ],
+)
+def test_the_emulator_has_no_service_that_the_template_does_not_use(
+    demo_cloud: LocalCloud, service: str, target: str
+) -> None:
+    headers = {"X_Amz_Target": target, "Content_Type": "application/x-amz-json-1.1"}
+    assert send(signed(demo_cloud, "/", key(demo_cloud), service, b"{}", **headers)).status_code >= 400
+
+
+def test_no_websocket_reaches_the_emulator(demo_cloud: LocalCloud) -> None:
+    """Its own WebSocket APIs would run the deployed functions' placeholders."""
+    address = demo_cloud.info["emulator"].replace("http://", "ws://")
+    with pytest.raises(InvalidStatus) as refused, connect(f"{address}/_aws/execute-api/x/v1"):
+        pass
+    assert refused.value.response.status_code == 403
+
+
+# What streams over HTTP.
+
+
+def test_nothing_but_the_named_ports_is_listened_on(demo_cloud: LocalCloud) -> None:
+    """A server behind the public port would answer every page and every user of the machine past its checks."""
+    with Ide(demo_cloud.url("streamed")) as ide:
+        ide.say("Hello")
+        stream = f"{demo_cloud.http}/api/v1/chat/stream/streamed?last_seq=0&wait=0"
+        until(lambda: httpx.get(stream, timeout=60).status_code == 200)
+    named = {demo_cloud.info["port"], *(urlsplit(demo_cloud.info[name]).port for name in ("emulator", "internal"))}
+    listening = {}
+    root = psutil.Process(demo_cloud.info["pid"])
+    for process in [root, *root.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for socket in process.net_connections("inet"):
+                if socket.status == psutil.CONN_LISTEN:
+                    listening[socket.laddr.port] = (socket.laddr.ip, process.cmdline())
+    assert {address for address, _ in listening.values()} == {"127.0.0.1"}
+    others = {port: line for port, (_, line) in listening.items() if port not in named}
+    # The demonstration model knows no user and keeps nothing.
+    assert all("codelab_local.demo_model" in line for line in others.values()), others
+
+
+# Secrets.
+
+
+def test_no_command_line_shows_a_secret(demo_cloud: LocalCloud) -> None:
+    """Other users of the machine see command lines."""
+    root = psutil.Process(demo_cloud.info["pid"])
+    lines = []
+    for process in [root, *root.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            lines.append(" ".join(process.cmdline()))
+    assert len(lines) > 5
+    assert not [line for line in lines if any(secret in line for secret in secrets(demo_cloud))]
+
+
+def test_no_file_shows_a_secret_to_other_users(demo_cloud: LocalCloud) -> None:
+    folder = Path(demo_cloud.info["folder"])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    info = next(Path(demo_cloud._folder.name).glob("info.json"))
+    assert stat.S_IMODE(info.stat().st_mode) == 0o600
+
+
+def test_no_answer_and_no_log_shows_a_secret(demo_cloud: LocalCloud) -> None:
+    port = demo_cloud.info["port"]
+    for path in ("/health", "/docs", "/openapi.json", "/nothing", "/s3/x/items/y", "/api/v1/sessions"):
+        body = ask(port, path).body.decode()
+        assert not [secret for secret in secrets(demo_cloud) if secret in body]
+    assert not [secret for secret in secrets(demo_cloud) if secret in demo_cloud.logs()]
+
+
+def test_every_start_has_secrets_of_its_own(demo_cloud: LocalCloud, cloud: LocalCloud) -> None:
+    assert not {*secrets(demo_cloud)} & {*secrets(cloud)}
+    assert all(len(secret) >= 32 for secret in secrets(demo_cloud))

@@ -1,0 +1,267 @@
+"""What can be done through `/s3` on the public port: reading and writing the payloads that a URL was signed for."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import httpx
+import pytest
+from botocore.auth import S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
+from codelab_local import LocalCloud
+
+from tests.ide import Ide
+from tests.security.raw import Answer, ask
+
+#: What an attacker gets hold of at best: keys that once were everybody's, and (only to show that even they do not open
+#: the door wider than it is) those of this start.
+EVERYBODYS, THIS_STARTS = "everybody's keys", "this start's keys"
+CONTENT = b"what somebody has stored"
+
+
+def keys(cloud: LocalCloud, whose: str) -> Credentials:
+    if whose == EVERYBODYS:
+        return Credentials("local", "local")
+    return Credentials(cloud.info.get("access_key_id", "local"), cloud.info.get("secret_access_key", "local"))
+
+
+def client(cloud: LocalCloud, whose: str) -> Any:
+    make: Any = boto3.client
+    used = keys(cloud, whose)
+    return make(
+        "s3",
+        endpoint_url=f"{cloud.http}/s3",
+        region_name=cloud.info["region"],
+        aws_access_key_id=used.access_key,
+        aws_secret_access_key=used.secret_key,
+        config=Config(signature_version="s3v4"),
+    )
+
+
+def signed(
+    cloud: LocalCloud,
+    whose: str,
+    target: str,
+    *,
+    method: str = "GET",
+    service: str = "s3",
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    """Send a request to `target`, to the letter, signed for what it is."""
+    port = cloud.info["port"]
+    request = AWSRequest(method, f"http://127.0.0.1:{port}{target}", {**(headers or {})}, body)
+    signer = S3SigV4Auth if service == "s3" else SigV4Auth
+    signer(keys(cloud, whose), service, cloud.info["region"]).add_auth(request)
+    sent = [(name, value) for name, value in request.headers.items() if name.lower() not in ("host", "content-length")]
+    return ask(port, target, sent, method=method, body=body, host=f"127.0.0.1:{port}")
+
+
+@pytest.fixture(scope="module")
+def bucket(demo_cloud: LocalCloud) -> Iterator[str]:
+    """The payload bucket, with one object that is public and two that are not."""
+    store = demo_cloud.client("s3")
+    names = [found["Name"] for found in store.list_buckets()["Buckets"]]
+    name = next(name for name in names if "payload" in name)
+    for key in ("items/u/s/one", "other/one", "one", "itemsx"):
+        store.put_object(Bucket=name, Key=key, Body=CONTENT)
+    yield name
+    for key in ("items/u/s/one", "other/one", "one", "itemsx"):
+        store.delete_object(Bucket=name, Key=key)
+
+
+@pytest.mark.parametrize("whose", [EVERYBODYS, THIS_STARTS])
+@pytest.mark.parametrize("path", ["/s3/", "/s3/x", "/s3/x/items/y"])
+@pytest.mark.parametrize(
+    ("service", "target", "body"),
+    [
+        ("dynamodb", "DynamoDB_20120810.ListTables", {}),
+        ("secretsmanager", "secretsmanager.ListSecrets", {}),
+        ("states", "AWSStepFunctions.ListStateMachines", {}),
+        ("glue", "AWSGlue.GetJobs", {}),
+        ("events", "AWSEvents.ListRules", {}),
+    ],
+)
+def test_no_other_service_is_reached_through_the_door(
+    demo_cloud: LocalCloud, whose: str, path: str, service: str, target: str, body: dict[str, Any]
+) -> None:
+    """With any target header: the emulator would go by it, whatever the path is."""
+    headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.1"}
+    for method in ("POST", "PUT"):
+        answer = signed(
+            demo_cloud, whose, path, method=method, service=service, body=json.dumps(body).encode(), headers=headers
+        )
+        assert answer.status == 403
+        assert b"<Error>" in answer.body, "it is the door that says so"
+
+
+@pytest.mark.parametrize("whose", [EVERYBODYS, THIS_STARTS])
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("GET", "/s3/"),
+        ("GET", "/s3/{bucket}"),
+        ("GET", "/s3/{bucket}/"),
+        ("GET", "/s3/{bucket}?list-type=2&prefix=items%2F"),
+        ("GET", "/s3/{bucket}/items/"),
+        ("GET", "/s3/codelab-local-code/source-is-run-in-place.zip"),
+        ("GET", "/s3/codelab-local-code/items/x"),
+        ("PUT", "/s3/another-bucket"),
+        ("PUT", "/s3/{bucket}?acl"),
+        ("PUT", "/s3/{bucket}?policy"),
+        ("DELETE", "/s3/{bucket}/items/u/s/one"),
+        ("DELETE", "/s3/{bucket}"),
+        ("POST", "/s3/{bucket}/items/u/s/one"),
+        ("POST", "/s3/{bucket}?delete"),
+        ("POST", "/s3/{bucket}/items/u/s/one?uploads"),
+        ("PATCH", "/s3/{bucket}/items/u/s/one"),
+        ("GET", "/s3/{bucket}/items/u/s/one?acl"),
+        ("GET", "/s3/{bucket}/items/u/s/one?acl="),
+        ("GET", "/s3/{bucket}/items/u/s/one?tagging"),
+        ("GET", "/s3/{bucket}/items/u/s/one?uploads"),
+        ("GET", "/s3/{bucket}/items/u/s/one?versionId=null"),
+        ("GET", "/s3/{bucket}/items/u/s/one?response-content-type=text%2Fhtml"),
+        ("GET", "/s3/{bucket}/items/u/s/one?x-id=GetObject&acl"),
+        ("PUT", "/s3/{bucket}/items/u/s/one?partNumber=1&uploadId=x"),
+        ("PUT", "/s3/{bucket}/items/u/s/one?tagging"),
+        ("GET", "/s3/{bucket}/one"),
+        ("GET", "/s3/{bucket}/itemsx"),
+        ("GET", "/s3/{bucket}/other/one"),
+        ("GET", "/s3/{bucket}/items/../other/one"),
+        ("GET", "/s3/{bucket}/items/./u/s/one"),
+        ("GET", "/s3/{bucket}/items//u/s/one"),
+        ("GET", "/s3/{bucket}//items/u/s/one"),
+        ("GET", "/s3//{bucket}/items/u/s/one"),
+        ("GET", "/s3/{bucket}/items/%2e%2e/other/one"),
+        ("GET", "/s3/{bucket}/items%2F..%2Fother%2Fone"),
+        ("GET", "/s3/{bucket}/items/..%2Fother/one"),
+        ("GET", "/s3/{bucket}%2Fother%2Fone"),
+        ("GET", "/s3/{bucket}/items/../../codelab-local-code/source-is-run-in-place.zip"),
+        ("GET", "/s3/../{bucket}/items/u/s/one"),
+        ("GET", "/s3/{bucket}/items/u/s/one%00"),
+        ("GET", "/s3/{bucket}/items/u/s/one%0d%0aX-Amz-Target:%20x"),
+        ("GET", "/s3/_ministack/health"),
+        ("POST", "/s3/_ministack/reset"),
+        ("GET", "/s3/2015-03-31/functions/"),
+        ("POST", "/s3/2015-03-31/functions/x/invocations"),
+    ],
+)
+def test_nothing_but_the_payloads_is_reached_through_the_door(
+    demo_cloud: LocalCloud, bucket: str, whose: str, method: str, target: str
+) -> None:
+    answer = signed(demo_cloud, whose, target.format(bucket=bucket), method=method)
+    assert answer.status == 403
+    assert CONTENT not in answer.body
+    assert b"<Error><Code>" in answer.body, "it is the door that says so"
+
+
+@pytest.mark.parametrize("whose", [EVERYBODYS])
+def test_the_keys_are_not_everybodys(demo_cloud: LocalCloud, bucket: str, whose: str) -> None:
+    assert signed(demo_cloud, whose, f"/s3/{bucket}/items/u/s/one").status == 403
+    assert signed(demo_cloud, whose, f"/s3/{bucket}/items/u/s/two", method="PUT", body=b"x").status == 403
+    url = client(demo_cloud, whose).generate_presigned_url("get_object", {"Bucket": bucket, "Key": "items/u/s/one"})
+    assert httpx.get(url).status_code == 403
+
+
+def test_every_start_has_keys_of_its_own(demo_cloud: LocalCloud, cloud: LocalCloud) -> None:
+    for name in ("access_key_id", "secret_access_key"):
+        assert demo_cloud.info[name] != cloud.info[name]
+        assert len(demo_cloud.info[name]) >= 20
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("x-amz-copy-source", "/{bucket}/other/one"),
+        ("x-amz-acl", "public-read"),
+        ("x-amz-tagging", "a=b"),
+        ("x-amz-target", "DynamoDB_20120810.ListTables"),
+        ("x-amz-website-redirect-location", "https://evil.test"),
+    ],
+)
+def test_a_header_makes_an_upload_nothing_else(demo_cloud: LocalCloud, bucket: str, header: tuple[str, str]) -> None:
+    """Copying would read any object; the keys are right, the URL is presigned or not."""
+    name, value = header[0], header[1].format(bucket=bucket)
+    target = f"/s3/{bucket}/items/u/s/copied"
+    assert signed(demo_cloud, THIS_STARTS, target, method="PUT", headers={name: value}).status == 403
+    where = {"Bucket": bucket, "Key": "items/u/s/copied"}
+    url = client(demo_cloud, THIS_STARTS).generate_presigned_url("put_object", where)
+    assert httpx.put(url, headers={name: value}).status_code == 403
+    assert httpx.get(client(demo_cloud, THIS_STARTS).generate_presigned_url("get_object", where)).status_code == 404
+
+
+def test_a_presigned_url_says_nothing_that_opens_the_emulator(demo_cloud: LocalCloud, bucket: str) -> None:
+    """Its access key is in every frame with a URL: without the secret it is worth nothing."""
+    where = {"Bucket": bucket, "Key": "items/u/s/one"}
+    url = httpx.URL(client(demo_cloud, THIS_STARTS).generate_presigned_url("get_object", where))
+    credential = url.params["X-Amz-Credential"].replace("/s3/", "/dynamodb/")
+    headers = {
+        "Authorization": f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature={'0' * 64}",
+        "X-Amz-Target": "DynamoDB_20120810.ListTables",
+        "X-Amz-Date": url.params["X-Amz-Date"],
+    }
+    assert httpx.post(demo_cloud.info["emulator"], json={}, headers=headers).status_code == 403
+    target = str(url).replace(demo_cloud.http, "").replace("/s3/", "/")
+    assert httpx.get(f"{demo_cloud.info['emulator']}{target}").status_code == 403
+
+
+def test_a_body_is_held_to_its_signature(demo_cloud: LocalCloud, bucket: str) -> None:
+    """Signed for one content and sent with another."""
+    port, target = demo_cloud.info["port"], f"/s3/{bucket}/items/u/s/changed"
+    request = AWSRequest("PUT", f"http://127.0.0.1:{port}{target}", {}, b"signed")
+    S3SigV4Auth(keys(demo_cloud, THIS_STARTS), "s3", demo_cloud.info["region"]).add_auth(request)
+    assert "X-Amz-Content-SHA256" in request.headers
+    sent = list(request.headers.items())
+    answer = ask(port, target, sent, method="PUT", body=b"forged", host=f"127.0.0.1:{port}")
+    assert (answer.status, b"XAmzContentSHA256Mismatch" in answer.body) == (403, True)
+
+
+def test_an_old_request_cannot_be_sent_again(demo_cloud: LocalCloud, bucket: str) -> None:
+    headers = {"X-Amz-Date": "20260101T000000Z"}
+    port, target = demo_cloud.info["port"], f"/s3/{bucket}/items/u/s/one"
+    request = AWSRequest("GET", f"http://127.0.0.1:{port}{target}", headers)
+    signer = S3SigV4Auth(keys(demo_cloud, THIS_STARTS), "s3", demo_cloud.info["region"])
+    request.context["timestamp"] = headers["X-Amz-Date"]
+    request.headers["X-Amz-Content-SHA256"] = "UNSIGNED-PAYLOAD"
+    canonical = signer.canonical_request(request)
+    signature = signer.signature(signer.string_to_sign(request, canonical), request)
+    names = signer.signed_headers(signer.headers_to_sign(request))
+    authorization = f"AWS4-HMAC-SHA256 Credential={signer.scope(request)}, SignedHeaders={names}, Signature={signature}"
+    sent = [*request.headers.items(), ("Authorization", authorization)]
+    answer = ask(port, target, sent, host=f"127.0.0.1:{port}")
+    assert (answer.status, b"RequestTimeTooSkewed" in answer.body) == (403, True)
+
+
+@pytest.mark.parametrize("origin", ["https://evil.test", "null"])
+def test_a_foreign_page_gets_nothing_even_with_a_url(demo_cloud: LocalCloud, bucket: str, origin: str) -> None:
+    url = client(demo_cloud, THIS_STARTS).generate_presigned_url(
+        "get_object", {"Bucket": bucket, "Key": "items/u/s/one"}
+    )
+    asking = {"Origin": origin, "Access-Control-Request-Method": "GET"}
+    for answer in (httpx.get(url, headers={"Origin": origin}), httpx.options(url, headers=asking)):
+        assert answer.status_code == 403
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_an_upload_is_never_run_as_a_page_of_ours(demo_cloud: LocalCloud, bucket: str) -> None:
+    """It would have the origin of the REST API."""
+    store, where = client(demo_cloud, THIS_STARTS), {"Bucket": bucket, "Key": "items/u/s/page"}
+    store.put_object(**where, Body=b"<script>fetch('/api/v1/sessions')</script>", ContentType="text/html")
+    answer = httpx.get(store.generate_presigned_url("get_object", where))
+    assert answer.status_code == 200
+    assert "sandbox" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_what_the_door_is_for_works(demo_cloud: LocalCloud) -> None:
+    """A frame that is uploaded by its ticket, as an IDE in a browser does it."""
+    ide = Ide(demo_cloud.url("uploading", extensions=1))
+    ticket = ide.ticket(10)
+    origin = {"Origin": "http://localhost:3000"}
+    answer = httpx.put(ticket["url"], content=b"x" * 10, headers={**ticket["headers"], **origin})
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, origin["Origin"])
+    assert httpx.put(ticket["url"], content=b"y" * 10, headers=ticket["headers"]).status_code == 412
+    ide.socket.close()

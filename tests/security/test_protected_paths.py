@@ -1,0 +1,214 @@
+"""Changes of files that make a tool run code: somebody is asked, whoever may do what without asking."""
+
+import json
+from typing import Any
+
+import pytest
+from codelab.protocol.errors import ErrorCode
+from codelab.protocol.protected import PROTECTED, PROTECTED_FILES
+from codelab.protocol.tools import CATALOGUE
+
+from tests.turns.world import World, refusal
+
+Call = tuple[str, dict[str, Any]]
+
+HUNK = "@@ -1 +1 @@\n-one\n+evil\n"
+NEW = "@@ -0,0 +1 @@\n+evil\n"
+
+
+def write(path: str) -> Call:
+    return ("write_file", {"path": path, "content": "[core]\n\tfsmonitor = touch /tmp/owned"})
+
+
+def move(source: str, destination: str) -> Call:
+    return ("move_file", {"from": source, "to": destination})
+
+
+def patch(diff: str) -> Call:
+    return ("apply_patch", {"diff": diff})
+
+
+def states(world: World, *wanted: Call) -> list[str]:
+    world.say()
+    found = [world.call_item(call_id)["state"] for call_id in world.answer("", *wanted)]
+    world.cancel()
+    return found
+
+
+def autonomous(**settings: Any) -> World:
+    world = World(**settings)
+    world.configure(autonomy="autonomous")
+    return world
+
+
+ATTACKS: dict[str, Call] = {
+    "a config of git that names a program": write(".git/config"),
+    "a hook of git": write(".git/hooks/pre-commit"),
+    "a submodule's git": write("vendor/lib/.git/config"),
+    "the file that stands for the folder": write(".git"),
+    "a task of VS Code": write(".vscode/tasks.json"),
+    "a workspace of VS Code": write("my.code-workspace"),
+    "a run configuration of JetBrains": write("sub/.idea/runConfigurations/a.xml"),
+    "a hook of husky": write(".husky/pre-commit"),
+    "a folder that git takes for a repository": write("assets/HEAD"),
+    "the editors' config": write(".editorconfig"),
+    "the attributes of git": write("src/.gitattributes"),
+    "capitals": write(".GIT/config"),
+    "capitals in the middle": write(".VsCode/settings.json"),
+    "a long s, which folds to s": write(".hu\u017fky/pre-commit"),
+    "a Kelvin sign, which folds to k": write(".hus\u212ay/pre-commit"),
+    "a capital I with a dot": write(".g\u0130t/config"),
+    "a small i without a dot": write(".g\u0131t/config"),
+    "wide letters": write("\uff0e\uff47\uff49\uff54/config"),
+    "a wide slash": write("a\uff0f.git\uff0fconfig"),
+    "a backslash": write("a\\.git\\config"),
+    "dots behind the name, which Windows leaves out": write(".git./config"),
+    "a space behind the name, which Windows leaves out": write(".git /config"),
+    "the short name of Windows": write("GIT~1/config"),
+    "the short name of any of them": write("VSCODE~1/tasks.json"),
+    "a hashed short name": write("GI7EBA~1"),
+    "a dot before it": write("./.git/config"),
+    "two slashes": write("a//.git/config"),
+    "a leading slash": write("/.git/config"),
+    "creating it": ("create_directory", {"path": ".git"}),
+    "deleting it": ("delete_file", {"path": ".git/hooks/pre-commit"}),
+    "deleting a folder that it may be in": ("delete_file", {"path": "vendor"}),
+    "deleting the workspace": ("delete_file", {"path": "."}),
+    "moving it away": move(".vscode/settings.json", "a.json"),
+    "moving something onto it": move("a.txt", ".git/config"),
+    "moving a folder that it may be in": move("templates/evil", "app"),
+    "moving a folder over the workspace": move("templates", "."),
+    "moving a folder that ends in a slash": move("a.d/", "b.d/"),
+    "a patch": patch(f"--- a/.git/config\n+++ b/.git/config\n{HUNK}"),
+    "a patch with a new file": patch(f"--- /dev/null\n+++ b/.git/hooks/post-checkout\n{NEW}"),
+    "a patch that renames": patch("diff --git a/x.txt b/.git/config\nrename from x.txt\nrename to .git/config\n"),
+    "a patch that copies": patch("diff --git a/x.txt b/.envrc\ncopy from x.txt\ncopy to .envrc\n"),
+    "a patch of many files": patch(f"--- a/a.py\n+++ b/a.py\n{HUNK}--- a/.VSCODE/x\n+++ b/.VSCODE/x\n{HUNK}"),
+    "a patch with a quoted name": patch(f'--- "a/\\056git/config"\n+++ "b/\\056git/config"\n{HUNK}'),
+    "committing a hook": ("git.commit", {"message": "m", "files": [".husky/pre-commit"]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_an_autonomous_session_asks_before_it_makes_a_tool_run_code(attack: Call) -> None:
+    assert states(autonomous(), attack) == ["awaiting_approval"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"hitl_enabled": False}, {"hitl_dangerous_tools": "read_file"}, {"hitl_dangerous_tools": "+read_file"}],
+    ids=str,
+)
+@pytest.mark.parametrize("autonomy", ["manual", "balanced", "autonomous"])
+def test_neither_the_operator_nor_the_session_lifts_it(settings: dict[str, Any], autonomy: str) -> None:
+    world = World(**settings)
+    world.configure(autonomy=autonomy)
+    assert states(world, write(".git/config"), move("a.txt", ".git/config")) == ["awaiting_approval"] * 2
+
+
+@pytest.mark.parametrize("scope", ["session", "user"])
+@pytest.mark.parametrize("pattern", ["**", ".git/**", "*", None])
+def test_no_rule_lets_it_be_written(scope: str, pattern: str | None) -> None:
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", write(".git/config"))
+    wish = {"scope": scope, **({"pattern": pattern} if pattern else {})}
+    error = refusal(lambda: world.decision(call_id, "approve", remember=wish))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember")
+    world.cancel()
+    if pattern not in (None, ".git/**"):
+        world.say()
+        (call_id,) = world.answer("", write("a.py"))
+        world.decision(call_id, "approve", remember=wish)
+        world.cancel()
+        assert states(world, write("b.py"), write(".git/config")) == ["executing", "awaiting_approval"]
+
+
+def test_a_rule_that_was_stored_before_does_not_let_it_be_written() -> None:
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", write("a.py"))
+    world.decision(call_id, "approve", remember={"scope": "session", "pattern": "**"})
+    world.cancel()
+    (rule,) = json.loads(world.items["RULES"]["rules"])
+    world.items["RULES"]["rules"] = json.dumps([rule, {**rule, "rule_id": "old", "pattern": ".git/**"}])
+    assert states(world, write(".git/config")) == ["awaiting_approval"]
+
+
+def test_what_a_human_has_denied_stays_denied() -> None:
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", write(".git/config"))
+    world.decision(call_id, "reject", remember={"scope": "session"})
+    world.cancel()
+    assert states(world, write(".GIT/config")) == ["rejected"]
+
+
+def test_a_program_is_asked_about_it_as_well() -> None:
+    world = autonomous()
+    world.execute("c1", "write_file", path=".git/config", content="x")
+    assert world.call_item("c1")["state"] == "awaiting_approval"
+
+
+def test_what_is_near_it_is_done_without_asking() -> None:
+    calls = [
+        *(write(path) for path in ("a.py", ".gitignore", ".github/workflows/ci.yml", "src/git/config", "head.js")),
+        *(write(path) for path in ("overhead/a.py", "my.git.md", "vscode/a", "a~b", "docs/HEAD.md", ".env")),
+        move("src/a.py", "lib/a.py"),
+        ("delete_file", {"path": "src/a.py"}),
+        ("create_directory", {"path": "src/lib"}),
+        patch(f"--- a/a.py\n+++ b/a.py\n{HUNK}"),
+    ]
+    assert set(states(autonomous(), *calls)) == {"executing"}
+
+
+def test_reading_it_is_not_asked_about() -> None:
+    assert states(autonomous(), ("read_file", {"path": ".git/config"})) == ["executing"]
+
+
+def test_every_path_has_its_reason_and_is_looked_for_as_it_is_folded() -> None:
+    for name, reason in {**PROTECTED, **PROTECTED_FILES}.items():
+        assert len(reason) > 10, name
+        tool, arguments = write(f"a/{name.upper().replace('*', 'x')}")
+        assert CATALOGUE[tool].makes_tools_run_code(arguments), name
+
+
+FAMILIES = (
+    *(f"{stem}.{ending}" for stem in ("lefthook", ".lefthook", "lefthook-local", ".lefthook-local")
+      for ending in ("yml", "yaml", "toml", "json", "jsonc")),
+    ".config/lefthook.toml", ".lefthook/pre-commit/a.sh", ".lefthook-local/pre-commit/a.sh",
+    *(f".lintstagedrc{ending}" for ending in ("", ".json", ".yaml", ".yml", ".js", ".mjs", ".cjs", ".ts")),
+    *(f"lint-staged.config.{ending}" for ending in ("js", "mjs", "cjs", "ts", "mts")),
+    ".pre-commit-config.yml", ".hgrc", ".hg/hgrc", ".config/git/config", ".config/git/hooks/pre-commit",
+    "home/.config/git/attributes",
+    ".bash_login", ".bash_logout", ".bash_aliases", ".zprofile", ".zlogin", ".zlogout",
+    ".vimrc", ".nvimrc", ".exrc", ".lvimrc", ".gvimrc", "_vimrc", ".local.vimrc", ".dir-locals.el", ".dir-locals-2.el",
+    "my.sublime-project", ".theia/tasks.json", ".helix/languages.toml", ".zed/tasks.json", ".fleet/run.json",
+    ".devcontainer/devcontainer.json", ".devcontainer/python/devcontainer.json", ".devcontainer.json",
+    ".claude/settings.json", ".claude/settings.local.json", ".mcp.json", ".cursor/mcp.json", ".windsurf/hooks.json",
+    ".kiro/hooks/a.kiro.hook", ".gemini/settings.json", ".codex/config.toml",
+    "mise.toml", ".mise.toml", "mise.local.toml", ".mise.dev.toml", "mise/config.toml", ".mise/config.toml",
+    ".config/mise.toml", ".config/mise/config.toml", ".config/mise/conf.d/a.toml", ".tool-versions",
+    ".pnpmfile.mjs", ".yarnrc.yaml",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", FAMILIES)
+def test_each_member_of_a_family_is_asked_about(path: str) -> None:
+    for spelling in (path, f"sub/{path}", path.upper(), path.replace("/", "\\"), path.replace("/", "/./")):
+        tool, arguments = write(spelling)
+        assert CATALOGUE[tool].makes_tools_run_code(arguments), spelling
+
+
+NEIGHBOURS = (
+    "src/lefthook/a.py", "docs/my-lefthook.yml", "lint-staged.md", "lint-staged.config", "config/git/a",
+    ".config/gitea/a", ".config/app/git/a", ".config", "src/mise/en_scene.py", "miserable.toml", "vimrc.md",
+    "a.sublime-project/a", "tool-versions", "claude/settings.json", "mcp.json", "bash_login", "dir-locals.el",
+    "HEAD/a", "a.code-workspace.md",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", NEIGHBOURS)
+def test_what_is_only_called_alike_is_not(path: str) -> None:
+    tool, arguments = write(path)
+    assert not CATALOGUE[tool].makes_tools_run_code(arguments)

@@ -1,0 +1,251 @@
+"""A thief with a stolen token: what floods the system is refused before it costs anything, and who sends it is told
+when to come back. The other users notice nothing.
+
+Each attack goes to the functions as they are deployed, with small limits so that a flood is short.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+from codelab.requests.errors import InvalidRequest, TransportError
+from codelab.sessions.items import to_dynamodb
+
+from tests.functions import events
+from tests.functions.conftest import minute as minute
+from tests.functions.conftest import system as system
+from tests.functions.conftest import template as template
+from tests.functions.system import System
+from tests.scripted_model import call
+
+FLOOD = 12
+
+pytestmark = pytest.mark.usefixtures("minute")
+LIMITS = {
+    "MESSAGES_PER_MINUTE": "5",
+    "REQUESTS_PER_MINUTE": "5",
+    "TOKENS_PER_DAY": "1000",
+    "CONNECTIONS_PER_MINUTE": "5",
+    "STORED_BYTES_PER_DAY": "100000",
+    "OPEN_TURNS": "3",
+}
+
+
+@pytest.fixture
+def victim(system: System) -> Iterator[System]:
+    """The system, the owner of the token (`ann`) and another user (`bob`), each with a window."""
+    system.environment = dict(LIMITS)
+    system.connect("c1")
+    system.connect("bobs", session="bobs", user="bob")
+    yield system
+    system.send("bobs", "user_message", content="Am I served?")
+    assert system.aws.frames("bobs") == [], "another user pays for it"
+    assert len(system.aws.invokes) == 1
+
+
+def refused(system: System, connection: str = "c1") -> bool:
+    return any(
+        frame["type"] == "error" and frame["error_code"] == "RATE_LIMITED" for frame in system.aws.frames(connection)
+    )
+
+
+def steps_of(system: System, connection: str, session: str = "s1") -> int:
+    """Messages, each in a session whose turn ends at once, so that only their rate counts."""
+    accepted = 0
+    for n in range(FLOOD):
+        system.send(connection, "user_message", content="spend", client_msg_id=f"{session}-{n}")
+        accepted += not refused(system, connection)
+        system.send_raw(connection, "control", '{"type": "cancel"}')
+    return accepted
+
+
+def test_a_thief_floods_messages(victim: System) -> None:
+    assert steps_of(victim, "c1") == 5
+    assert len([sk for _, sk in victim.all_keys() if sk.startswith("INPUT#")]) == 5, "nothing is kept of the others"
+
+
+def test_a_thief_spreads_messages_over_sessions_and_over_http(victim: System) -> None:
+    statuses: Counter[int] = Counter()
+    for n in range(4):
+        victim.connect(f"w{n}", session=f"wide{n}")
+        body = {"session_id": f"wide{n}", "message": "spend"}
+        for _ in range(3):
+            statuses[victim.http("POST", "/chat/message", body=body)[0]] += 1
+    assert statuses == {202: 5, 429: 7}
+
+
+def test_a_thief_opens_slow_turns_in_many_sessions(victim: System) -> None:
+    """Each would hold one of the executions that all users share."""
+    victim.environment["MESSAGES_PER_MINUTE"] = "0"
+    invoked = 0
+    for n in range(4):
+        victim.connect(f"t{n}", session=f"turn{n}")
+        victim.send(f"t{n}", "user_message", content="be slow")
+        invoked += len(victim.aws.invokes)
+    assert invoked == 3
+
+
+def test_a_thief_opens_connections(victim: System) -> None:
+    statuses = Counter(victim.connect(f"x{n}", session=f"new{n}")["statusCode"] for n in range(FLOOD))
+    assert statuses == {200: 4, 429: FLOOD - 4}, "one is the owner's"
+    assert len([pk for pk, _ in victim.all_keys() if "#new" in pk]) == 4
+
+
+def test_a_thief_creates_and_forks_sessions(victim: System) -> None:
+    metadata = {"note": "x" * 15_000}
+    made = Counter(victim.http("POST", "/sessions", body={"metadata": metadata})[0] for _ in range(FLOOD))
+    assert made == {201: 6, 429: FLOOD - 6}
+    assert victim.http("POST", "/sessions/s1/fork")[0] in (201, 429)
+    forks = Counter(victim.http("POST", "/sessions/s1/fork")[0] for _ in range(FLOOD))
+    assert forks[429] > 0
+
+
+def test_a_thief_takes_tickets_for_uploads(victim: System) -> None:
+    tickets = 0
+    for _ in range(FLOOD):
+        victim.send_raw("c1", "control", '{"type": "upload_request", "bytes": 30000}')
+        tickets += [frame["type"] for frame in victim.aws.frames("c1")] == ["upload_ticket"]
+    assert tickets == 3
+
+
+def test_a_thief_fills_the_context_and_asks_for_calls(victim: System) -> None:
+    taken = 0
+    for n in range(FLOOD):
+        data = {"path": f"f{n}.md", "content": "x" * 8_000}
+        victim.send("c1", "context_update", action="add_file", data=data)
+        taken += not refused(victim)
+        victim.send("c1", "context_update", action="remove_file", data={"path": f"f{n}.md"})
+    assert taken == FLOOD
+    arguments = {"path": "a", "content": "x" * 8_000}
+    body = {"session_id": "s1", "tool_name": "write_file", "arguments": arguments}
+    assert victim.http("POST", "/tools/execute", body=body, query="wait=0")[0] == 429
+
+
+def test_a_thief_asks_the_model_over_http(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each Request is counted for whose token it was before `llm_request` is asked to carry it out."""
+    schema = {"type": "object", "properties": {"fruit": {"type": "string"}}, "required": ["fruit"]}
+    body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": schema}
+    asked = 0
+
+    class Client:
+        def invoke(self, **given: Any) -> dict[str, Any]:
+            nonlocal asked
+            asked += 1
+            victim.model.answers.append('{"fruit": "apple"}')
+            answer = victim.function("llm_request")(json.loads(given["Payload"]))
+            return {"Payload": _Body(json.dumps(answer).encode())}
+
+    victim.function("llm_request")
+    monkeypatch.setattr("codelab.aws.waiting_lambda_client", Client)
+    statuses = Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD))
+    assert statuses == {200: 5, 429: FLOOD - 5}
+    assert asked == 5, "refused before anything is spent"
+
+
+def test_a_thief_has_more_requests_under_way_than_there_may_be(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that is slow keeps each of them: `rest_api` gives up waiting, `llm_request` does not."""
+    victim.environment["REQUESTS_PER_MINUTE"] = "0"
+    body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "object"}}
+    under_way: list[dict[str, Any]] = []
+
+    class Client:
+        def invoke(self, **given: Any) -> dict[str, Any]:
+            under_way.append(json.loads(given["Payload"]))
+            raise ReadTimeoutError(endpoint_url="http://lambda")
+
+    llm_request = victim.function("llm_request")
+    monkeypatch.setattr("codelab.aws.waiting_lambda_client", Client)
+    assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {502: 3, 429: FLOOD - 3}
+    assert len(under_way) == 3
+    for request in under_way[:2]:
+        victim.model.answers.append("{}")
+        llm_request(request)
+    assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {502: 2, 429: FLOOD - 2}
+
+
+def test_a_thief_sends_requests_that_cannot_be_made(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds two executions for a while, though no model is asked."""
+    body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "nothing"}}
+
+    class Client:
+        def invoke(self, **given: Any) -> dict[str, Any]:
+            with pytest.raises(InvalidRequest) as refused:
+                victim.function("llm_request")(json.loads(given["Payload"]))
+            payload = {"errorType": "InvalidRequest", "errorMessage": str(refused.value)}
+            return {"FunctionError": "Unhandled", "Payload": _Body(json.dumps(payload).encode())}
+
+    victim.function("llm_request")
+    monkeypatch.setattr("codelab.aws.waiting_lambda_client", Client)
+    assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {422: 5, 429: FLOOD - 5}
+
+
+def test_a_thief_whose_token_is_revoked_takes_tickets_in_a_window_that_is_open_still(victim: System) -> None:
+    victim.connect("old", session="old", issued=1_000)
+    victim.send_raw("old", "control", '{"type": "upload_request", "bytes": 10}')
+    assert [frame["type"] for frame in victim.aws.frames("old")] == ["upload_ticket"]
+    item = {"pk": "USER#ann", "sk": "REVOKED", "revoked_at": 1_000}
+    victim.table.put_item(TableName="Table", Item=to_dynamodb(item))
+    victim.send_raw("old", "control", '{"type": "upload_request", "bytes": 10}')
+    assert [frame["error_code"] for frame in victim.aws.frames("old")] == ["UNAUTHORIZED"]
+
+
+class _Body:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self) -> bytes:
+        return self._data
+
+
+def test_a_thief_has_an_agent_work_all_day(victim: System) -> None:
+    """110 tokens a step: the tenth step of a turn that calls tools for ever is its last."""
+    victim.environment |= {"REQUESTS_PER_MINUTE": "0"}
+    victim.connect("c1", extensions=True)
+    (call_id,) = victim.ask("c1", "", call("read_file", path="a0.py"))
+    steps = 1
+    while steps < 30:
+        victim.send("c1", "tool_result", call_id=call_id, result={"content": "x"})
+        victim.model.says("", call("read_file", path=f"a{steps}.py"))
+        victim.run_step()
+        if "model" not in victim.aws.calls:
+            break
+        steps += 1
+        (call_id,) = victim.item("REGISTER")["calls"]
+    assert steps == 10
+    (end,) = [frame for frame in victim.aws.frames("c1") if frame["type"] == "turn_end"]
+    assert end["reason"] == "budget"
+
+
+def test_a_thief_breaks_every_answer_off_so_that_no_usage_is_told(victim: System) -> None:
+    """What the provider has not counted is estimated."""
+    victim.environment |= {"MESSAGES_PER_MINUTE": "0", "REQUESTS_PER_MINUTE": "0"}
+
+    def speak() -> Iterator[str]:
+        yield '{"message": "' + "word " * 50
+        victim.function("control")(victim.event("c1", {"type": "cancel"}))
+        raise TransportError("broken off")
+
+    victim.function("control")
+    accepted = 0
+    for _ in range(FLOOD):
+        victim.model.answers = [speak() for _ in range(4)]
+        victim.send("c1", "user_message", content="spend")
+        if refused(victim):
+            break
+        accepted += 1
+        victim.run_step()
+    assert 0 < accepted < FLOOD
+
+
+def test_a_thief_names_a_plan_that_there_is_not(victim: System) -> None:
+    victim.connect("rich", session="rich", plan="unlimited") if _knows_plans() else victim.connect(
+        "rich", session="rich"
+    )
+    assert steps_of(victim, "rich", "rich") == 5
+
+
+def _knows_plans() -> bool:
+    return "plan" in events.authorizer_context("s1")

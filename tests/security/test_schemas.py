@@ -1,0 +1,284 @@
+"""Schemas from outside that mean to hang or kill who meets them."""
+
+import gc
+import json
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import parse_frame
+from codelab.protocol.tools.declared import declared_tool
+from codelab.requests import CallerBounds, InvalidRequest, parse_bare
+from codelab.requests.codec import encode
+from codelab.requests.effort import Judge, Verdict
+from codelab.requests.plan import Plan
+from codelab.requests.validation import compile_schema
+
+BOUNDS = CallerBounds(frozenset({"m"}), "openai", 1_000_000)
+Schema = dict[str, Any]
+
+#: What is promised of each: seconds of CPU, megabytes of the process that has met all those before it.
+_SECONDS, _MEGABYTES = 1.0, 300.0
+
+
+def took(start: float) -> float:
+    return time.process_time() - start
+
+
+def doubling(keyword: str, depth: int) -> Schema:
+    """Each definition uses the next one twice, for one and the same value."""
+    twice = {f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(depth)}
+    return {"$ref": "#/$defs/d0", "$defs": {**twice, f"d{depth}": {"type": "integer"}}}
+
+
+def refused(schema: Any) -> str:
+    """The place that is named when the schema comes as that of a bare Request."""
+    payload = {"context": [{"role": "user", "content": "x"}], "schema": schema, "config": {"model": "m"}}
+    started = time.process_time()
+    with pytest.raises(InvalidRequest) as caught:
+        parse_bare(payload, bounds=BOUNDS)
+    assert took(started) < _SECONDS
+    return caught.value.pointer
+
+
+# Patterns.
+
+
+def test_a_declared_tools_pattern_properties_cannot_hang_a_step() -> None:
+    parameters = {"type": "object", "patternProperties": {"^(a+)+$": {"type": "string"}}}
+    tool = declared_tool({"name": "t", "description": "d", "parameters": parameters, "read_only": False})
+    codec = encode(tool.parameters)
+    started = time.process_time()
+    entries = [{"key": "a" * 40 + "!", "value": "x"}, {"key": "a" * 5_000 + "!", "value": "x"}]
+    assert codec.wrapped
+    assert codec.decode({"value": entries}) == {entry["key"]: "x" for entry in entries}
+    tool.check({"a" * 5_000 + "!": "x"})
+    assert took(started) < _SECONDS
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"properties": {"a": {"pattern": "(?=(a+)+$)b"}}}, "/schema/properties/a/pattern"),
+        ({"properties": {"a": {"pattern": "(a+)\\1"}}}, "/schema/properties/a/pattern"),
+        ({"items": {"patternProperties": {"^(?!x)~/": {}}}}, "/schema/items/patternProperties/^(?!x)~0~1"),
+        ({"propertyNames": {"pattern": "(?<=a)b"}}, "/schema/propertyNames/pattern"),
+        ({"pattern": "((a{0,99}){0,99}){0,99}"}, "/schema/pattern"),
+        ({"pattern": "a" * 5_000}, "/schema/pattern"),
+    ],
+)
+def test_a_pattern_that_has_no_linear_time_is_refused_with_its_place(schema: Schema, place: str) -> None:
+    assert refused(schema) == place
+
+
+def test_too_many_patterns_are_refused() -> None:
+    assert refused({"patternProperties": {f"^a{n}$": {} for n in range(1_000)}}).startswith("/schema/patternProperties")
+
+
+# Places.
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
+def test_doubling_references_are_refused_with_the_place(keyword: str) -> None:
+    assert refused(doubling(keyword, 30)).startswith("/schema/$defs/d")
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
+def test_the_codec_is_bounded_on_doubling_references_by_itself(keyword: str) -> None:
+    """For schemas of the program itself, which no budget is asked about: in a process of 2 GB, for two minutes."""
+    code = f"""
+import json, resource, time
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+from codelab.requests.codec import encode
+from tests.security.schema_worker import peak_megabytes
+branches = lambda n: [{{"$ref": f"#/$defs/d{{n + 1}}", "title": str(m)}} for m in range(2)]
+twice = {{f"d{{n}}": {{"{keyword}": branches(n)}} for n in range(24)}}
+schema = {{"$ref": "#/$defs/d0", "$defs": {{**twice, "d24": {{"type": "integer"}}}}}}
+started = time.process_time()
+json.dumps(encode(schema).schema)
+print(time.process_time() - started, peak_megabytes())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    seconds, megabytes = map(float, done.stdout.split())
+    assert seconds < _SECONDS
+    assert megabytes < _MEGABYTES
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": list(range(20_000))},
+        {"properties": {f"p{n}": {"type": "string"} for n in range(30_000)}},
+        {"default": "x" * 300_000},
+        {"anyOf": [{"const": n} for n in range(2_000)]},
+        {"$ref": "#/$defs/d0",
+         "$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(2_000)} | {"d2000": {}}},
+    ],
+    ids=["enumeration", "wide", "long", "union", "chain"],
+)  # fmt: skip
+def test_a_schema_that_is_too_much_is_refused_with_a_place(schema: Schema) -> None:
+    assert refused(schema).startswith("/schema")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"allOf": [{"not": {"$ref": "#"}}]},
+        {"$ref": "#/$defs/d0",
+         "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{m % 2}"} for m in range(12)]} for n in range(2)}},
+    ],
+)  # fmt: skip
+def test_a_schema_that_applies_itself_to_the_same_value_is_refused(schema: Schema) -> None:
+    """A few hundred bytes of them took seconds to compile."""
+    assert refused(schema).startswith("/schema")
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+    schema: Schema = {"type": "string"}
+    for _ in range(300):
+        schema = {"items": schema}
+    assert refused(schema).startswith("/schema/items/items")
+
+
+def test_a_schema_in_a_message_has_the_same_budget() -> None:
+    """A content of the type `tool` brings a schema of its own."""
+    tool = {"type": "tool", "name": "t", "parameters": {"properties": {"a": {"pattern": "(?=a)"}}}}
+    payload = {"context": [{"role": "user", "content": "x"}, tool], "schema": {"type": "object"}}
+    with pytest.raises(InvalidRequest, match="linear time"):
+        parse_bare(payload, defaults={"model": "m"}, bounds=BOUNDS)
+
+
+def test_a_declared_tool_is_refused_with_the_place() -> None:
+    parameters = {"properties": {"a": doubling("anyOf", 20)["$defs"]["d0"]}, "$defs": doubling("anyOf", 20)["$defs"]}
+    tool = {"name": "t", "description": "d", "parameters": parameters}
+    with pytest.raises(ProtocolError) as caught:
+        parse_frame(json.dumps({"type": "hello", "capabilities": {"tools": [tool]}}))
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
+    assert "/$defs/d" in caught.value.message
+
+
+def test_recursion_and_much_that_is_honest_are_taken() -> None:
+    tree = {"properties": {"kids": {"type": "array", "items": {"$ref": "#"}}, "name": {"pattern": "^[a-z]{1,64}$"}}}
+    wide = {"properties": {f"p{n}": {"enum": [f"value {m}" for m in range(30)]} for n in range(300)}}
+    for schema in (tree, wide):
+        payload = {"context": [{"role": "user", "content": "x"}], "schema": schema, "config": {"model": "m"}}
+        parse_bare(payload, bounds=BOUNDS)
+
+
+# Answers.
+
+
+def tower(depth: int) -> Any:
+    node: Any = "s"
+    for _ in range(depth):
+        node = {"a": node, "b": 1, "c": 1}
+    return node
+
+
+def test_an_answer_that_a_small_schema_makes_costly_is_refused() -> None:
+    """Two branches look at the same part, at each of forty levels, each in another definition."""
+    levels: Schema = {
+        f"t{n}": {"anyOf": [{"type": "object", "properties": {"a": {"$ref": f"#/$defs/t{n + 1}"}}, "required": [key]}
+                            for key in "bc"]}
+        for n in range(40)
+    }  # fmt: skip
+    schema = {"$ref": "#/$defs/t0", "$defs": {**levels, "t40": {"type": "integer"}}}
+    judge = Judge(schema, compile_schema(schema))
+    started = time.process_time()
+    assert judge.verdict(tower(39)) is Verdict.TOO_MUCH
+    encode(schema).decode(tower(39))
+    assert took(started) < _SECONDS
+
+
+def test_an_answer_with_errors_everywhere_is_refused_in_few_words() -> None:
+    plan = Plan({"items": {"anyOf": [{"type": "null"}] * 50}, "allOf": [{"minItems": 10**9}] * 500}, "close")
+    started = time.process_time()
+    assert len(plan.explain(["a"] * 20_000)) == 1
+    assert took(started) < _SECONDS
+
+
+def test_an_answer_that_is_nested_without_end_is_an_error_and_no_crash() -> None:
+    node: Any = 1
+    for _ in range(900):
+        node = [node]
+    plan = Plan({"type": "array", "items": {"$ref": "#"}}, "close")
+    assert plan.explain(plan.codec().decode(node))
+
+
+def test_what_is_wrong_with_an_answer_of_a_usual_size_is_still_told() -> None:
+    branches = [
+        {"properties": {"_tool": {"const": f"t{n}"}, "path": {"type": "string"}}, "required": ["_tool", "path"]}
+        for n in range(25)
+    ]
+    plan = Plan({"properties": {"calls": {"type": "array", "items": {"anyOf": branches}}}}, "close")
+    calls = [{"_tool": "t1", "path": "a"}] * 7 + [{"_tool": "t3", "path": 5}]
+    assert plan.explain({"calls": calls}) == ['/calls/7/path: 5 is not of type "string"']
+
+
+def test_answers_that_do_not_fit_leave_nothing_in_memory() -> None:
+    class Part(dict[str, Any]):
+        """A part of an answer that can be watched."""
+
+    codec = encode({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+    part = Part(a="no integer")
+    watched = weakref.ref(part)
+    codec.decode(part)
+    del part
+    gc.collect()
+    assert watched() is None
+
+
+# All of it.
+
+
+def met(first: int, count: int) -> tuple[list[Any], int]:
+    """What came of the hostile schemas of these seeds, and how many killed the process that met them."""
+    rows: list[Any] = []
+    crashes = 0
+    end = first + count
+    while first < end:
+        command = [sys.executable, "-m", "tests.security.schema_worker", str(first), str(end - first)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        rows += map(json.loads, done.stdout.splitlines())
+        if done.returncode == 0:
+            break
+        crashes += 1
+        sys.stderr.write(done.stderr[-2_000:])
+        first = (rows[-1][0] if rows else first) + 2
+    return rows, crashes
+
+
+def judge(rows: Iterable[Any], crashes: int) -> None:
+    found = list(rows)
+    schemas = {row[0] for row in found}
+    refusals = {(row[0], row[2]) for row in found if row[3] == "refused"}
+    uses = {(row[0], row[2]) for row in found}
+    slow = [row for row in found if row[4] > _SECONDS]
+    large = [row for row in found if row[5] > _MEGABYTES]
+    sys.stdout.write(
+        f"\n{len(schemas)} schemas, each as a Request's and as a tool's: {len(uses) - len(refusals)} accepted, "
+        f"{len(refusals)} refused; {len(found)} answers to them; {len(slow)} slower than {_SECONDS:g} s "
+        f"(slowest {max(row[4] for row in found):.2f} s), {len(large)} over {_MEGABYTES:g} MB "
+        f"(most {max(row[5] for row in found):g} MB), {crashes} crashes\n"
+    )
+    assert len(uses) > len(refusals) > 0
+    assert (slow, large, crashes) == ([], [], 0)
+
+
+def test_a_sample_of_hostile_schemas_is_answered_or_refused_in_time() -> None:
+    judge(*met(0, 60))
+
+
+@pytest.mark.deep
+def test_ten_thousand_hostile_schemas_are_answered_or_refused_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        parts = list(pool.map(lambda first: met(first, 200), range(0, 10_000, 200)))
+    with capsys.disabled():
+        judge((row for rows, _ in parts for row in rows), sum(crashes for _, crashes in parts))

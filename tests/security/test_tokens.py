@@ -1,0 +1,197 @@
+"""Tokens that would be good for ever, or that break whoever reads them."""
+
+import json
+import time
+
+import pytest
+
+from tests.functions import events
+from tests.functions.recorder import QUERY
+from tests.functions.system import Function, System
+from tests.scripted_model import call
+from tests.security.signing import bearing, raw, signed
+
+DAY = 86_400
+SESSION = {"session_id": "s1"}
+
+#: What stands for a whole number of seconds in a token, and is none, or none that may be there.
+ABSURD = {
+    "huge": "1" + "0" * 400,
+    "far away": "99999999999999999999",
+    "negative": "-5",
+    "a float": "SOON.5",
+    "infinite": "Infinity",
+    "too large for a float": "1e999",
+    "not a number": "NaN",
+    "true": "true",
+    "a string": '"SOON"',
+    "null": "null",
+    "a list": "[1]",
+    "deep": "[" * 5_000 + "]" * 5_000,
+}
+
+
+@pytest.fixture
+def authorize(system: System) -> Function:
+    return system.load("authorize")
+
+
+def assert_refused(authorize: Function, token: str) -> None:
+    """401 on connecting, which API Gateway answers to this text alone, and nobody over HTTP."""
+    with pytest.raises(Exception, match=r"\AUnauthorized\Z"):
+        authorize(events.authorize(query=SESSION, headers=bearing(token)))
+    assert authorize(events.authorize_http(headers=bearing(token))) == {"isAuthorized": True}
+
+
+def assert_taken(authorize: Function, token: str) -> None:
+    assert authorize(events.authorize(query=SESSION, headers=bearing(token)))["principalId"] == "ann"
+
+
+@pytest.mark.parametrize("claim", ["exp", "iat"])
+def test_a_token_that_says_no_time_is_refused(authorize: Function, claim: str) -> None:
+    assert_refused(authorize, signed(**{claim: None}))
+
+
+def test_a_token_that_lives_longer_than_a_day_is_refused(authorize: Function) -> None:
+    now = int(time.time())
+    assert_taken(authorize, signed(iat=now, exp=now + DAY))
+    assert_taken(authorize, signed(iat=now, exp=now + DAY + 60))
+    assert_refused(authorize, signed(iat=now, exp=now + DAY + 61))
+    assert_refused(authorize, signed(iat=now - 30 * DAY, exp=now + 60))
+
+
+def test_how_long_a_token_lives_is_the_operators_to_say(system: System) -> None:
+    system.environment = {"JWT_MAX_AGE_S": "900"}
+    authorize, now = system.load("authorize"), int(time.time())
+    assert_taken(authorize, signed(iat=now, exp=now + 900))
+    assert_refused(authorize, signed(iat=now, exp=now + 1_000))
+
+
+def test_a_token_from_the_future_is_refused(authorize: Function) -> None:
+    """It would outlive a revocation."""
+    now = int(time.time())
+    assert_taken(authorize, signed(iat=now + 30, exp=now + 600))
+    assert_refused(authorize, signed(iat=now + 120, exp=now + 600))
+
+
+@pytest.mark.parametrize(
+    ("claim", "absurd"),
+    [*((claim, absurd) for claim in ("exp", "iat") for absurd in ABSURD), ("nbf", "infinite"), ("nbf", "deep")],
+)
+def test_an_absurd_time_is_a_401_and_breaks_nothing(authorize: Function, claim: str, absurd: str) -> None:
+    now = int(time.time())
+    good = {"iat": str(now), "exp": str(now + 600)}
+    times = good | {claim: ABSURD[absurd].replace("SOON", good.get(claim, str(now)))}
+    body = '{"sub":"ann",' + ",".join(f'"{name}":{value}' for name, value in times.items()) + "}"
+    assert_refused(authorize, raw(body))
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        raw("[" * 7_000),
+        raw('{"sub":"ann"}', header="[" * 7_000),
+        raw('{"sub":"ann"}', header='{"alg":["HS256"]}'),
+        raw('{"sub":"ann"}', header='{"alg":"HS256","crit":"exp"}'),
+        raw("null"),
+        raw('"ann"'),
+        "." * 8_000,
+        "\ud800.\udfff.ü",
+    ],
+    ids=["a deep body", "a deep header", "algorithms", "crit", "null", "a string", "dots", "no text"],
+)
+def test_what_is_hardly_a_token_is_a_401_and_breaks_nothing(authorize: Function, token: str) -> None:
+    assert_refused(authorize, token)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [{"exp": None}, {"iat": None}, {"exp": int(time.time()) + 3 * DAY}, {"iat": int(time.time()) + 3_600}],
+    ids=["no end", "no beginning", "too long", "from the future"],
+)
+def test_a_connection_is_not_refreshed_with_what_would_not_have_opened_it(
+    system: System, claims: dict[str, int | None]
+) -> None:
+    system.connect("c1", extensions=True)
+    system.send_raw("c1", "control", json.dumps({"type": "refresh_token", "token": signed(**claims)}))
+    assert [frame.get("error_code") for frame in system.aws.frames("c1")] == ["UNAUTHORIZED"]
+    system.send_raw("c1", "control", json.dumps({"type": "refresh_token", "token": signed()}))
+    assert [frame["type"] for frame in system.aws.frames("c1")] == ["session_info"]
+
+
+# -- a connection whose token has expired ------------------------------------------------------------------------------
+
+
+def _expires_soon(seconds: int = 30) -> int:
+    return int(time.time()) + seconds
+
+
+def test_a_connection_whose_token_has_expired_is_posted_nothing_of_the_session(system: System) -> None:
+    system.connect("c1", expires=_expires_soon(3_600))
+    system.connect("thief", expires=int(time.time()) - 1)
+    system.ask("c1", "The secret")
+    assert "The secret" in json.dumps(system.aws.frames("c1"))
+    assert system.aws.frames("thief") == []
+    system.sweep(later_s=11)
+    assert system.aws.frames("thief") == []
+
+
+def test_what_waits_for_a_connection_is_not_posted_once_its_token_has_expired(system: System) -> None:
+    """A replay, and what the sweep posts again."""
+    system.connect("c1", extensions=True, expires=_expires_soon(3_600))
+    system.ask("c1", "The secret")
+    system.connect("c2", extensions=True, expires=_expires_soon(30))
+    control = system.function("control")
+    control.clock_ms = 31_000
+    system.send_raw("c2", "control", json.dumps({"type": "resume", "last_seq": 0}))
+    assert [frame.get("error_code") for frame in system.aws.frames("c2")] == ["SESSION_EXPIRED"]
+    resume = {"kind": "resume", "caller": _caller("c2", _expires_soon(30)), "last_seq": 0}
+    system.aws.reset()
+    control(resume)
+    assert system.aws.frames("c2") == []
+
+
+def test_a_connection_whose_token_has_expired_is_closed_without_a_word(system: System) -> None:
+    system.connect("c1", expires=_expires_soon(30))
+    system.connect("c2", expires=_expires_soon(3_600))
+    system.sweep(later_s=60)
+    assert system.connections() == {"c1", "c2"}, "it may still be refreshed"
+    system.sweep(later_s=91)
+    assert system.aws.calls.count("DeleteConnection") == 1
+    assert system.aws.posts == []
+    assert system.connections() == {"c2"}
+    system.sweep(later_s=92)
+    assert set(system.aws.calls) == {QUERY}, "nothing is due until the other one's end"
+
+
+def test_a_refreshed_connection_is_not_closed(system: System) -> None:
+    system.connect("c1", extensions=True, expires=_expires_soon(30))
+    control = system.function("control")
+    control.clock_ms = 45_000
+    system.send_raw("c1", "control", json.dumps({"type": "refresh_token", "token": signed()}))
+    assert [frame["type"] for frame in system.aws.frames("c1")] == ["session_info"]
+    system.sweep(later_s=91)
+    assert system.connections() == {"c1"}
+
+
+def test_what_an_expired_connection_was_to_execute_is_handed_on(system: System) -> None:
+    system.connect("c1", expires=_expires_soon(30))
+    system.connect("c2", expires=_expires_soon(3_600))
+    system.ask("c1", "", call("read_file", path="a.py"))
+    system.send("c2", "user_message", content="I am here")
+    assert system.item("REGISTER")["executor"] == "c1"
+    system.sweep(later_s=91)
+    assert system.item("REGISTER")["executor"] == "c2"
+    assert [frame["tool_name"] for frame in system.aws.frames("c2") if frame["type"] == "tool_call"] == ["read_file"]
+    assert system.aws.frames("c1") == []
+
+
+def _caller(connection: str, expires: int) -> dict[str, object]:
+    return {
+        "user": "ann",
+        "session_id": "s1",
+        "connection_id": connection,
+        "extensions": True,
+        "expires": expires,
+        "issued": int(time.time()),
+    }

@@ -1,0 +1,244 @@
+"""What a client may choose of the model that answers, and what it costs; and what it is told of a model that fails."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+import pytest
+from codelab.requests import Call, CallerBounds, ContextTooLarge, InvalidRequest, TransportError, parse_bare, run_bare
+
+from tests.functions.system import System
+from tests.scripted_model import Says, ScriptedModel
+
+BOUNDS = CallerBounds(frozenset({"m", "other"}), "openai", 8_000)
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+DEFAULTS = {"model": "m", "provider": "openai"}
+
+
+class Transport:
+    base_url = "http://model.invalid"
+
+    def __init__(self) -> None:
+        self.bodies: list[Mapping[str, Any]] = []
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        self.bodies.append(body)
+        answer = {"message": {"content": '{"a": 1}'}, "finish_reason": "stop"}
+        yield [{"choices": [{"index": index, **answer} for index in range(body.get("n", 1))]}]
+
+
+def payload(*context: Any, schema: Any = SCHEMA, **config: Any) -> dict[str, Any]:
+    return {"context": [*context, {"role": "user", "content": "x"}], "schema": schema, "config": config}
+
+
+def refused(request: dict[str, Any], pointer: str) -> InvalidRequest:
+    transport = Transport()
+    with pytest.raises(InvalidRequest) as caught:
+        run_bare(request, transport, defaults=DEFAULTS, bounds=BOUNDS)
+    assert not transport.bodies, "nothing was spent"
+    assert caught.value.pointer == pointer
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ({"extra_body": {"service_tier": "priority"}}, "extra_body"),
+        ({"extra_body": {"api_base": "http://evil.example"}}, "extra_body"),
+        ({"extra_body": {"max_tokens": 10**9}}, "extra_body"),
+        ({"model": "the-dearest-of-all"}, "model"),
+        ({"provider": "anthropic"}, "provider"),
+        ({"n": 1_000}, "n"),
+        ({"max_repairs": 1_000}, "max_repairs"),
+        ({"max_output_tokens": 10**9}, "max_output_tokens"),
+        ({"seed": 10**400}, "seed"),
+        ({"seed": -(10**400)}, "seed"),
+        ({"temperature": 1e300}, "temperature"),
+        ({"top_p": -1}, "top_p"),
+        ({"reasoning_effort": "x" * 100_000}, "reasoning_effort"),
+        ({"stream_fields": ["a"] * 10_000}, "stream_fields"),
+        ({"stream_fields": ["a" * 100_000]}, "stream_fields"),
+        ({"stream_items": "a." * 100_000}, "stream_items"),
+    ],
+)
+def test_a_setting_that_costs_or_leads_elsewhere_is_refused_by_name(config: dict[str, Any], name: str) -> None:
+    refused(payload(**config), f"/config/{name}")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"extra_body": {"service_tier": "priority"}}, {"model": "the-dearest-of-all"}, {"n": 1_000}]
+)
+def test_a_message_cannot_set_what_the_configuration_cannot(changes: dict[str, Any]) -> None:
+    """Messages of the type `meta` change the settings of their request."""
+    problem = refused(payload({"type": "meta", "config": changes}), "/context/0/config")
+    assert next(iter(changes)) in str(problem)
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"role": "user", "content": "word " * 600_000},
+        {"role": "user", "content": " " * 3_000_000},
+        {"role": "user", "content": [{"type": "text", "text": "9" * 3_000_000}]},
+        {"type": "data", "kind": "k", "data": ["data:image/png;base64," + "word " * 20_000]},
+        {"type": "tool", "name": "t", "parameters": {"properties": {f"p{n}": {} for n in range(9_000)}}},
+    ],
+)
+def test_a_context_of_megabytes_is_refused(context: Any) -> None:
+    assert isinstance(refused(payload(context), "/context"), ContextTooLarge)
+
+
+def test_a_schema_counts_as_the_context_does() -> None:
+    schema = {"type": "object", "properties": {f"property {n}": {"type": "string"} for n in range(4_000)}}
+    assert isinstance(refused(payload(schema=schema), "/context"), ContextTooLarge)
+
+
+def test_a_message_that_is_nested_without_end_is_refused() -> None:
+    node: Any = "x"
+    for _ in range(900):
+        node = [node]
+    refused(payload({"type": "data", "data": node}), "/context/0")
+
+
+def test_what_is_offered_is_taken() -> None:
+    transport = Transport()
+    config = {"model": "other", "n": 2, "temperature": 0, "max_output_tokens": 100, "seed": 7, "max_repairs": 0}
+    image = {"type": "image", "data": "A" * 200_000, "media_type": "image/png"}
+    request = payload({"type": "meta", "config": {"temperature": 1}}, image, **config)
+    answered = run_bare(request, transport, defaults=DEFAULTS, bounds=BOUNDS)
+    assert answered["solution"] == {"a": 1}
+    assert (transport.bodies[0]["model"], transport.bodies[0]["temperature"]) == ("other", 1)
+
+
+def test_the_program_itself_is_not_bound() -> None:
+    request = parse_bare(payload(extra_body={"service_tier": "flex"}, n=9, model="any"))
+    assert request.config.extra_body == {"service_tier": "flex"}
+
+
+# Sessions.
+
+
+def test_a_session_takes_no_model_that_is_not_offered(system: System) -> None:
+    system.environment = {"LLM_MODELS": "big, bigger"}
+    system.connect("c1", extensions=True)
+    system.send_raw("c1", "control", json.dumps({"type": "session_config", "model": "the-dearest-of-all"}))
+    error = system.aws.frames("c1")[-1]
+    assert (error["type"], error["error_code"], error["details"]["field"]) == ("error", "INVALID_ARGUMENTS", "model")
+    assert "big, bigger" in error["content"]
+    status, answer = system.http("PATCH", "/sessions/s1", body={"settings": {"model": "the-dearest-of-all"}})
+    assert (status, answer["error"]["code"]) == (422, "INVALID_ARGUMENTS")
+    assert answer["error"]["details"]["field"] == "model"
+    system.send_raw("c1", "control", json.dumps({"type": "session_config", "model": "big"}))
+    system.ask("c1", "Hi")
+    assert system.model.requests[-1]["model"] == "big"
+
+
+def test_a_model_that_is_no_longer_offered_is_no_longer_asked(system: System) -> None:
+    system.environment = {"LLM_MODELS": "big"}
+    system.connect("c1", extensions=True)
+    system.send_raw("c1", "control", json.dumps({"type": "session_config", "model": "big"}))
+    system.environment = {}
+    system.ask("c1", "Hi")
+    assert system.model.requests[-1]["model"] != "big"
+
+
+# What is told.
+
+SECRETS = ("sk-proj-abc***xyz", "org-4711", "http://internal.example")
+
+
+def leaking() -> Iterator[str]:
+    raise TransportError(f"Incorrect API key {SECRETS[0]} of {SECRETS[1]} at {SECRETS[2]}", status=401, body=SECRETS[0])
+    yield ""
+
+
+def test_a_providers_words_reach_the_log_and_no_client(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    system.connect("c1", extensions=True)
+    system.model.answers.append(leaking())
+    system.send("c1", "user_message", content="hello")
+    system.run_step()
+    frames = system.aws.frames("c1")
+    error = next(frame for frame in frames if frame["type"] == "error")
+    assert error["error_code"] == "LLM_ERROR"
+    assert (error["details"]["reason"], error["details"]["status"]) == ("transport", 401)
+    assert not any(secret in json.dumps([frames, system.item("REGISTER")]) for secret in SECRETS)
+    [logged] = [vars(record) for record in caplog.records if record.message == "the model gave no answer"]
+    assert SECRETS[0] in logged["error"]
+    assert error["details"]["request_id"] == logged["request_id"]
+
+
+def test_a_providers_words_reach_no_caller_of_a_bare_request(system: System) -> None:
+    llm = system.function("llm_request")
+    system.model.answers.append(leaking())
+    with pytest.raises(TransportError) as caught:
+        llm({"kind": "request", **payload()})
+    assert not any(secret in str(caught.value) for secret in SECRETS)
+    assert caught.value.__suppress_context__, "the runtime's traceback tells nothing either"
+    assert "status 401" in str(caught.value)
+
+
+def test_over_http_a_failure_tells_kind_status_and_request(cloud: Any, model: ScriptedModel) -> None:
+    marker = model.script("leaks", Says(status=400))
+    request = {"context": [{"role": "user", "content": marker}], "schema": SCHEMA}
+    answer = httpx.post(f"{cloud.http}/api/v1/requests", json=request, timeout=60)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (502, "LLM_ERROR")
+    assert {name: error["details"][name] for name in ("reason", "status")} == {"reason": "transport", "status": 400}
+    assert error["details"]["request_id"]
+    assert "scripted refusal" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code", "field"),
+    [
+        ({"config": {"extra_body": {"max_tokens": 10**9}}}, 422, "INVALID_ARGUMENTS", "config.extra_body"),
+        ({"config": {"model": "the-dearest-of-all"}}, 422, "INVALID_ARGUMENTS", "config.model"),
+        ({"context": [{"role": "user", "content": "word " * 600_000}]}, 413, "CONTEXT_TOO_LARGE", "context"),
+        ({"schema": {"properties": {"p": {"pattern": "(?=a)b"}}}}, 422, "INVALID_ARGUMENTS",
+         "schema.properties.p.pattern"),
+    ],
+)  # fmt: skip
+def test_over_http_the_field_is_named(cloud: Any, changes: dict[str, Any], status: int, code: str, field: str) -> None:
+    request = {"context": [{"role": "user", "content": "x"}], "schema": SCHEMA, **changes}
+    answer = httpx.post(f"{cloud.http}/api/v1/requests", json=request, timeout=60)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert answer.json()["error"]["details"]["field"] == field
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": "x", "service_tier": "priority"},
+        {"role": "user", "content": "x", "cache_control": {"type": "ephemeral"}},
+        {"role": "assistant", "content": "x", "reasoning_content": "y" * 50_000},
+        {"role": "assistant", "content": "{", "prefix": True},
+        {"role": "user", "content": "x", "name": "n" * 120_000},
+        {"role": "user", "content": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}]},
+        {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-of-the-operator"}}]},
+        {"role": "user", "content": [{"type": "file_url", "file_url": {"url": "https://example.com/x"}}]},
+    ],
+)
+def test_a_message_carries_no_setting_and_names_no_file_of_the_account(message: Any) -> None:
+    transport = Transport()
+    with pytest.raises(InvalidRequest):
+        run_bare(payload(message), transport, defaults=DEFAULTS, bounds=BOUNDS)
+    assert not transport.bodies, "nothing was spent"
+
+
+_PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}}
+_FILE = {"type": "file", "file": {"file_data": "data:text/plain;base64,eA==", "filename": "a"}}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": [{"type": "text", "text": "x"}, _PICTURE]},
+        {"role": "user", "content": [_FILE]},
+        {"type": "image", "url": "https://example.com/a.png", "detail": "low", "text": "what is it?"},
+        {"role": "user", "name": "ann", "content": "x"},
+    ],
+)
+def test_what_a_message_may_carry_is_taken(message: Any) -> None:
+    parsed = parse_bare(payload(message), defaults=DEFAULTS, bounds=BOUNDS)
+    assert len(parsed.messages) == 2
