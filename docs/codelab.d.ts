@@ -112,6 +112,8 @@ export interface HelloFrame {
   type: "hello";
   /** The program: `name` and `version`. */
   client?: Record<string, unknown> | null;
+  /** What the commands run on: `linux`, `macos` or `windows`. Anything else is unknown. */
+  platform?: string | null;
   /** What the client can do beyond the basics. */
   capabilities?: Capabilities | null;
 }
@@ -139,7 +141,7 @@ export interface PingFrame {
 /** Change how the session behaves. Answered by `session_info`. */
 export interface SessionConfigFrame {
   type: "session_config";
-  /** The model that is asked from the next step on. */
+  /** The model that is asked from the next step on: one that the server offers. */
   model?: string | null;
   /** What becomes of a message that comes while a turn runs. */
   when_busy?: "queue" | "reject" | "interrupt" | null;
@@ -212,6 +214,11 @@ export interface ToolCallFrame {
   risk?: "read" | "write" | "execute";
   /** The remembered rule that has approved it, if one has. */
   reason?: string;
+  /**
+   * Where you are asked: what your approval may be remembered as; null: it is asked about every time. Only with
+   * extensions.
+   */
+  remember?: Remembrance | null;
   /** False: shown here, executed in another window. Only with extensions. */
   execute?: boolean;
   /** The same as `arguments`, for a connection with `profile=args`. */
@@ -270,6 +277,8 @@ export interface ErrorFrame {
   retryable: boolean;
   /** The call that the refused frame named. */
   call_id?: string;
+  /** In how many seconds to try again, where that is known; also in `details`. */
+  retry_after?: number;
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
   seq?: number;
 }
@@ -279,8 +288,8 @@ export interface TurnEndFrame {
   type: "turn_end";
   /** The turn that ended. */
   turn_id: string;
-  /** How it ended; `refused`: the model declined to answer. */
-  reason: "completed" | "cancelled" | "max_steps" | "refused" | "error";
+  /** How it ended; `refused`: the model declined to answer; `budget`: the user's tokens of the day are used up. */
+  reason: "completed" | "cancelled" | "max_steps" | "refused" | "budget" | "error";
   /** Tokens, model calls and, where prices are known, the cost of the whole turn. */
   usage: TurnUsage;
   /**
@@ -387,6 +396,11 @@ export interface SessionInfoFrame {
   settings: Record<string, unknown>;
   /** Sizes and counts that the server allows. */
   limits: Record<string, number>;
+  /**
+   * What the user may use, by name: `messages_per_minute`, `requests_per_minute`, `tokens_per_day`,
+   * `connections_per_minute`, `stored_bytes_per_day`, `open_turns`. What has no limit is not named.
+   */
+  quotas?: Record<string, Quota>;
   /** The version of this protocol that the server speaks. */
   protocol_version: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
@@ -509,7 +523,7 @@ export interface GatewayErrorFrame {
 
 /** What a client can do beyond the basics. */
 export interface Capabilities {
-  /** The client's own tools, in place of those that the session had; absent: they stay as they are. */
+  /** The client's own tools, in place of those that this connection has declared; absent: they stay. */
   tools?: ToolDeclaration[] | null;
 }
 
@@ -559,6 +573,16 @@ export interface PromptDetails {
   history_tokens: number;
 }
 
+/** What a user may use of something, all sessions together. */
+export interface Quota {
+  /** What was used since the window began; of open turns those that are open. */
+  used: number;
+  /** What may be used. */
+  limit: number;
+  /** When the window ends, in milliseconds since the epoch; absent for open turns. */
+  resets_at?: number;
+}
+
 /** Decide so from now on: `approve` and `edit` are remembered as allowing, `reject` as denying. */
 export interface Remember {
   /** For this session, or for all sessions of the user. */
@@ -570,13 +594,24 @@ export interface Remember {
   pattern?: string | null;
 }
 
+/** What an approval of a call may be remembered as. */
+export interface Remembrance {
+  /** What it covers without a pattern, for people to read: a command is shown whole. */
+  rule: string;
+  /** The scopes that `remember` may have. */
+  scopes: ("session" | "user")[];
+}
+
 /** A decision that is made without asking. */
 export interface RuleInfo {
   /** Names the rule, for `revoke`. */
   rule_id: string;
   /** Where it counts. */
   scope: "session" | "user";
-  /** The agent whose calls it is about; empty for calls that were made over HTTP. */
+  /**
+   * The agent whose call was decided about; empty for calls that were made over HTTP. One that allows is about the
+   * calls of this agent, one that denies about everybody's.
+   */
   agent: string;
   /** The tool that they call. */
   tool_name: string;

@@ -1,5 +1,6 @@
 """`make docs` writes what the code says; `make lint` tells when somebody forgot it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from infra.docs import __main__ as generator
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "docs").mkdir()
+    shutil.copy(generator.ROOT / "template.yaml", tmp_path)  # what one of the documents is made from
     monkeypatch.setattr(generator, "ROOT", tmp_path)
     return tmp_path
 
