@@ -8,12 +8,14 @@ from types import ModuleType
 from typing import Any
 
 import boto3
+import httpx
 import pytest
 from codelab import aws, config, observability
 from codelab.gateway import services
 from codelab.requests import Call
 from codelab.sessions.items import from_dynamodb, to_dynamodb
 from codelab.turns.shell import Engine
+from fastapi.testclient import TestClient
 
 from tests.functions import events
 from tests.functions.recorder import Recorder
@@ -53,7 +55,7 @@ class Function:
     """A loaded function. Time passes for it by `clock_ms`, which is added to the real one."""
 
     def __init__(self, module: ModuleType, running: Callable[[], AbstractContextManager[None]]) -> None:
-        self._handler = module.handler
+        self._module = module
         self._running = running
         self.clock_ms = 0
         if services.engine.cache_info().currsize:
@@ -63,7 +65,12 @@ class Function:
 
     def __call__(self, event: Mapping[str, Any], context: Context | None = None) -> Any:
         with self._running():
-            return self._handler(event, context or Context())
+            return self._module.handler(event, context or Context())
+
+    def get(self, path: str, headers: Mapping[str, str]) -> httpx.Response:
+        """What the function answers that serves HTTP itself (`app`)."""
+        with self._running(), TestClient(self._module.app) as client:
+            return client.get(path, headers=dict(headers))
 
 
 class Model:

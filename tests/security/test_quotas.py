@@ -19,7 +19,9 @@ from tests.functions.conftest import minute as minute
 from tests.functions.conftest import system as system
 from tests.functions.conftest import template as template
 from tests.functions.system import System
+from tests.functions.test_quotas import of_user
 from tests.scripted_model import call
+from tests.security.signing import bearing, signed
 
 FLOOD = 12
 
@@ -92,6 +94,20 @@ def test_a_thief_opens_connections(victim: System) -> None:
     statuses = Counter(victim.connect(f"x{n}", session=f"new{n}")["statusCode"] for n in range(FLOOD))
     assert statuses == {200: 4, 429: FLOOD - 4}, "one is the owner's"
     assert len([pk for pk, _ in victim.all_keys() if "#new" in pk]) == 4
+
+
+def test_a_thief_opens_streams_that_each_hold_a_function(victim: System) -> None:
+    """And a token that was revoked opens none, at nobody's expense."""
+    streams, stolen = victim.load("rest_stream"), bearing(signed())
+    path = "/api/v1/chat/stream/s1?last_seq=0&wait=0"
+    statuses = Counter(streams.get(path, stolen).status_code for _ in range(FLOOD))
+    assert statuses == {200: 4, 429: FLOOD - 4}, "the window that is open is one of the five"
+    assert streams.get(path, bearing(signed(sub="bob"))).status_code == 404, "it is not bob's, and he is not refused"
+    before = of_user(victim)
+    victim.function("sweep")({"kind": "revoke", "user": "ann"})
+    assert streams.get(path, stolen).status_code == 401
+    assert of_user(victim).keys() - before.keys() == {"REVOKED"}
+    assert {sk: of_user(victim)[sk] for sk in before} == before
 
 
 def test_a_thief_creates_and_forks_sessions(victim: System) -> None:

@@ -24,11 +24,11 @@ from codelab.gateway.services import engine
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode
 from codelab.rest.errors import refusals
-from codelab.rest.identity import OfToken, SessionId, Subject
+from codelab.rest.identity import OfToken, Sender, SessionId, Subject
 from codelab.rest.log import LogReader
 from codelab.rest.sessions import existing
-from codelab.sessions import keys
 from codelab.sessions.items import dumps
+from codelab.sessions.spending import Spending
 
 router = APIRouter(prefix="/chat", tags=["chat"])
 
@@ -136,12 +136,13 @@ class _Course:
             "description": _DESCRIPTION,
             "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
         },
-        **refusals(ErrorCode.SESSION_NOT_FOUND),
+        **refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.RATE_LIMITED),
     },
 )
 async def stream_events(
     session_id: SessionId,
     token: OfToken,
+    sender: Sender,
     last_event_id: Annotated[
         int | None, Header(ge=0, le=10**12, description="The `id` of the last event that was received")
     ] = None,
@@ -160,7 +161,8 @@ async def stream_events(
     now = time.monotonic()
     position = last_seq if last_event_id is None else last_event_id
     sessions = engine()
-    register = existing(await run_in_threadpool(sessions.store.read, keys.partition(token.user, session_id)))
+    caller = sender(session_id)
+    register = existing(await run_in_threadpool(sessions.look, caller))
     after = register.turn_seq if position is None else position
     reader = LogReader(sessions.store, sessions.payloads, register, after, token.issued)
     lasts = STREAMED_S if settings().rest_streaming else BUFFERED_S
@@ -171,6 +173,8 @@ async def stream_events(
         is_streamed=settings().rest_streaming,
     )
     first = await run_in_threadpool(reader.beyond)
+    if settings().rest_streaming:  # it holds a function of its own to its end
+        await run_in_threadpool(sessions.reserve, caller, Spending(connections=1))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return EventStream(_body(reader, first, course), headers=headers)
 

@@ -19,7 +19,7 @@ def create_stream_app() -> FastAPI:
         except InvalidToken as error:
             logger().info("stream refused", extra={"reason": str(error)})
             raise identity.unauthorized() from None
-        return identity.Subject(known.user, known.issued, known.expires)
+        return identity.Subject(known.user, known.issued, known.expires, known.plan)
 
     app = FastAPI(
         title="CodeLab event stream",

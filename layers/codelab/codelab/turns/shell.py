@@ -2,6 +2,7 @@
 
 import random
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -226,11 +227,16 @@ class Engine:
         return transition
 
     def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S) -> None:
-        """Invoke, post, reply, report as posted, count. What dies here is repaired by the sweep (the count is not), and
-        so is what fails, without a word: who asked for the transition must not take it for refused, and ask again.
+        """Invoke, post, reply, report as posted; beside that, count. What dies here is repaired by the sweep (the count
+        is not), and so is what fails, without a word: who asked for the transition must not take it for refused, and
+        ask again.
 
         A post that is refused is tried again for `patience_s`.
         """
+        with self._counting(transition):
+            self._reach_out(transition, patience_s)
+
+    def _reach_out(self, transition: Transition, patience_s: float) -> None:
         register = transition.after
         if transition.invoke is not None:
             self.invoke(register, transition.invoke)
@@ -250,7 +256,20 @@ class Engine:
             self.poster.close(connection_id)
         for connection_id in transition.cut:
             self.poster.close(connection_id)
-        self.count(register.user, transition.spent, transition.counters)
+
+    @contextmanager
+    def _counting(self, transition: Transition) -> Iterator[None]:
+        """Count what the transition has spent while something else is done: who waits for that waits no longer."""
+        if not transition.spent:
+            yield
+            return
+        spent = (transition.after.user, transition.spent, transition.counters)
+        counting = threading.Thread(target=self.count, args=spent, name="count")
+        counting.start()
+        try:
+            yield
+        finally:  # not left to itself: a call that is under way when Lambda freezes the process breaks
+            counting.join()
 
     def invoke(self, register: Register, step: Step) -> None:
         """Start `llm_request` asynchronously. A lost or refused invoke is repeated by the sweep."""
@@ -269,6 +288,14 @@ class Engine:
                 self.store.tally.count(user, spent, self.clock() if at is None else at, self.ids(), counters)
             except (BotoCoreError, ClientError) as error:
                 logger().warning("not counted", extra={"user": user, "error": str(error)})
+
+    def look(self, caller: Caller) -> Register | None:
+        """The caller's session as it is, None where there is none. One read. Raises ProtocolError UNAUTHORIZED for who
+        was revoked."""
+        pk = keys.partition(caller.user, caller.session_id)
+        register, items = self._read(pk, (), caller, Asks.NOTHING)
+        admission.check(caller, items, self.settings, self.clock())
+        return register
 
     def admit(self, caller: Caller) -> None:
         """Raise ProtocolError UNAUTHORIZED for who was revoked, where no register is read. One read, if any."""
