@@ -498,6 +498,14 @@ def test_minutes_that_are_over_are_removed_and_days_expire(limited: System) -> N
     assert usage["tokens"] == 5 * 110
 
 
+def test_who_never_reads_the_counters_leaves_few_minutes_in_them(limited: System) -> None:
+    tally, start = Tally(limited.table, "Table"), 1_700_000_000_000
+    for minute in range(40):
+        tally.count("ann", Spending(requests=1, asking=1), start + minute * MINUTE, f"w{minute}", most={"requests": 60})
+    (usage,) = [item for sk, item in of_user(limited).items() if sk.startswith("USAGE#")]
+    assert sum("@" in name for name in usage) <= 2 * 2, "the last minute and the one before it"
+
+
 def test_a_count_that_fails_is_told_to_nobody(limited: System) -> None:
     limited.connect("c1")
     limited.aws.refuse(CLEAR, 400, "ProvisionedThroughputExceededException")

@@ -6,7 +6,7 @@ posted a range of frames removes that range's `post#` attribute. Times are milli
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
 
@@ -77,6 +77,10 @@ class Connection:
     def closes_at(self) -> int | None:
         """When (ms) it is to be closed; None without tokens."""
         return 1000 * self.expires + REFRESH_MS if self.expires else None
+
+
+#: A newer version of this code may have written more, while both are deployed.
+_CONNECTION_FIELDS = frozenset(it.name for it in fields(Connection))
 
 
 @dataclass(slots=True)
@@ -390,7 +394,8 @@ class Register:
             )
         for name, value in item.items():
             if name.startswith("conn#"):
-                register.connections[name[5:]] = Connection(**value)
+                known = {field: found for field, found in value.items() if field in _CONNECTION_FIELDS}
+                register.connections[name[5:]] = Connection(**known)
             elif name.startswith("post#"):
                 register.postings[int(name[5:])] = Posting(last=value["last"], at=value["at"])
         return register

@@ -12,6 +12,9 @@ from codelab.sessions import keys
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 
+#: Minutes before the last one that `earlier` names.
+_EARLIER = 10
+
 #: Counted by the minute; the others by the day.
 BY_MINUTE = frozenset({"messages", "requests", "connections", "asking"})
 
@@ -64,6 +67,13 @@ class Counters:
 def attribute_of(name: str, now: int) -> str:
     """The attribute that counts `name` at `now` (ms)."""
     return f"{name}@{now // MINUTE_MS}" if name in BY_MINUTE else name
+
+
+def earlier(spent: Spending, now: int) -> tuple[str, ...]:
+    """The attributes that counted the same in the minutes before, for who has not read which of them there are."""
+    minutes = [now - back * MINUTE_MS for back in range(2, 2 + _EARLIER)]
+    counted = [name for name, amount in spent.amounts().items() if amount and name in BY_MINUTE]
+    return tuple(attribute_of(name, minute) for name in counted for minute in minutes)
 
 
 def window_end(name: str, now: int) -> int:

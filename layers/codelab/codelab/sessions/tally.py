@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from codelab.sessions import keys
 from codelab.sessions.items import from_dynamodb
-from codelab.sessions.spending import DAY_MS, Counters, Spending, attribute_of
+from codelab.sessions.spending import DAY_MS, Counters, Spending, attribute_of, earlier
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -44,15 +44,16 @@ class Tally:
         """Add to the user's counters of the minute and the day of `now` (ms), in one call.
 
         An SDK retry of one that worked finds its own `write_id` and adds nothing. The minutes that `known` counters
-        have left behind are removed. `most` is by name what an amount may come to, at least 0; raises Over, and adds
-        nothing, where one would come to more.
+        have left behind are removed, and without them the last few. `most` is by name what an amount may come to, at
+        least 0; raises Over, and adds nothing, where one would come to more.
         """
         amounts = spent.amounts()
         if any(amounts[name] > bound for name, bound in most.items()):
             raise Over(None)
         adds = {attribute_of(name, now): amount for name, amount in amounts.items() if amount}
         names = {f"#{index}": name for index, name in enumerate(adds)}
-        stale = {f"#s{index}": name for index, name in enumerate(known.stale[:_STALE] if known else ())}
+        over = earlier(spent, now) if known is None else known.stale[:_STALE]
+        stale = {f"#s{index}": name for index, name in enumerate(over)}
         update = "SET #ttl = :ttl, #last = :last"
         if adds:
             update += " ADD " + ", ".join(f"#{index} :{index}" for index in range(len(adds)))
