@@ -8,8 +8,9 @@ from samtranslator.yaml_helper import yaml_parse
 from infra.docs.markdown import note, table
 
 _ABOUT = """\
-What `make deploy PARAMETERS="Name=value …"` can set; [deploy.md](deploy.md) says how. A parameter that is not given
-keeps the value that the stack has, and has its default in a new stack.
+What `make deploy PARAMETERS="Name=value …"` can set; [deploy.md](deploy.md) says how. A parameter that you do
+not give keeps the value that the stack has; in a new stack it gets its default. Where the default's cell is blank, the
+default is an empty text.
 """
 
 
@@ -35,6 +36,6 @@ def _meaning(name: str, parameter: dict[str, Any]) -> str:
     if "AllowedValues" in parameter:
         words.append(f"One of {', '.join(f'`{value}`' for value in parameter['AllowedValues'])}.")
     if "MinValue" in parameter:
-        most = f" to {parameter['MaxValue']:,}" if "MaxValue" in parameter else ""
-        words.append(f"From {parameter['MinValue']:,}{most}.")
+        least = f"{parameter['MinValue']:,}"
+        words.append(f"From {least} to {parameter['MaxValue']:,}." if "MaxValue" in parameter else f"At least {least}.")
     return " ".join(words)
