@@ -60,6 +60,7 @@ FOLDERS = (
 #: What Lambda's context says is left, in milliseconds.
 TIME_LEFT = {"llm_request": 300_000, "sweep": 55_000}
 PATIENCE = 60.0
+_LOOK_S = 0.02
 #: Seconds of silence before the register is read; by default none of a test's length.
 _NEVER = 3600.0
 
@@ -167,11 +168,11 @@ class Worker:
 
     def _until_sent(self, call: Call) -> None:
         """Each batch of text is followed by one read of the register."""
+        until = time.monotonic() + PATIENCE
         with self._changed:
-            ended = self._changed.wait_for(
-                lambda: self._ended[READ] > self._mark or call.cancellation.cancelled, PATIENCE
-            )
-            assert ended, "the sender does not send"
+            while self._ended[READ] <= self._mark and not call.cancellation.cancelled:
+                assert time.monotonic() < until, "the sender does not send"
+                self._changed.wait(_LOOK_S)  # a cancellation notifies nobody here
 
     def _pause(self) -> None:
         self._now = self._ask("pause")
