@@ -155,7 +155,7 @@ class Player:
             self._snapshots = True
             stage.fill([], {})
             for n in range(len(self.world.ides)):
-                self._connect(n, 0)
+                self.connect(n, 0)
             for frame in conversation.before:
                 self._later(100, Item("frame", frame=frame))
             self._say(10_000 if conversation.before else REACTION_MS)
@@ -308,7 +308,7 @@ class Player:
             if self._recovery.recorded:
                 self._later(1_000, Item("record", payload=item.payload, request_id=item.request_id))
         elif item.what == "connect":
-            self._connect(item.ide, 1_000)
+            self.connect(item.ide, 1_000)
         elif item.what == "frame":
             if item.frame["type"] == "resume":
                 item.frame = _resume(self.world.ides[item.ide])
@@ -330,7 +330,8 @@ class Player:
 
     # -- connections ---------------------------------------------------------------------------------------------
 
-    def _connect(self, ide: int, delay: int) -> None:
+    def connect(self, ide: int, delay: int) -> None:
+        """Have a client connect, after `delay` ms."""
         world = self.world
         world.connections += 1
         connection_id = f"conn-{world.connections}="
@@ -371,7 +372,7 @@ class Player:
         del world.alive[old]
         if self._recovery.disconnect_ms is not None:
             self._later(self._recovery.disconnect_ms, Item("disconnect", connection=old))
-        self._connect(ide, 500)
+        self.connect(ide, 500)
 
     def _post(self, connection_id: str, frame: Frame) -> int:
         world = self.world
