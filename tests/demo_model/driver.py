@@ -77,7 +77,7 @@ class Chat:
         text = "".join(streamed(self.url, body))
         answer = json.loads(text)
         jsonschema_rs.validator_for(self.schema).validate(answer)
-        calls = []
+        calls: list[dict[str, Any]] = []
         self.open = []
         for call in answer["calls"]:
             call_id = f"call_{len(self.messages)}_{len(calls)}"

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import botocore.endpoint
 import codelab.delivery.stream as stream
@@ -102,7 +102,7 @@ class Worker:
 
     def _init(self) -> None:
         codelab.requests.openai_transport = lambda **_: self._transport  # type: ignore[assignment]
-        services.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,misc]
+        services.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,attr-defined,misc]
         for folder in FOLDERS:
             spec = importlib.util.spec_from_file_location(f"handler_of_{folder}", FUNCTIONS / folder / "handler.py")
             assert spec is not None
@@ -114,13 +114,17 @@ class Worker:
         aws.warm(invoking, "invoke", FunctionName="warm")
         for client in (aws.client("dynamodb"), aws.client("s3"), invoking):
             events = client.meta.events
-            session = client._endpoint.http_session
-            events.register_first("before-send", lambda session=session, **sent: self._before_send(session, **sent))
+            session = client._endpoint.http_session  # type: ignore[union-attr]
+            events.register_first(
+                "before-send",
+                lambda session=session, **sent: self._before_send(session, **sent),  # type: ignore[arg-type]
+            )
             events.register("after-call", self._after_call)
             events.register("after-call-error", self._after_call)
         services.engine().clock = lambda: self._now
         # The SDK rests before it retries; nothing is won by waiting for that.
-        botocore.endpoint.time = types.SimpleNamespace(sleep=lambda _seconds: None, time=time.time)
+        without_rest = types.SimpleNamespace(sleep=lambda _seconds: None, time=time.time)
+        botocore.endpoint.time = without_rest  # type: ignore[attr-defined]
 
     # -- after it ------------------------------------------------------------------------------------------------
 
@@ -225,7 +229,7 @@ class Worker:
     def _answer(self, operation: str, request: AWSPreparedRequest) -> AWSResponse | None:
         """Who is not there is answered for; the table is (None)."""
         if operation == INVOKE:
-            self._ask("invoke", json.loads(request.body))
+            self._ask("invoke", json.loads(cast("bytes", request.body)))
             return _response(request.url, 202, {})
         return None
 

@@ -121,7 +121,7 @@ class ScriptedTransport:
             for position, message in enumerate(messages)
             if message["role"] == "user" and (found := _NAME.findall(str(message["content"])))
         )
-        said = sum(message["role"] == "assistant" for message in messages[asked:]) - _is_repair(messages)
+        said: int = sum(message["role"] == "assistant" for message in messages[asked:]) - _is_repair(messages)
         script = self.script[name]
         return script[min(said, len(script) - 1)]
 

@@ -414,7 +414,7 @@ class Player:
         if frame is not None:
             key = unquote(urlsplit(ticket["url"]).path.partition(f"/{BUCKET}/")[2])
             self._stage.upload(key, json.dumps(frame).encode())
-            named = {name: frame[name] for name in ("type", "call_id") if name in frame}
+            named: Frame = {name: frame[name] for name in ("type", "call_id") if name in frame}
             self._send(ide, {**named, "payload_ref": ticket["payload_ref"]}, REACTION_MS)
 
     def _say(self, delay: int) -> None:

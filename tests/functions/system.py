@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any
 
 import boto3
-import httpx
 import pytest
 from codelab import aws, config, observability
 from codelab.gateway import services
@@ -67,7 +66,7 @@ class Function:
         with self._running():
             return self._module.handler(event, context or Context())
 
-    def get(self, path: str, headers: Mapping[str, str]) -> httpx.Response:
+    def get(self, path: str, headers: Mapping[str, str]) -> Any:
         """What the function answers that serves HTTP itself (`app`)."""
         with self._running(), TestClient(self._module.app) as client:
             return client.get(path, headers=dict(headers))

@@ -6,8 +6,8 @@ It knows nothing of the codec, on purpose: what it makes is what the codec is ju
 from __future__ import annotations
 
 import random
-import re._constants as sre
-import re._parser as sre_parser
+import re._constants as sre  # type: ignore[import-not-found]
+import re._parser as sre_parser  # type: ignore[import-not-found]
 from typing import Any
 from urllib.parse import unquote
 
@@ -249,8 +249,7 @@ class Maker:
         items = schema.get("items")
         prefix = schema.get("prefixItems", items if isinstance(items, list) else [])
         rest = schema.get("additionalItems", True) if isinstance(items, list) else (True if items is None else items)
-        least = schema.get("minItems") if isinstance(schema.get("minItems"), int) else 0
-        most = schema.get("maxItems") if isinstance(schema.get("maxItems"), int) else 10**6
+        least, most = _number(schema, "minItems", 0), _number(schema, "maxItems", 10**6)
         size = rng.randint(least, max(least, min(most, least + 3))) if least < 50 else least
         out = []
         for index in range(size):
@@ -290,7 +289,7 @@ class Maker:
         free = isinstance(additional, dict) or additional is True
         bare = additional is None and not properties and not patterns
         chance = 0.7 if free or bare else self.extra_keys if additional is None else 0
-        least = schema.get("minProperties") if isinstance(schema.get("minProperties"), int) else 0
+        least = _number(schema, "minProperties", 0)
         while rng.random() < chance or (len(out) < least and (free or bare)):
             key = (
                 self.guess(names, depth + 1) if isinstance(names, dict) else rng.choice(_WORDS) + str(rng.randrange(9))
@@ -310,3 +309,8 @@ def is_schema(schema: Any) -> bool:
     except Exception:
         return False
     return True
+
+
+def _number(schema: dict[str, Any], keyword: str, otherwise: int) -> int:
+    found = schema.get(keyword)
+    return found if isinstance(found, int) else otherwise

@@ -51,7 +51,8 @@ def diffs(seed: int, count: int) -> list[Diff]:
 
 def _diff(choose: random.Random) -> Diff:
     names = choose.sample(FILES, choose.choice((1, 1, 1, 2, 3)))
-    sections, changes = [], set[str]()
+    sections: list[str] = []
+    changes = set[str]()
     for n, name in enumerate(names):
         section = choose.choice(SECTIONS)
         if sections and "@@" not in sections[-1]:  # what follows would be read as its names

@@ -59,8 +59,8 @@ def declare(schema: Any, answer: Any) -> str:
     except ValueError:
         return "refused"
     tool = declared_tool({"name": "t", "description": "d", "parameters": schema, "read_only": False})
-    offered = {"type": "tool", "name": "t", "description": "d", "parameters": tool.parameters}
-    context = [{"role": "system", "content": offered}, {"role": "user", "content": "x"}]
+    offered: dict[str, Any] = {"type": "tool", "name": "t", "description": "d", "parameters": tool.parameters}
+    context: list[dict[str, Any]] = [{"role": "system", "content": offered}, {"role": "user", "content": "x"}]
     request = Request(RequestConfig("m", max_repairs=0), ANSWER, context, learns=False)
     arguments = answer if isinstance(answer, dict) else {"a": answer}
     with contextlib.suppress(CallError):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.ide import Ide
-from tests.protocol.conformance.examples import Example
+from tests.protocol.conformance.seed_examples import Example
 
 Dialect = Callable[[dict[str, Any]], dict[str, Any]]
 

@@ -6,8 +6,8 @@ import pytest
 from codelab.protocol.tools import find_tool
 
 from tests.protocol.conformance.conftest import Connect
-from tests.protocol.conformance.examples import Example, arguments_of, examples, of_kind
 from tests.protocol.conformance.forms import like
+from tests.protocol.conformance.seed_examples import Example, arguments_of, examples, of_kind
 from tests.protocol.conformance.test_frames import ids, told
 from tests.scripted_model import Says, ScriptedModel, call
 

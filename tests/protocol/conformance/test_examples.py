@@ -9,7 +9,7 @@ from codelab.requests import Request, RequestConfig
 
 from tests.frames import validator_of
 from tests.protocol.conformance.client import DIALECTS, FIFTEEN_KEYS, Dialect, fifteen_keys
-from tests.protocol.conformance.examples import Example, arguments_of, examples, of_kind
+from tests.protocol.conformance.seed_examples import Example, arguments_of, examples, of_kind
 
 #: How many values the documents' JSON examples have.
 COUNTS = {

@@ -13,7 +13,7 @@ from codelab.protocol.tools import find_tool
 
 from tests.protocol.conformance.client import Client
 from tests.protocol.conformance.conftest import Connect
-from tests.protocol.conformance.examples import Example, arguments_of, frames, of_kind
+from tests.protocol.conformance.seed_examples import Example, arguments_of, frames, of_kind
 from tests.scripted_model import Says, ScriptedModel, call
 
 RESULTS, DECISIONS = frames("tool_result"), frames("hitl_decision")

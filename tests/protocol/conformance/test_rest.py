@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.protocol.conformance.conftest import Connect
-from tests.protocol.conformance.examples import of_kind
 from tests.protocol.conformance.forms import like
+from tests.protocol.conformance.seed_examples import of_kind
 from tests.scripted_model import Says, ScriptedModel, call
 
 REST = of_kind("request", "answer")
