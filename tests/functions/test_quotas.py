@@ -1,6 +1,7 @@
 """Quotas: what they cost, what they refuse, and that a slot is given back whatever ends its turn."""
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -504,6 +505,16 @@ def test_who_never_reads_the_counters_leaves_few_minutes_in_them(limited: System
         tally.count("ann", Spending(requests=1, asking=1), start + minute * MINUTE, f"w{minute}", most={"requests": 60})
     (usage,) = [item for sk, item in of_user(limited).items() if sk.startswith("USAGE#")]
     assert sum("@" in name for name in usage) <= 2 * 2, "the last minute and the one before it"
+
+
+def test_who_waits_for_the_answer_does_not_wait_for_the_count(limited: System) -> None:
+    limited.connect("c1")
+    begun, found = threading.Event(), list[bool]()
+    limited.aws.once(CLEAR, begun.set)
+    limited.aws.once(INVOKE, lambda: found.append(begun.wait(10)))
+    assert limited.http("POST", "/chat/message", body={"session_id": "s1", "message": "hello"})[0] == 202
+    assert found == [True], "it was begun while the step was being invoked"
+    assert used(limited)["messages"] == 1
 
 
 def test_a_count_that_fails_is_told_to_nobody(limited: System) -> None:

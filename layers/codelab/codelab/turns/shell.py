@@ -223,18 +223,27 @@ class Engine:
         """`decide`, then the effects of what was committed."""
         transition = self.decide(user, session_id, decide, wanted, caller=caller, asks=asks)
         if transition is not None:
-            self.run_effects(transition, patience_s)
+            over_http = caller is not None and not caller.connection_id
+            self.run_effects(transition, patience_s, is_awaited=over_http)
         return transition
 
-    def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S) -> None:
-        """Invoke, post, reply, report as posted; beside that, count. What dies here is repaired by the sweep (the count
-        is not), and so is what fails, without a word: who asked for the transition must not take it for refused, and
-        ask again.
+    def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S, *, is_awaited: bool = False) -> None:
+        """Invoke, post, reply, report as posted, count. What dies here is repaired by the sweep (the count is not), and
+        so is what fails, without a word: who asked for the transition must not take it for refused, and ask again.
 
-        A post that is refused is tried again for `patience_s`.
+        A post that is refused is tried again for `patience_s`. `is_awaited`: somebody waits for the end of this, so the
+        count is made beside the rest; else it comes last, for beside the invoke it would take time from that.
         """
-        with self._counting(transition):
+        if not (is_awaited and transition.spent):
             self._reach_out(transition, patience_s)
+            self._count(transition)
+            return
+        counting = threading.Thread(target=self._count, args=(transition,), name="count")
+        counting.start()
+        try:
+            self._reach_out(transition, patience_s)
+        finally:  # not left to itself: a call that is under way when Lambda freezes the process breaks
+            counting.join()
 
     def _reach_out(self, transition: Transition, patience_s: float) -> None:
         register = transition.after
@@ -257,19 +266,8 @@ class Engine:
         for connection_id in transition.cut:
             self.poster.close(connection_id)
 
-    @contextmanager
-    def _counting(self, transition: Transition) -> Iterator[None]:
-        """Count what the transition has spent while something else is done: who waits for that waits no longer."""
-        if not transition.spent:
-            yield
-            return
-        spent = (transition.after.user, transition.spent, transition.counters)
-        counting = threading.Thread(target=self.count, args=spent, name="count")
-        counting.start()
-        try:
-            yield
-        finally:  # not left to itself: a call that is under way when Lambda freezes the process breaks
-            counting.join()
+    def _count(self, transition: Transition) -> None:
+        self.count(transition.after.user, transition.spent, transition.counters)
 
     def invoke(self, register: Register, step: Step) -> None:
         """Start `llm_request` asynchronously. A lost or refused invoke is repeated by the sweep."""
