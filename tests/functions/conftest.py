@@ -9,6 +9,7 @@ import botocore.session
 import pytest
 from moto import mock_aws
 
+from tests.functions.cheap_moto import cheapen
 from tests.functions.recorder import Recorder
 from tests.functions.system import JWT_SECRET, System
 from tests.functions.template import REGION, Template
@@ -39,6 +40,7 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
     monkeypatch.setattr("codelab.delivery.stream.WATCH_S", 60.0)
     recorder = Recorder()
     monkeypatch.setattr("codelab.gateway.services.ManagementApi", lambda url: recorder)
+    cheapen(monkeypatch)
     with mock_aws():
         session = botocore.session.get_session()
         session.register_component("data_loader", LOADER)

@@ -1,0 +1,70 @@
+"""What `cheap_moto` replaces in moto does as DynamoDB does."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.functions.system import System
+
+EVERY_TYPE: dict[str, Any] = {
+    "text": {"S": "ü"},
+    "number": {"N": "1.50"},
+    "bytes": {"B": b"\x00\xff"},
+    "texts": {"SS": ["a", "b"]},
+    "numbers": {"NS": ["1", "2"]},
+    "blobs": {"BS": [b"\x00", b"\x01"]},
+    "map": {"M": {"inner": {"L": [{"S": ""}, {"M": {}}]}}},
+    "list": {"L": [{"N": "1"}, {"M": {"deep": {"BOOL": False}}}]},
+    "nothing": {"NULL": True},
+    "yes": {"BOOL": True},
+    "no": {"BOOL": False},
+}
+
+
+def key(sk: str) -> dict[str, Any]:
+    return {"pk": {"S": "P"}, "sk": {"S": sk}}
+
+
+def update(sk: str) -> dict[str, Any]:
+    return {
+        "Update": {
+            "TableName": "Table",
+            "Key": key(sk),
+            "UpdateExpression": "SET #list = list_append(if_not_exists(#list, :none), :more) ADD #count :one",
+            "ExpressionAttributeNames": {"#list": "list", "#count": "count"},
+            "ExpressionAttributeValues": {":none": {"L": []}, ":more": {"L": [{"N": "2"}]}, ":one": {"N": "1"}},
+        }
+    }
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_transaction_changes_all_or_nothing(system: System, fails: bool) -> None:
+    for sk in ("changed", "deleted", "replaced"):
+        system.table.put_item(TableName="Table", Item={**key(sk), "list": {"L": [{"N": "1"}]}, "count": {"N": "1"}})
+    before = system.table.scan(TableName="Table")["Items"]
+    condition = "attribute_exists(pk)" if fails else "attribute_not_exists(pk)"
+    parts = [
+        update("changed"),
+        update("made"),
+        {"Delete": {"TableName": "Table", "Key": key("deleted")}},
+        {"Put": {"TableName": "Table", "Item": key("replaced")}},
+        {"Put": {"TableName": "Table", "Item": key("new")}},
+        {"ConditionCheck": {"TableName": "Table", "Key": key("none"), "ConditionExpression": condition}},
+    ]
+    if fails:
+        with pytest.raises(ClientError, match="TransactionCanceledException"):
+            system.table.transact_write_items(TransactItems=parts)
+        assert system.table.scan(TableName="Table")["Items"] == before
+        return
+    system.table.transact_write_items(TransactItems=parts)
+    after = {item.pop("sk")["S"]: item for item in system.table.scan(TableName="Table")["Items"]}
+    assert after.keys() == {"changed", "made", "replaced", "new"}
+    assert after["changed"] == {"pk": {"S": "P"}, "list": {"L": [{"N": "1"}, {"N": "2"}]}, "count": {"N": "2"}}
+    assert after["replaced"] == {"pk": {"S": "P"}}
+
+
+def test_an_attribute_of_every_type_is_read_as_it_was_written(system: System) -> None:
+    item = {**key("all"), **EVERY_TYPE}
+    system.table.put_item(TableName="Table", Item=item)
+    assert system.table.get_item(TableName="Table", Key=key("all"))["Item"] == item
