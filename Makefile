@@ -9,6 +9,8 @@ export SAM_CLI_TELEMETRY := 0
 export UV_SYSTEM_CERTS ?= true
 # uv sync must not be confused by a virtual environment that happens to be active.
 unexport VIRTUAL_ENV
+# Images for containers set it, and then every process of every target would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 UV := .uv/bin/uv
