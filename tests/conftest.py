@@ -11,11 +11,32 @@ from codelab_local import LocalCloud
 from tests.ide import Ide
 from tests.scripted_model import ScriptedModel
 
-TEMPLATE = Path(__file__).parents[1] / "template.yaml"
+TESTS = Path(__file__).parent
+TEMPLATE = TESTS.parent / "template.yaml"
+
+#: One process runs a whole file. If one of these were the last to begin, the other processes would wait for it.
+LONGEST = (
+    "faults/test_fault_sweep.py",
+    "conversations/test_reconnects.py",
+    "rest/test_stream.py",
+    "local/test_start_and_stop.py",
+    "security/test_origins.py",
+    "turns/test_interleavings.py",
+    "conversations/test_reference_client.py",
+    "functions/test_compaction.py",
+    "requests/test_codec_oracles.py",
+    "requests/test_codec.py",
+)
 
 _sessions = (f"talk_{n}" for n in itertools.count(1))
 
 Open = Callable[..., Ide]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files. (`--no-loadscope-reorder` has xdist keep the order.)"""
+    places = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 def opener(cloud: LocalCloud) -> Iterator[Open]:
