@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from botocore.model import StructureShape
+from moto.core.model import StructureShape
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType
@@ -35,7 +35,7 @@ def _with_the_same_items(table: Table, memo: dict[int, Any]) -> Table:
 def _update_a_copy(backend: DynamoDBBackend, table_name: str, key: dict[str, Any], *rest: Any, **named: Any) -> Any:
     """moto updates items in place, which a table that shares them would show."""
     table = backend.get_table(table_name)
-    pk, sk = (DynamoType(key[name]) for name in (table.hash_key_attr, table.range_key_attr))
+    pk, sk = (DynamoType(key[str(name)]) for name in (table.hash_key_attr, table.range_key_attr))
     if (item := table.get_item(pk, sk)) is not None:
         table.items[pk][sk] = copy.deepcopy(item)
     return _UPDATE_ITEM(backend, table_name, key, *rest, **named)

@@ -162,7 +162,7 @@ def test_ctrl_c_during_the_start_leaves_nothing(delay: float, tmp_path: Path) ->
     _, errors = process.communicate(timeout=30)
     assert gone(processes)
     assert list(tmp_path.iterdir()) == []
-    assert errors == ""
+    assert "codelab_local" not in errors, "Python itself may still be starting, and has its own word for it"
 
 
 def test_killed_itself_it_takes_its_processes_with_it() -> None:

@@ -6,8 +6,8 @@ It knows nothing of the codec, on purpose: what it makes is what the codec is ju
 from __future__ import annotations
 
 import random
-import re._constants as sre  # type: ignore[import-not-found]
-import re._parser as sre_parser  # type: ignore[import-not-found]
+from re import _constants as sre  # type: ignore[attr-defined]
+from re import _parser as sre_parser  # type: ignore[attr-defined]
 from typing import Any
 from urllib.parse import unquote
 
