@@ -1,4 +1,4 @@
-"""What the tests of the Request share: the folder of data, and a server that answers as it is told."""
+"""What the tests of the Request share: schemas, and a server that answers as it is told."""
 
 from __future__ import annotations
 
@@ -15,18 +15,26 @@ from codelab.requests.openai_sdk import OpenAITransport
 
 from tests.requests.server import ScriptedServer
 
+OURS = Path(__file__).parent / "corpus" / "schemas.jsonl"
 
-@pytest.fixture(scope="session")
-def data() -> Path:
-    """The folder with the real schemas, which are not part of the project."""
+
+def _data() -> Path | None:
     folder = os.environ.get("CODELAB_DATA")
-    if not folder or not Path(folder).is_dir():
-        pytest.skip("CODELAB_DATA does not name the folder with the schemas (jsb_tools_like.jsonl.gz)")
-    return Path(folder)
+    return Path(folder) if folder and Path(folder).is_dir() else None
 
 
 @pytest.fixture(scope="session")
-def rows(data: Path) -> list[dict[str, Any]]:
+def data() -> Path | None:
+    """The folder with thousands of real schemas, which are not part of the project; None where it is not at hand."""
+    return _data()
+
+
+@pytest.fixture(scope="session", params=["ours", "real"] if _data() else ["ours"])
+def rows(request: pytest.FixtureRequest, data: Path | None) -> list[dict[str, Any]]:
+    """Schemas with instances: {"id", "schema", "valid", "invalid"}. Ours use together what real ones do."""
+    if request.param == "ours":
+        return [json.loads(line) for line in OURS.read_text(encoding="utf-8").splitlines()]
+    assert data is not None
     with gzip.open(data / "jsb_tools_like.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 

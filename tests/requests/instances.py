@@ -6,13 +6,15 @@ It knows nothing of the codec, on purpose: what it makes is what the codec is ju
 from __future__ import annotations
 
 import random
-from re import _constants as sre  # type: ignore[attr-defined]
-from re import _parser as sre_parser  # type: ignore[attr-defined]
+from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
 
 import jsonschema_rs
 from codelab.requests.validation import compile_schema
+
+sre: Any = import_module("re._constants")
+sre_parser: Any = import_module("re._parser")
 
 _WORDS = (
     "",

@@ -46,7 +46,8 @@ def test_real_schemas_compile_and_their_instances_are_consumed(rows: list[dict[s
 
 def test_a_random_strict_model_mostly_needs_no_repair(rows: list[dict[str, Any]], sampler: Sampler) -> None:
     valid = total = 0
-    for row in rows[::5]:
+    some = rows if len(rows) < 1_000 else rows[::5]
+    for row in some:
         codec = encode(row["schema"])
         original = compile_schema(row["schema"])
         text = sampler.write(sampler.compile(codec.schema))
@@ -54,7 +55,7 @@ def test_a_random_strict_model_mostly_needs_no_repair(rows: list[dict[str, Any]]
             continue
         total += 1
         valid += original.is_valid(codec.decode(json.loads(text)))
-    assert total > 500
+    assert total > 0.85 * len(some)
     assert valid >= 0.84 * total
 
 
