@@ -1,0 +1,231 @@
+"""The tutorials, typed as they stand: a client of fifty lines, and an agent of one's own."""
+
+import ast
+import contextlib
+import re
+import select
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+import pytest
+from codelab_local import LocalCloud
+
+from tests.scripted_model import Says, ScriptedModel, call
+from tests.waiting import until
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "your-own-client.md").read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+
+
+(CLIENT,), (COMMAND,), (TALK,) = blocks(PAGE, "python"), blocks(PAGE, "bash"), blocks(PAGE, "text")
+
+
+class Relay:
+    """A port that leads to the server of `url`. `cut` ends all connections through it without a word."""
+
+    def __init__(self, url: str) -> None:
+        server = urlsplit(url)
+        self._server = (server.hostname, server.port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.connections = 0
+        self.url = url.replace(server.netloc, f"127.0.0.1:{self._listener.getsockname()[1]}")
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        for end in self._open:
+            with contextlib.suppress(OSError):  # it has ended already
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self.cut()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._server)
+                self._open += [client, server]
+                self.connections += 1
+                threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(client: socket.socket, server: socket.socket) -> None:
+        other = {client: server, server: client}
+        with client, server, contextlib.suppress(OSError):
+            while True:
+                for readable in select.select([client, server], [], [])[0]:
+                    data = readable.recv(65536)
+                    if not data:
+                        return
+                    other[readable].sendall(data)
+
+
+class Typist:
+    """The client of the page, at work in a folder. `shown` is what it has printed so far."""
+
+    def __init__(self, program: Path, folder: Path, url: str) -> None:
+        command = COMMAND.replace("ws://localhost:8000/ws/my_session", url)
+        command = command.replace("~/codelab/.venv/bin/python", f"{sys.executable} -W error")
+        arguments = shlex.split(command.replace("~/codelab/client.py", str(program)))
+        self.shown = ""
+        self.process = subprocess.Popen(
+            arguments, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        while data := self.process.stdout.read1():
+            self.shown += data.decode()
+
+    def sees(self, text: str) -> None:
+        """Wait until it has printed `text`, all in all."""
+        try:
+            until(lambda: self.shown == text)
+        except AssertionError:
+            assert self.shown == text  # what is shown instead
+
+    def types(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
+
+Start = Callable[[str], Typist]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def start(tmp_path: Path, workspace: Path) -> Iterator[Start]:
+    """Starts the client in the workspace."""
+    program = tmp_path / "client.py"
+    program.write_text(CLIENT, encoding="utf-8")
+    with contextlib.ExitStack() as started:
+        yield lambda url: started.enter_context(Typist(program, workspace, url))
+
+
+@pytest.fixture
+def relay(cloud: LocalCloud, request: pytest.FixtureRequest) -> Iterator[Relay]:
+    relay = Relay(cloud.url(request.node.name))
+    yield relay
+    relay.close()
+
+
+def test_it_has_fifty_lines_and_needs_one_package() -> None:
+    assert len(CLIENT.splitlines()) <= 50
+    assert max(map(len, CLIENT.splitlines())) <= 120
+    imported = {
+        name.name for node in ast.walk(ast.parse(CLIENT)) if isinstance(node, ast.Import) for name in node.names
+    }
+    assert imported - sys.stdlib_module_names == {"websockets.sync.client"}
+    assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(ast.parse(CLIENT)))
+
+
+def test_the_conversation_of_the_page_goes_as_it_is_shown(
+    demo_cloud: LocalCloud, start: Start, workspace: Path
+) -> None:
+    typed = re.compile(r"^(> |approve\? \[y/N\] )(.+)\n", re.MULTILINE)
+    client, expected = start(demo_cloud.url("tutorial")), ""
+    for said in re.split(r"(?<=\n)(?=> |approve\?)", TALK):
+        match = typed.match(said)
+        assert match is not None
+        expected += match[1]
+        client.sees(expected)
+        client.types(match[2])
+        expected += said[match.end() :]
+    client.sees(expected + "> ")
+    assert [file.name for file in workspace.iterdir()] == ["test.py"]
+    assert (workspace / "test.py").read_text() == "print('hello')\n"
+
+
+def test_it_reads_and_writes_files_and_says_what_it_cannot_do(
+    cloud: LocalCloud, model: ScriptedModel, start: Start, workspace: Path, tmp_path: Path
+) -> None:
+    (workspace / "big.txt").write_bytes("строка\r\n".encode() * 2_000)
+    (workspace / "huge.txt").write_bytes(bytes(100_000))
+    (workspace / "link.txt").symlink_to(tmp_path / "client.py")
+    reads = [call("read_file", path=path) for path in ("big.txt", "huge.txt", "link.txt", "none.txt")]
+    marker = model.script(
+        "tutorial-files",
+        Says("Reading.", [*reads, call("list_files", path=".")]),
+        Says("Writing.", [call("write_file", path="new/каталог/a.txt", content="один\r\nдва")]),
+        Says("Done."),
+    )
+    client = start(cloud.url("tutorial-files"))
+    client.sees("> ")
+    client.types(marker)
+    asked = (
+        '> Reading.\nWriting.\nwrite_file {"path": "new/каталог/a.txt", "content": "один\\r\\nдва"}\napprove? [y/N] '
+    )
+    client.sees(asked)
+    client.types("y")
+    client.sees(asked + "Done.\n> ")
+    assert (workspace / "new/каталог/a.txt").read_bytes() == "один\r\nдва".encode()
+    big, huge, link, none, listed = (
+        message["content"] for message in model.requests["tutorial-files"][1]["messages"] if message["role"] == "tool"
+    )
+    assert "строка" in big
+    assert "too large" in huge
+    assert "does not do read_file link.txt" in link
+    assert "No such file" in none
+    assert "does not do list_files" in listed
+
+
+def test_it_shows_every_piece_once_though_its_connection_is_cut_in_mid_stream(
+    relay: Relay, model: ScriptedModel, start: Start
+) -> None:
+    text = "".join(f"{n} слово " for n in range(250))
+    client = start(relay.url)
+    client.sees("> ")
+    for turn in range(2):
+        seen = client.shown
+        client.types(model.script(f"tutorial-cut-{turn}", Says(text, delay=0.006)))
+        until(lambda seen=seen: len(client.shown) > len(seen) + 100)
+        relay.cut()
+        client.sees(f"{seen}{text}\n> ")
+    assert relay.connections >= 3
+
+
+def test_what_was_said_or_decided_on_a_connection_that_is_gone_arrives(
+    relay: Relay, model: ScriptedModel, start: Start, workspace: Path
+) -> None:
+    marker = model.script(
+        "tutorial-lost", Says("", [call("write_file", path="a.txt", content="a")]), Says("It is written.")
+    )
+    client = start(relay.url)
+    client.sees("> ")
+    relay.cut()
+    client.types(marker)
+    asked = '> write_file {"path": "a.txt", "content": "a"}\napprove? [y/N] '
+    client.sees(asked)
+    relay.cut()
+    client.types("y")
+    client.sees(asked + "It is written.\n> ")
+    assert (workspace / "a.txt").read_text() == "a"
+    assert relay.connections >= 3
