@@ -2,25 +2,31 @@
 
 import ast
 import contextlib
+import json
 import re
 import select
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import pytest
 from codelab_local import LocalCloud
+from codelab_local.demo_model import server as demo_server
 
+from tests.ide import Ide
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 PAGE = (DOCS / "your-own-client.md").read_text(encoding="utf-8")
 
 
@@ -126,7 +132,7 @@ def start(tmp_path: Path, workspace: Path) -> Iterator[Start]:
     """Starts the client in the workspace."""
     program = tmp_path / "client.py"
     program.write_text(CLIENT, encoding="utf-8")
-    with contextlib.ExitStack() as started:
+    with ExitStack() as started:
         yield lambda url: started.enter_context(Typist(program, workspace, url))
 
 
@@ -229,3 +235,94 @@ def test_what_was_said_or_decided_on_a_connection_that_is_gone_arrives(
     client.sees(asked + "It is written.\n> ")
     assert (workspace / "a.txt").read_text() == "a"
     assert relay.connections >= 3
+
+
+AGENT_PAGE = (DOCS / "your-own-agent.md").read_text(encoding="utf-8")
+
+
+class Page:
+    """The blocks of a page, taken one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self._blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+    def next(self, language: str) -> str:
+        """The next block, which must be in this language."""
+        found, text = self._blocks.pop(0)
+        assert found == language, text
+        return str(text)
+
+    def is_read(self) -> bool:
+        return not self._blocks
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what the local cloud runs."""
+    for name in ("functions", "layers"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("template.yaml", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What a demonstration model in this process is asked."""
+    requests: list[dict[str, Any]] = []
+    read = demo_server._body
+
+    async def recorded(receive: demo_server.Receive) -> bytes:
+        body = await read(receive)
+        requests.append(json.loads(body))
+        return body
+
+    monkeypatch.setattr(demo_server, "_body", recorded)
+    return requests
+
+
+def is_like(shown: Any, received: Any) -> bool:
+    """Is everything that is shown in what was received?"""
+    if isinstance(shown, dict) and isinstance(received, dict):
+        return all(name in received and is_like(value, received[name]) for name, value in shown.items())
+    return bool(shown == received)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_an_agent_is_added_switched_to_and_restricted_as_the_page_says(
+    checkout: Path, asked: list[dict[str, Any]]
+) -> None:
+    page = Page(AGENT_PAGE)
+    (file,) = re.findall(r"Save this as `(.+\.toml)`", AGENT_PAGE)
+    with demo_server.serve() as url, ExitStack() as stack:
+        model = {"LLM_BASE_URL": url, "LLM_API_KEY": "any", "LLM_MODEL": "gpt-4.1-mini"}
+        cloud = stack.enter_context(LocalCloud(checkout / "template.yaml", environment=model))
+
+        def is_offered() -> None:
+            """Save the file and type the command, until it shows what the page shows."""
+            (checkout / file).write_text(page.next("toml"), encoding="utf-8")
+            command = page.next("bash").replace("http://localhost:8000", cloud.http)
+            shown = page.next("text")
+            until(lambda: subprocess.run(command, shell=True, capture_output=True, text=True).stdout == shown)
+
+        is_offered()
+        assert "ws://localhost:8000/ws/review" in page.next("bash")
+        window = stack.enter_context(Ide(cloud.url("review", extensions=1)))
+        window.send_raw(page.next("json"))
+        window.idle()
+        for line in page.next("json").splitlines():
+            assert any(is_like(json.loads(line), frame) for frame in window.frames), line
+        assert asked[-1]["model"] == "gpt-4.1-mini"
+
+        is_offered()
+        window.send_raw(page.next("json"))
+        window.frames.clear()
+        window.idle()
+        assert window.text() == page.next("text").strip()
+        assert not window.of_type("tool_call")
+        assert (asked[-1]["model"], asked[-1]["temperature"]) == ("gpt-4.1", 0.2)
+        assert "CodeLab's reviewer" in asked[-1]["messages"][0]["content"]
+
+        window.send_raw(page.next("json"))
+        assert is_like(json.loads(page.next("json")), window.expect("tool_call"))
+    assert page.is_read()
