@@ -1,14 +1,13 @@
 from collections.abc import Iterator
 
 import pytest
-from codelab_local.demo_model import serve
 
-from tests.demo_model.driver import Chat
+from tests.demo_model.driver import Chat, demo_model
 
 
 @pytest.fixture(scope="session")
 def base_url() -> Iterator[str]:
-    with serve() as url:
+    with demo_model() as url:
         yield url
 
 

@@ -1,7 +1,11 @@
-"""A conversation with the demonstration model as the turn engine holds it, over HTTP."""
+"""The demonstration model in a process, and a conversation with it as the turn engine holds it."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -19,8 +23,30 @@ TOOLS: dict[str, dict[str, Any]] = {
     },
     "run_command": {"command": {"type": "string"}, "cwd": {"type": ["string", "null"]}},
     "git.diff": {"path": {"type": "string"}, "staged": {"type": ["boolean", "null"]}},
-    "prompt_user": {"message": {"type": "string"}, "actions": {"type": "array", "items": {"type": "string"}}},
+    "switch_agent": {"agent_type": {"type": "string"}, "reason": {"type": "string"}},
+    "update_plan": {"items": {"type": "array", "items": {"type": "object"}}},
 }
+
+
+@contextmanager
+def process(*arguments: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and its base URL, once it serves."""
+    command = [sys.executable, "-m", "codelab_local.demo_model", *arguments]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
+    assert running.stdout is not None
+    try:
+        yield running, running.stdout.readline().rpartition(" ")[2].strip()
+    finally:
+        running.kill()
+        running.wait()
+        running.stdout.close()
+
+
+@contextmanager
+def demo_model(delay_ms: int = 0) -> Iterator[str]:
+    """Its base URL."""
+    with process(DEMO_TOKEN_DELAY_MS=str(delay_ms)) as (_, url):
+        yield url
 
 
 def turn_schema(*names: str, enum: bool = False) -> dict[str, Any]:
@@ -75,10 +101,12 @@ class Chat:
             body["tools"] = [{"type": "function", "function": function}]
             body["tool_choice"] = {"type": "function", "function": {"name": "generate_response"}}
         text = "".join(streamed(self.url, body))
+        self.open = []
+        if not text:
+            return "".join(streamed(self.url, body, of="refusal")), []
         answer = json.loads(text)
         jsonschema_rs.validator_for(self.schema).validate(answer)
-        calls: list[dict[str, Any]] = []
-        self.open = []
+        calls = []
         for call in answer["calls"]:
             call_id = f"call_{len(self.messages)}_{len(calls)}"
             self.open.append(call_id)
@@ -91,8 +119,8 @@ class Chat:
         return answer["message"], answer["calls"]
 
 
-def streamed(url: str, body: dict[str, Any]) -> Iterator[str]:
-    """The pieces of a streamed answer: content, or the arguments of the called function."""
+def streamed(url: str, body: dict[str, Any], of: str = "content") -> Iterator[str]:
+    """The pieces of a streamed answer: `of` each delta, and the arguments of the called function."""
     with _CLIENT.stream("POST", url, json={**body, "stream": True}) as response:
         if response.status_code != 200:
             raise AssertionError(response.read().decode())
@@ -103,8 +131,8 @@ def streamed(url: str, body: dict[str, Any]) -> Iterator[str]:
             elif line.startswith("data: "):
                 for choice in json.loads(line[6:])["choices"]:
                     delta = choice["delta"]
-                    if delta.get("content"):
-                        yield delta["content"]
+                    if delta.get(of):
+                        yield delta[of]
                     for call in delta.get("tool_calls", ()):
                         if call["function"].get("arguments"):
                             yield call["function"]["arguments"]

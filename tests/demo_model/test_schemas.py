@@ -6,7 +6,6 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from codelab_local.demo_model.instance import instance
-from codelab_local.demo_model.schemas import schema_in_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -164,14 +163,3 @@ def test_every_strict_schema_is_answered_validly(schema: dict[str, Any]) -> None
 def test_patterns_are_matched(pattern: str) -> None:
     schema = {"type": "string", "pattern": pattern}
     jsonschema_rs.validator_for(schema).validate(instance(schema))
-
-
-def test_finds_the_schema_in_a_prompt() -> None:
-    wanted = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-    for text in (
-        f'Use {{braces}} freely. Schema: {json.dumps(wanted)} Example: {{"a": 1}}',
-        "```json\n" + json.dumps(wanted, indent=2) + "\n```",
-        json.dumps({"name": "x", "schema": wanted}),
-    ):
-        assert schema_in_text([text]) == wanted
-    assert schema_in_text(['Answer with JSON such as {"a": 1}']) is None

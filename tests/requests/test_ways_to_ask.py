@@ -16,6 +16,7 @@ from codelab.requests.downgrade import blamed
 from codelab.requests.profiles import PROFILES, Mode, modes
 from codelab.requests.validation import compile_schema, explain
 
+from tests.demo_model.driver import demo_model
 from tests.requests.server import ScriptedServer
 
 # Profiles.
@@ -294,8 +295,7 @@ def test_a_bare_request(server: ScriptedServer, transport: Any) -> None:
 
 @pytest.fixture(scope="module")
 def demonstration() -> Iterator[str]:
-    demo_model = pytest.importorskip("codelab_local.demo_model")
-    with demo_model.serve() as url:
+    with demo_model() as url:
         yield url
 
 

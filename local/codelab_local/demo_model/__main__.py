@@ -2,56 +2,38 @@
 
 import argparse
 import asyncio
-import contextlib
 import os
-import signal
 import sys
-from collections.abc import Mapping
 
-from codelab_local.demo_model.server import bind, run
-from codelab_local.demo_model.stream import Delays
+from codelab_local.demo_model.server import Delays, bind, serve
 
 
-def _milliseconds(environment: Mapping[str, str], name: str, default: float) -> float:
-    text = environment.get(name, "").strip()
+def _seconds(name: str, default: float) -> float:
+    text = os.environ.get(name, "").strip()
     try:
         value = float(text) if text else default
     except ValueError:
         value = -1
     if not 0 <= value <= 3_600_000:
-        raise SystemExit(
-            f"{name}={text!r} is not a number of milliseconds: set it to 0 or more, for example {name}=10."
-        )
+        sys.exit(f"{name}={text!r} is not a number of milliseconds: set it to 0 or more, for example {name}=10.")
     return value / 1000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m codelab_local.demo_model",
-        description="The built-in demonstration model: an OpenAI-compatible server, a coding assistant offline.",
+        description="The built-in demonstration model: an OpenAI-compatible server, a coding conversation offline.",
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: any free port, printed once it serves")
     arguments = parser.parse_args()
-    delays = Delays(
-        _milliseconds(os.environ, "DEMO_FIRST_TOKEN_DELAY_MS", 0), _milliseconds(os.environ, "DEMO_TOKEN_DELAY_MS", 10)
-    )
+    delays = Delays(_seconds("DEMO_FIRST_TOKEN_DELAY_MS", 0), _seconds("DEMO_TOKEN_DELAY_MS", 10))
     try:
         bound = bind(arguments.host, arguments.port)
     except (OSError, OverflowError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         sys.exit(f"Cannot listen on {arguments.host}:{arguments.port} ({reason}): use another --port.")
-    host, port = bound.getsockname()[:2]
-
-    async def serve_until_told() -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with contextlib.suppress(NotImplementedError):
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await run(bound, delays, stop, f"demonstration model on http://{host}:{port}/v1")
-
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve_until_told())
+    asyncio.run(serve(bound, delays))
 
 
 main()

@@ -1,257 +1,182 @@
-"""Chat completions: from a request's body to what is answered, in pieces like a model's tokens."""
+"""Chat completions: from a request's body to the answer, whole or in pieces like a model's tokens."""
 
+import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from codelab_local.demo_model import assistant, conversation
+from pydantic import BaseModel, Field, ValidationError
+
+from codelab_local.demo_model import conversation, player
 from codelab_local.demo_model.conversation import Conversation
 from codelab_local.demo_model.instance import instance
-from codelab_local.demo_model.schemas import Tool, TurnSchema, fill_turn, resolve, schema_in_text, turn_schema
 
 MODEL = "demonstration"
-FINGERPRINT = "fp_demonstration"
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-# A word with its leading space, a run of punctuation, white space: what tokens look like.
-_PIECE = re.compile(r"\s?[^\W_]{1,10}|[^\w\s]{1,3}|_+|\s+")
-_MANY = 10_000
-_MAX_CHOICES = 8
+#: The properties of unknown schemas that say something to the user.
+_SPOKEN = ("message", "answer", "text", "content", "reply", "response")
+#: A text has about so many pieces at most: those of a longer one are larger.
+_PIECES = 10_000
+_ids = itertools.count(1)
+
+
+class _Message(BaseModel):
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[Any] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: str | None = None
+
+
+class _Function(BaseModel):
+    name: str
+    parameters: dict[str, Any] = {}
+
+
+class _Tool(BaseModel):
+    function: _Function
+
+
+class _JsonSchema(BaseModel):
+    name: str
+    definition: dict[str, Any] = Field(alias="schema")
+
+
+class _Format(BaseModel):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: _JsonSchema | None = None
+
+
+class Request(BaseModel):
+    """The part of OpenAI's request that makes a difference here."""
+
+    messages: list[_Message] = Field(min_length=1)
+    model: str = MODEL
+    stream: bool = False
+    stream_options: dict[str, Any] | None = None
+    n: int = Field(1, ge=1, le=8)
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    response_format: _Format | None = None
+    tools: list[_Tool] = []
+    tool_choice: str | dict[str, Any] = "auto"
+
+    @property
+    def limit(self) -> int | None:
+        return self.max_completion_tokens or self.max_tokens
 
 
 class BadRequest(Exception):
-    """The request cannot be answered; `param` names the offending field as OpenAI does."""
+    """The request cannot be answered; `param` names the field as OpenAI does."""
 
-    def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
+    def __init__(self, message: str, param: str | None = None, status: int = 400) -> None:
         super().__init__(message)
-        self.param, self.code, self.status = param, code, status
-
-    def body(self) -> dict[str, Any]:
-        error = {"message": str(self), "type": "invalid_request_error", "param": self.param, "code": self.code}
-        return {"error": error}
+        self.param, self.status = param, status
 
 
-@dataclass(frozen=True)
+def parsed(body: bytes) -> Request:
+    """Raises BadRequest."""
+    try:
+        return Request.model_validate_json(body, strict=True)
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        names = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise BadRequest(first["msg"], names.removeprefix(".") or None) from None
+
+
+@dataclass
 class Answer:
-    """Text, or function calls (name, arguments as JSON text), or both."""
+    """Its parts in order: (what a delta calls it, text). A part of a call is called `call:NAME`."""
 
-    text: str = ""
-    functions: list[tuple[str, str]] = field(default_factory=list)
+    parts: list[tuple[str, str]]
+
+    def pieces(self, limit: int | None) -> Iterator[tuple[int, str, str]]:
+        """(number of the part, its name, a piece of its text), at most `limit` of them."""
+        found = ((number, name, one) for number, (name, text) in enumerate(self.parts) for one in pieces(text))
+        return itertools.islice(found, limit)
 
 
-@dataclass(frozen=True)
-class ChatRequest:
-    """A validated request."""
+def answer(request: Request) -> Answer:
+    """What the model says to this request, in the form that it asks for."""
+    talk = conversation.read([message.model_dump() for message in request.messages])
+    functions = {tool.function.name: tool.function.parameters for tool in request.tools}
+    if functions and request.tool_choice != "none":
+        return _by_functions(functions, request.tool_choice, talk)
+    if request.response_format is None or request.response_format.type == "text":
+        return Answer(_said(player.answer(talk, set())))
+    described = request.response_format.json_schema
+    return _structured(described.definition if described else _schema_in(talk.system), talk)
 
-    messages: list[dict[str, Any]]
-    model: str
-    stream: bool
-    include_usage: bool
-    choices: int
-    max_tokens: int | None
-    format: str
-    schema: Any
-    functions: tuple[Tool, ...]
-    forced: str
-    """The function that must be called; `*` for any of them; empty for none."""
 
-    @classmethod
-    def parse(cls, body: bytes) -> "ChatRequest":
-        """Raises BadRequest."""
+def _by_functions(functions: dict[str, Any], choice: str | dict[str, Any], talk: Conversation) -> Answer:
+    forced = choice["function"]["name"] if isinstance(choice, dict) else ""
+    for name in [forced] if forced else functions:
+        if name not in functions:
+            raise BadRequest(f"Tool choice '{name}' not found in 'tools'.", "tool_choice")
+        if name == "generate_response" or _tools_of(functions[name]) is not None:  # the answer itself is asked for
+            whole = _structured(functions[name], talk)
+            return Answer([(f"call:{name}" if part == "content" else part, text) for part, text in whole.parts])
+    reply = player.answer(talk, {*functions})
+    calls = [(name, given) for name, given in reply.calls if forced in ("", name)]
+    if not calls and choice != "auto":
+        calls = [(forced or next(iter(functions)), {})]
+    made = [(name, instance(functions[name], given, _wishes(talk))) for name, given in calls]
+    return Answer([*_said(reply), *((f"call:{name}", _json(arguments)) for name, arguments in made)])
+
+
+def _said(reply: player.Reply) -> list[tuple[str, str]]:
+    parts = [("reasoning_content", reply.think), ("refusal", reply.refuse), ("content", reply.say)]
+    return [(name, text) for name, text in parts if text]
+
+
+def _structured(schema: Any, talk: Conversation) -> Answer:
+    """A turn of an agent (`message` and `calls`), or an instance of any other schema, with what there is to say."""
+    tools = _tools_of(schema)
+    reply = player.answer(talk, tools or set())
+    names = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    given: dict[str, Any] = {name: reply.say for name in _SPOKEN if name in names}
+    if "reason" in names:
+        given["reason"] = player.spoken("why_this_agent", talk)
+    if "title" in names:
+        given["title"] = " ".join(talk.question.split()[:6])
+    if tools is not None:
+        given["calls"] = [{"_tool": tool, **arguments} for tool, arguments in reply.calls]
+    reply.say = "" if reply.refuse else _json(instance(schema, given or None, _wishes(talk)))
+    return Answer(_said(reply))
+
+
+def _wishes(talk: Conversation) -> tuple[str, ...]:
+    """What to choose where a schema lets choose: an agent that suits the question, or a word of it."""
+    scenario, _ = player.chosen(talk.question)
+    return (*scenario.data.get("agents", ()), "universal", "ask", *re.findall(r"[\w-]+", talk.question.lower()))
+
+
+def _tools_of(schema: Any) -> set[str] | None:
+    """The tools that a turn may call; None if `schema` is not a turn's."""
+    if not isinstance(schema, dict) or not {"message", "calls"} <= schema.get("properties", {}).keys():
+        return None
+    return {*_tags(schema)}
+
+
+def _tags(node: Any) -> Iterator[str]:
+    tag = node.get("_tool") if isinstance(node, dict) else None
+    if isinstance(tag, dict):
+        yield from tag.get("enum", [tag.get("const")])
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _tags(inner)
+
+
+def _schema_in(text: str) -> Any:
+    """The last JSON object in a prompt, which is the schema to answer by."""
+    found, at = {"type": "object"}, text.find("{")
+    while at != -1:
         try:
-            data = json.loads(body)
+            found, end = json.JSONDecoder().raw_decode(text, at)
         except (ValueError, RecursionError):
-            raise BadRequest("We could not parse the JSON body of your request.") from None
-        if not isinstance(data, dict):
-            raise BadRequest("The body of the request must be a JSON object.")
-        kind, schema = _format(data.get("response_format"))
-        functions = _functions(data.get("tools"))
-        stream = _optional(data, "stream", bool, False)
-        options = data.get("stream_options")
-        if options is not None and not stream:
-            raise BadRequest("'stream_options' is only allowed when 'stream' is enabled.", "stream_options")
-        if options is not None and not isinstance(options, dict):
-            raise BadRequest("'stream_options' must be an object.", "stream_options")
-        choices = _optional(data, "n", int, 1)
-        if not 1 <= choices <= _MAX_CHOICES:
-            raise BadRequest(f"'n' must be between 1 and {_MAX_CHOICES}.", "n")
-        limit = _optional(data, "max_completion_tokens", int, None) or _optional(data, "max_tokens", int, None)
-        if limit is not None and limit < 1:
-            raise BadRequest("'max_tokens' must be at least 1.", "max_tokens")
-        return cls(
-            messages=_messages(data.get("messages")),
-            model=_optional(data, "model", str, MODEL) or MODEL,
-            stream=stream,
-            include_usage=bool(options and options.get("include_usage")),
-            choices=choices,
-            max_tokens=limit,
-            format=kind,
-            schema=schema,
-            functions=functions,
-            forced=_forced(data.get("tool_choice"), functions),
-        )
-
-
-def _optional(data: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
-    value = data.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise BadRequest(f"Invalid type for '{name}': expected {kind.__name__}.", name, "invalid_type")
-    return value
-
-
-def _messages(messages: Any) -> list[dict[str, Any]]:
-    if not isinstance(messages, list) or not messages:
-        raise BadRequest(
-            "'messages' must be a list with at least one message.", "messages", "missing_required_parameter"
-        )
-    for index, message in enumerate(messages):
-        if not isinstance(message, dict) or message.get("role") not in _ROLES:
-            raise BadRequest(f"'messages[{index}].role' must be one of {sorted(_ROLES)}.", f"messages[{index}].role")
-        content = message.get("content")
-        if content is not None and not isinstance(content, str | list):
-            raise BadRequest(f"'messages[{index}].content' must be a string or a list.", f"messages[{index}].content")
-        calls = message.get("tool_calls")
-        if calls is not None and not (isinstance(calls, list) and all(isinstance(call, dict) for call in calls)):
-            raise BadRequest(f"'messages[{index}].tool_calls' must be a list.", f"messages[{index}].tool_calls")
-        if message["role"] == "tool" and not isinstance(message.get("tool_call_id"), str):
-            raise BadRequest(f"'messages[{index}].tool_call_id' is missing.", f"messages[{index}].tool_call_id")
-    return messages
-
-
-def _format(wanted: Any) -> tuple[str, Any]:
-    if wanted is None:
-        return "text", None
-    kind = wanted.get("type") if isinstance(wanted, dict) else None
-    if kind in {"text", "json_object"}:
-        return str(kind), None
-    if kind != "json_schema":
-        raise BadRequest("'response_format.type' must be text, json_object or json_schema.", "response_format.type")
-    described = wanted.get("json_schema")
-    if not isinstance(described, dict) or not isinstance(described.get("name"), str):
-        raise BadRequest("'response_format.json_schema.name' is missing.", "response_format.json_schema.name")
-    schema = described.get("schema")
-    if not isinstance(schema, dict):
-        raise BadRequest(
-            "'response_format.json_schema.schema' must be an object.", "response_format.json_schema.schema"
-        )
-    return "json_schema", schema
-
-
-def _functions(tools: Any) -> tuple[Tool, ...]:
-    if tools is None:
-        return ()
-    if not isinstance(tools, list):
-        raise BadRequest("'tools' must be a list.", "tools", "invalid_type")
-    functions = []
-    for index, tool in enumerate(tools):
-        function = tool.get("function") if isinstance(tool, dict) else None
-        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            raise BadRequest(f"'tools[{index}].function.name' is missing.", f"tools[{index}].function.name")
-        parameters = function.get("parameters") or {"type": "object", "properties": {}}
-        if not isinstance(parameters, dict):
-            raise BadRequest(
-                f"'tools[{index}].function.parameters' must be an object.", f"tools[{index}].function.parameters"
-            )
-        functions.append(Tool(function["name"], parameters, parameters))
-    return tuple(functions)
-
-
-def _forced(choice: Any, functions: Sequence[Tool]) -> str:
-    if choice in (None, "auto", "none"):
-        return "-" if choice == "none" else ""
-    if not functions:
-        raise BadRequest("'tool_choice' is only allowed when 'tools' are specified.", "tool_choice")
-    if choice == "required":
-        return "*"
-    function = choice.get("function") if isinstance(choice, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    if not any(tool.name == name for tool in functions):
-        raise BadRequest(f"Tool choice '{name}' not found in 'tools'.", "tool_choice")
-    return str(name)
-
-
-def answer(request: ChatRequest) -> Answer:
-    """What the assistant says to this request, in the form that was asked for."""
-    talk = conversation.read(request.messages)
-    schema = request.schema
-    if request.format == "json_object":
-        schema = schema_in_text([*talk.system, *talk.earlier, talk.question])
-        if schema is None:
-            said = assistant.answer(talk, ()).message
-            return Answer(_json({"model": MODEL, "message": said}))
-    if request.functions and request.forced != "-":
-        called = _called(request, talk)
-        if called is not None:
-            return called
-    if schema is None:
-        return Answer(assistant.answer(talk, ()).message)
-    return Answer(_json(_structured(schema, talk)))
-
-
-def _structured(schema: Any, talk: Conversation) -> Any:
-    turn = turn_schema(schema)
-    if turn is None:
-        return instance(schema, partial(assistant.prefer, talk))
-    return _turn(turn, talk)
-
-
-def _turn(turn: TurnSchema, talk: Conversation) -> dict[str, Any]:
-    reply = assistant.answer(talk, turn.tools, turn.max_calls)
-    return fill_turn(turn, reply.message, [arguments for _, arguments in reply.calls], assistant.title(talk))
-
-
-def _called(request: ChatRequest, talk: Conversation) -> Answer | None:
-    """The answer as function calls, or None when text is the better answer."""
-    for function in request.functions:
-        if request.forced in {"", "*", function.name} and (
-            function.name == "generate_response" or turn_schema(function.parameters) is not None
-        ):
-            return Answer(functions=[(function.name, _json(_structured(function.parameters, talk)))])
-    if request.forced in {"", "*"}:
-        reply = assistant.answer(talk, request.functions)
-        if reply.calls:
-            return Answer(reply.message, [(tool.name, _json(arguments)) for tool, arguments in reply.calls])
-    if request.forced == "":
-        if talk.calls:
-            return (
-                None
-                if any(call.status != "completed" for call in talk.calls)
-                else Answer(assistant.answer(talk, ()).message)
-            )
-        fitting = _fitting(request.functions, talk.question)
-        return None if fitting is None else Answer(functions=[(fitting.name, _json(_plausible(fitting, talk)))])
-    fitting = next((tool for tool in request.functions if tool.name == request.forced), None)
-    fitting = fitting or _fitting(request.functions, talk.question) or request.functions[0]
-    return Answer(functions=[(fitting.name, _json(_plausible(fitting, talk)))])
-
-
-def _fitting(functions: Sequence[Tool], question: str) -> Tool | None:
-    """The function whose name shares most words with the question."""
-    words = set(re.findall(r"[a-z]{3,}", question.lower()))
-
-    def shared(tool: Tool) -> int:
-        spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", tool.name).lower()
-        return len(words & set(re.findall(r"[a-z]{3,}", spaced)) - {"get", "the", "and"})
-
-    best = max(functions, key=shared)
-    return best if shared(best) else None
-
-
-def _plausible(tool: Tool, talk: Conversation) -> Any:
-    """Arguments for a function nobody here knows: names and numbers of the question where they fit."""
-    quoted = re.findall(r"[\"«“]([^\"»”]+)[\"»”]", talk.question)
-    named = re.findall(r"(?<=\s)[A-ZА-ЯЁ][\w-]+(?:\s[A-ZА-ЯЁ][\w-]+)*", talk.question)
-    texts = iter([*quoted, *named])
-
-    def suggest(name: str, choices: tuple[Any, ...]) -> Any:
-        return assistant.prefer(talk, name, choices) if choices else next(texts, None)
-
-    parameters = resolve(tool.parameters, tool.root)
-    return instance(parameters | {key: tool.root[key] for key in ("$defs",) if key in tool.root}, suggest)
+            end = at + 1
+        at = text.find("{", end)
+    return found
 
 
 def _json(value: Any) -> str:
@@ -259,32 +184,79 @@ def _json(value: Any) -> str:
 
 
 def pieces(text: str) -> list[str]:
-    """`text` cut like tokens; of a very long one the rest comes in ever larger pieces."""
-    if len(text) <= 8 * _MANY:
-        return _PIECE.findall(text)
-    cut = _PIECE.findall(text[: 4 * _MANY])
-    start, size = len("".join(cut)), 16
-    while start < len(text):
-        cut.append(text[start : start + size])
-        start += size
-        size = min(4_096, size + 8)
-    return cut
+    """`text` cut like tokens: words with the space before them, punctuation, white space."""
+    size = max(10, len(text) // _PIECES)
+    return re.findall(rf"\s?\w{{1,{size}}}|[^\w\s]{{1,{size}}}|\s{{1,{size}}}", text)
 
 
-def tokens(text: str) -> int:
-    """An estimate of a text's tokens: about four Latin or two and a half other characters each."""
-    other = (len(text.encode("utf-8", "replace")) - len(text)) if not text.isascii() else 0
-    other = min(other, len(text))
-    return (len(text) - other + 3) // 4 + (other * 2 + 4) // 5
+def _head(request: Request, kind: str) -> dict[str, Any]:
+    number, now = next(_ids), int(time.time())
+    return {"id": f"chatcmpl-demonstration-{number}", "object": kind, "created": now, "model": request.model,
+            "system_fingerprint": "fp_demonstration"}  # fmt: skip
 
 
-def prompt_tokens(request: ChatRequest) -> int:
-    count = 3
-    for message in request.messages:
-        count += 4 + tokens(conversation.text_of(message.get("content")))
-        if message.get("tool_calls"):
-            count += tokens(_json(message["tool_calls"]))
-    for part in (request.schema, [tool.parameters for tool in request.functions]):
-        if part:
-            count += tokens(_json(part))
-    return count
+def _usage(request: Request, written: int) -> dict[str, Any]:
+    """The prompt's tokens are an estimate: four characters each."""
+    asked = len(request.model_dump_json(include={"messages", "response_format", "tools"})) // 4
+    return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
+
+
+def _call(index: int, name: str, arguments: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {"index": index, "id": f"call_demo_{next(_ids)}", "type": "function", "function": function}
+
+
+def _finish(answer: Answer, limit: int | None) -> str:
+    if limit is not None and len(list(answer.pieces(limit + 1))) > limit:
+        return "length"
+    return "tool_calls" if any(name.startswith("call:") for name, _ in answer.parts) else "stop"
+
+
+def whole(request: Request, answer: Answer) -> dict[str, Any]:
+    """The body of a `chat.completion`."""
+    limit = request.limit
+    written = list(answer.pieces(limit))
+    message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
+    for number, (name, _) in enumerate(answer.parts):
+        text = "".join(piece for one, _, piece in written if one == number)
+        if name.startswith("call:"):
+            calls = message.setdefault("tool_calls", [])
+            calls.append(_call(len(calls), name.removeprefix("call:"), text))
+        else:
+            message[name] = text
+    finish = _finish(answer, limit)
+    choices = [
+        {"index": index, "message": message, "logprobs": None, "finish_reason": finish} for index in range(request.n)
+    ]
+    usage = _usage(request, len(written) * request.n)
+    return {**_head(request, "chat.completion"), "choices": choices, "usage": usage}
+
+
+def events(request: Request, answer: Answer) -> Iterator[bytes]:
+    """The events of the stream, one for each piece."""
+    head = _head(request, "chat.completion.chunk")
+    limit = request.limit
+    numbers = [number for number, (name, _) in enumerate(answer.parts) if name.startswith("call:")]
+    opened, written = set(), 0
+
+    def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choices = [{"index": index, "delta": delta, "finish_reason": finish} for index in range(request.n)]
+        return b"".join(
+            b"data: " + _json({**head, "choices": [choice]}).encode("utf-8", "replace") + b"\n\n" for choice in choices
+        )
+
+    yield event({"role": "assistant", "content": ""})
+    for number, name, piece in answer.pieces(limit):
+        written += 1
+        if number not in numbers:
+            yield event({name: piece})
+        elif number in opened:
+            yield event({"tool_calls": [{"index": numbers.index(number), "function": {"arguments": piece}}]})
+        else:
+            opened.add(number)
+            yield event({"tool_calls": [_call(numbers.index(number), name.removeprefix("call:"), piece)]})
+    yield event({}, _finish(answer, limit))
+    if (request.stream_options or {}).get("include_usage"):
+        usage = _usage(request, written * request.n)
+        yield b"data: " + _json({**head, "choices": [], "usage": usage}).encode() + b"\n\n"
+    yield b"data: [DONE]\n\n"

@@ -1,181 +1,134 @@
-"""Reading a chat history: the last question, and what became of every tool call made for it."""
+"""What a chat history says: the last question, its language, and what came of the calls made for it."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Status = Literal["completed", "rejected", "failed", "pending"]
-
-_ENVELOPES = {
-    "completed": "completed", "success": "completed", "ok": "completed", "approved": "completed", "edited": "completed",
-    "rejected": "rejected", "denied": "rejected", "expired": "rejected",
-    "failed": "failed", "error": "failed", "cancelled": "failed", "timeout": "failed",
-}  # fmt: skip
+_FILE_LIKE = re.compile(r"`[^`]*`|\S*[./\\]\S*")
 
 
 @dataclass
 class Call:
-    """One tool call of the history with its outcome."""
+    """A call and its result. `outcomes` are the names by which a scenario's step may ask for it."""
 
-    name: str
+    tool: str
     arguments: dict[str, Any]
-    call_id: str = ""
-    status: Status = "pending"
-    result: Any = None
-    code: str = ""
-    message: str = ""
-    feedback: str = ""
-    edited: bool = False
-    cut: bool = False
-    """The result was too long for the context and has lost its middle."""
+    outcomes: set[str] = field(default_factory=lambda: {"failed"})
+    values: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def tool(self) -> str:
-        """The catalogue's name: function names of providers have no dots (`git_diff`)."""
-        return self.name.replace("git_", "git.", 1) if self.name.startswith("git_") else self.name
-
-    @property
-    def path(self) -> str:
-        for key in ("path", "file_path", "file", "filename", "to"):
-            if isinstance(self.arguments.get(key), str):
-                return str(self.arguments[key])
-        return ""
+    def settle(self, content: str) -> None:
+        """Take the result, as the turn engine shows it to a model."""
+        result = _json(content)
+        self.outcomes = {"partial" if result is None and content.startswith("{") else "completed"}
+        result = content if result is None else result
+        if isinstance(result, dict) and isinstance(result.get("edited_arguments"), dict):
+            self.arguments = result.pop("edited_arguments")
+            self.outcomes.add("edited")
+            result = result.get("result", result)
+        if isinstance(result, dict):
+            if result.get("status") == "rejected":
+                self.outcomes = {"rejected"}
+            elif result.get("error"):
+                error = result["error"]
+                self.outcomes = {"failed"}
+                self.values["reason"] = (
+                    f"{error.get('code')}: {error.get('message')}" if isinstance(error, dict) else error
+                )
+            elif "exit_code" in result:
+                self.outcomes.add("passed" if result["exit_code"] == 0 else "not_passed")
+            self.values |= {name: value for name, value in result.items() if isinstance(value, str | int)}
+        text = _text(result)
+        lines = text.splitlines()
+        self.values |= {
+            "lines": len(lines),
+            "head": "\n".join(line[:160] for line in lines[:8]),
+            "tail": "\n".join(line[:160] for line in lines[-12:]),
+            "result": text[:2000],
+        }
 
 
 @dataclass
 class Conversation:
-    """`question` is the last user message; `calls` were made since, in order."""
+    """`rounds`: the calls since the question, an inner list for every answer of the model."""
 
     question: str = ""
-    earlier: list[str] = field(default_factory=list)
-    system: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    language: str = "en"
+    system: str = ""
+    rounds: list[list[Call]] = field(default_factory=list)
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content: a string, or a list of OpenAI content parts."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence):
-        parts = (part.get("text", "") if isinstance(part, Mapping) else part for part in content)
-        return "\n".join(part for part in parts if isinstance(part, str))
-    return ""
+    """The text of a message's content: a string, or a list of parts."""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+    return content or ""
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Conversation:
-    """The conversation as the assistant needs it. Content it does not understand is kept as text."""
-    conversation = Conversation()
-    by_id: dict[str, Call] = {}
+    """The conversation that `messages` (as OpenAI has them) are."""
+    found = Conversation()
+    asked: list[str] = []
+    open_calls: dict[str, Call] = {}
     for message in messages:
-        role = message.get("role")
-        text = text_of(message.get("content"))
-        if role in {"system", "developer"}:
-            conversation.system.append(text)
+        role, text = message["role"], text_of(message.get("content"))
+        if role in ("system", "developer"):
+            found.system += text + "\n"
         elif role == "user":
-            if conversation.question:
-                conversation.earlier.append(conversation.question)
-            conversation.question = text
-            conversation.calls = []
+            found.question, found.rounds = _last_question(text), []
+            asked.append(found.question)
         elif role == "assistant":
-            for call in _calls_of(message, text):
-                conversation.calls.append(call)
-                by_id[call.call_id] = call
-        elif role in {"tool", "function"}:
-            answered = by_id.get(str(message.get("tool_call_id") or ""))
-            if answered is None:
-                answered = next((call for call in conversation.calls if call.status == "pending"), None)
-            if answered is not None:
-                settle(answered, text)
-    return conversation
+            calls = {call.pop("id"): Call(**call) for call in map(_called, message.get("tool_calls") or ())}
+            found.rounds += [list(calls.values())] if calls else []
+            open_calls |= calls
+        elif role == "tool" and message.get("tool_call_id") in open_calls:
+            open_calls[message["tool_call_id"]].settle(text)
+    found.language = next((one for one in map(_language, reversed(asked)) if one), "en")
+    return found
 
 
-def _calls_of(message: Mapping[str, Any], text: str) -> list[Call]:
-    calls = []
-    for item in message.get("tool_calls") or []:
-        function = item.get("function") or {}
-        arguments = _json(function.get("arguments"))
-        name = str(function.get("name", ""))
-        if isinstance(arguments, dict) and isinstance(arguments.get("calls"), list):
-            calls += _flat_calls(arguments["calls"])  # the answer itself was asked for as a function
-        else:
-            calls.append(Call(name, arguments if isinstance(arguments, dict) else {}, str(item.get("id", ""))))
-    if not calls and text.lstrip().startswith("{"):
-        answer = _json(text)
-        if isinstance(answer, dict) and isinstance(answer.get("calls"), list):
-            calls = _flat_calls(answer["calls"])
-    return calls
+def _called(item: Mapping[str, Any]) -> dict[str, Any]:
+    function = item.get("function") or {}
+    arguments = _json(function.get("arguments"))
+    arguments = arguments if isinstance(arguments, dict) else {}
+    return {"id": str(item.get("id")), "tool": str(function.get("name")), "arguments": arguments}
 
 
-def _flat_calls(items: Sequence[Any]) -> list[Call]:
-    return [
-        Call(str(item["_tool"]), {key: value for key, value in item.items() if key != "_tool" and value is not None})
-        for item in items
-        if isinstance(item, dict) and "_tool" in item
-    ]
+def _last_question(text: str) -> str:
+    """The last paragraph: the ones before it are files that are shown, or questions whose turns have failed."""
+    before, _, last = text.rpartition("\n\n")
+    return text if before.rstrip().endswith(":") or "```" in last else last
 
 
-def settle(call: Call, content: str) -> None:
-    """Read a tool message's content into `call`, whichever envelope it comes in."""
-    value = _json(content)
-    call.status, call.result = "completed", content if value is None else value
-    if value is None and content.startswith("{"):
-        call.cut, call.result = True, _of_cut_json(content)
-    if not isinstance(value, dict):
-        return
-    edited = value.get("edited_arguments") or value.get("modified_arguments")
-    if isinstance(edited, dict):
-        call.arguments, call.edited = edited, True
-    status = _ENVELOPES.get(str(value.get("status", "")).lower())
-    error = value.get("error")
-    if status == "rejected":
-        call.status, call.feedback = "rejected", str(value.get("feedback") or value.get("reason") or "")
-    elif error or status == "failed":
-        call.status = "failed"
-        if isinstance(error, dict):
-            call.code, call.message = str(error.get("code") or ""), str(error.get("message") or "")
-        else:
-            call.code, call.message = str(value.get("error_code") or ""), str(error or value.get("message") or "")
-    elif (status == "completed" and "result" in value) or (
-        set(value) <= {"result", "edited_arguments", "modified_arguments", "call_id"} and "result" in value
-    ):
-        call.result = value["result"]
+def _language(text: str) -> str:
+    """ru or en, empty where nothing but a file's name is said."""
+    words = _FILE_LIKE.sub(" ", text)
+    return "ru" if re.search("[А-Яа-яЁё]", words) else "en" if re.search("[A-Za-z]{2}", words) else ""
+
+
+def _text(result: Any) -> str:
+    """What is worth showing of a result."""
+    if not isinstance(result, dict):
+        return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    texts = [str(result[name]) for name in ("content", "stdout", "stderr", "diff") if name in result]
+    if texts:
+        return "\n".join(text.rstrip("\n") for text in texts if text)
+    for entries in result.values():
+        if isinstance(entries, list):
+            return "\n".join(_entry(entry) for entry in entries)
+    return json.dumps(result, ensure_ascii=False)
+
+
+def _entry(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return str(entry)
+    name = str(entry.get("path") or entry.get("name") or entry)
+    return f"{name}/" if entry.get("type") == "directory" else name
 
 
 def _json(text: Any) -> Any:
-    if isinstance(text, Mapping):
-        return dict(text)
     try:
         return json.loads(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
-
-
-_CONTENT = re.compile(r'"(?:content|stdout|diff)"\s*:\s*"')
-
-
-def _of_cut_json(text: str) -> str:
-    """What can be read of a JSON result whose middle is missing: its long text."""
-    begin = _CONTENT.search(text)
-    if begin is None:
-        return text
-    inside = re.sub(r'"[\s,}]*(?:"[^"]*"\s*:\s*[^{}"]*"?[^{}"]*"?[\s,}]*)*$', "", text[begin.end() :])
-    plain = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-    return re.sub(r"\\(.)", lambda escape: plain.get(escape[1], escape[1]), inside, flags=re.DOTALL)
-
-
-_CYRILLIC = re.compile(r"[А-Яа-яЁё]")
-_LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
-_FILE_LIKE = re.compile(r"`[^`]*`|\S*[./\\]\S*")
-
-
-def language(conversation: Conversation) -> Literal["ru", "en"]:
-    """The language to answer in: the question's, else that of the questions before it."""
-    for text in [conversation.question, *reversed(conversation.earlier)]:
-        words = _FILE_LIKE.sub(" ", text)
-        if _CYRILLIC.search(words):
-            return "ru"
-        if _LATIN_WORD.search(words):
-            return "en"
-    return "ru" if _CYRILLIC.search(conversation.question) else "en"

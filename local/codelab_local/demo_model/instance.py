@@ -1,374 +1,249 @@
-"""A valid, deterministic instance of a JSON Schema.
+"""An instance of any JSON Schema: made by walking the schema, kept if it validates, else made again otherwise.
 
-The walk is bounded by construction: every schema node has a smallest height (how deep its smallest instance is),
-found before anything is generated; beyond a depth or size limit only the smallest alternative is taken. What one walk
-gets wrong (`oneOf`, `not`, `if`, conflicting `allOf`) is caught by validating the whole and walking again with other
-choices.
+jsonschema-rs brings the schema into its canonical form first, in which little but `type`, `anyOf`, `$ref` and bounds is
+left. What the walk does not take into account (`not`, a look-ahead in a pattern) is left to the next attempts.
 """
 
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
+import rstr
 
-from codelab_local.demo_model import strings
-from codelab_local.demo_model.merging import Schema, both, merge
+_ATTEMPTS = 60
+#: Deeper or larger than this, only what the schema insists on, and of alternatives the flattest one.
+_DEEP, _LARGE = 4, 80
+_ENDLESS, _LEVELS = 99, 30
+_FORMATS = {
+    "date-time": "2025-01-02T12:00:00Z", "date": "2025-01-02", "time": "12:00:00Z", "duration": "P1D",
+    "email": "demo@example.com", "hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1",
+    "uri": "https://example.com/demo", "iri": "https://example.com/demo", "regex": "^demo$",
+    "uuid": "00000000-0000-4000-8000-000000000001", "json-pointer": "/demo", "relative-json-pointer": "1/demo",
+}  # fmt: skip
 
-Prefer = Callable[[str, tuple[Any, ...]], Any]
 
-_INFINITE = 10**6
-_DEEP = 4
-_LARGE = 80
-_TRIES = 24
+def instance(schema: Any, given: Any = None, wishes: tuple[str, ...] = ()) -> Any:
+    """A valid instance with all of `given` in it, the same one each time.
 
-
-def instance(schema: Any, prefer: Prefer | None = None) -> Any:
-    """An instance of `schema`. `prefer(property name, choices)` may pick an enum value, or a text (no choices).
-
-    The best effort is returned when nothing valid was found (an unsatisfiable schema, a pattern beyond us).
+    given: a part of the instance, to which what is missing is added. wishes: values to prefer wherever the schema lets
+    choose, in this order. If none is found, it is an invalid one, or for a schema without end None. Raises
+    jsonschema_rs.ValidationError or ValueError if `schema` is no JSON Schema.
     """
-    try:
-        valid = jsonschema_rs.validator_for(schema).is_valid
-    except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
-        valid = None
-    first: Any = None
-    for attempt in range(_TRIES if valid else 1):
-        try:
-            value = _Walk(schema, prefer, attempt).run()
-        except RecursionError:
-            continue
-        if valid is None or valid(value):
-            return value
-        if attempt == 0:
-            first = value
-    return first
+    is_valid = jsonschema_rs.validator_for(schema, validate_formats=True).is_valid
+    plain = jsonschema_rs.canonicalize(schema, validate_formats=True).to_json_schema()
+    if _Maker(plain, wishes, 0).height(plain) >= _ENDLESS:
+        return None
+    made = (_Maker(plain, wishes, attempt).value(plain, given) for attempt in range(_ATTEMPTS))
+    first = next(made)
+    return first if is_valid(first) else next(filter(is_valid, made), first)
 
 
-@dataclass
-class _Walk:
-    root: Any
-    prefer: Prefer | None
-    attempt: int
-    size: int = 0
+class _Maker:
+    """One attempt. The first takes all that is optional and the first of all alternatives, the others go by chance."""
 
-    def run(self) -> Any:
-        self.heights: dict[int, int] = {}
-        self.ids = frozenset(id(node) for node in _subschemas(self.root))
-        self._settle_heights()
-        return self._value(self.root, 0, "")
+    def __init__(self, root: Any, wishes: tuple[str, ...], attempt: int) -> None:
+        self.root, self.wishes, self.attempt = root, wishes, attempt
+        self.chance = random.Random(attempt)
+        self.patterns = rstr.Rstr(self.chance)
+        self.size = 0
+        self.resolver = jsonschema_rs.Registry([("urn:root", root)]).resolver("urn:root")
+        self.targets: dict[str, Any] = {}
+        self.heights: dict[tuple[int, int], tuple[Any, int]] = {}
 
-    # -- references and heights
+    def value(self, schema: Any, given: Any = None, depth: int = 0, name: str = "") -> Any:
+        self.size += 1
+        schema = self.flat(schema, given, depth)
+        if "const" in schema:
+            return schema["const"]
+        if given is not None and not isinstance(given, dict | list):
+            return given
+        if "enum" in schema:
+            wished = [wish for wish in self.wishes if wish in schema["enum"]]
+            return wished[0] if wished and self.attempt == 0 else self.pick(schema["enum"])
+        kinds = [_kind(given)] if given is not None else _kinds(schema)
+        some = [kind for kind in kinds if kind != "null"] or kinds
+        kind = "null" if "null" in kinds and self.small(depth) else self.pick(some)
+        if kind == "object":
+            return self.object(schema, given or {}, depth)
+        if kind == "array":
+            return self.array(schema, given, depth, name)
+        if kind in ("integer", "number"):
+            return self.number(schema, kind == "integer")
+        return self.string(schema, name) if kind == "string" else None if kind == "null" else self.pick([True, False])
 
-    def _target(self, reference: str) -> Any:
-        if reference in {"#", ""}:
-            return self.root
-        node = self.root
-        if not reference.startswith("#/"):
-            wanted = reference.removeprefix("#")
-            return next((sub for sub in _subschemas(self.root) if wanted in (sub.get("$anchor"), sub.get("$id"))), True)
-        for part in reference[2:].split("/"):
-            part = part.replace("~1", "/").replace("~0", "~").replace("%25", "%")
-            try:
-                node = node[int(part)] if isinstance(node, list) else node[part]
-            except (KeyError, IndexError, ValueError, TypeError):
-                return True
-        return node
+    def pick(self, options: list[Any]) -> Any:
+        return options[0] if self.attempt == 0 else self.chance.choice(options)
 
-    def _settle_heights(self) -> None:
-        nodes = list(_subschemas(self.root))
-        for _ in range(len(nodes) + 1):
-            changed = False
-            for node in nodes:
-                height = self._height_once(node)
-                if height < self.heights.get(id(node), _INFINITE):
-                    self.heights[id(node)] = height
-                    changed = True
-            if not changed:
-                return
-
-    def _height(self, node: Any) -> int:
-        if not isinstance(node, Mapping):
-            return _INFINITE if node is False else 1
-        known = self.heights.get(id(node))
-        return self._height_once(node) if known is None and id(node) not in self.ids else known or _INFINITE
-
-    def _height_once(self, node: Schema) -> int:
-        if "const" in node or "enum" in node:
-            return 1
-        parts = [1]
-        if isinstance(node.get("$ref"), str):
-            parts.append(self._height(self._target(node["$ref"])))
-        parts += [self._height(sub) for sub in node.get("allOf", ())]
-        for key in ("anyOf", "oneOf"):
-            if node.get(key):
-                parts.append(min(self._height(sub) for sub in node[key]))
-        kinds = _kinds(node)
-        if "object" in kinds and len(kinds) == 1:
-            properties = node.get("properties", {})
-            parts += [1 + self._height(properties[name]) for name in node.get("required", ()) if name in properties]
-        if "array" in kinds and len(kinds) == 1 and node.get("minItems", 0) > 0:
-            tuple_items = node.get("prefixItems", ())
-            parts += [1 + self._height(sub) for sub in tuple_items[: node["minItems"]]]
-            if node["minItems"] > len(tuple_items) and isinstance(node.get("items"), Mapping):
-                parts.append(1 + self._height(node["items"]))
-        return min(_INFINITE, max(parts))
-
-    # -- values
-
-    def _small(self, depth: int) -> bool:
+    def small(self, depth: int) -> bool:
         return depth > _DEEP or self.size > _LARGE
 
-    def _choose(self, options: list[Any], depth: int) -> Any:
-        possible = [option for option in options if self._height(option) < _INFINITE] or options
-        if self._small(depth):
-            return min(possible, key=self._height)
-        return possible[(self.attempt // 2) % len(possible)]
+    def target(self, reference: str) -> Any:
+        if reference not in self.targets:
+            self.targets[reference] = self.resolver.lookup(reference).contents
+        return self.targets[reference]
 
-    def _value(self, node: Any, depth: int, name: str) -> Any:
-        self.size += 1
-        if not isinstance(node, Mapping):
-            return None if node is False else f"demonstration {name}".strip()
-        node = self._flat(node, depth)
-        if "const" in node:
-            return node["const"]
-        if node.get("enum"):
-            return self._enum(node, name)
-        kinds = _kinds(node)
-        if not kinds:
-            kinds = ["string"]
-        informative = [kind for kind in kinds if kind != "null"] or kinds
-        small = self._small(depth) and "null" in kinds
-        kind = "null" if small else informative[(self.attempt // 2) % len(informative)]
-        make: dict[str, Callable[[Schema, int, str], Any]] = {
-            "object": self._object, "array": self._array, "string": self._string,
-        }  # fmt: skip
-        if kind in make:
-            return make[kind](node, depth, name)
-        if kind in {"integer", "number"}:
-            return number(node, kind == "integer", self.attempt)
-        return None if kind == "null" else self.attempt % 4 != 3
+    def flat(self, schema: Any, given: Any, depth: int) -> dict[str, Any]:
+        """`schema` without `$ref`, `allOf`, `anyOf` and `oneOf`: one alternative of each is merged into it."""
+        flat: dict[str, Any] = schema if isinstance(schema, dict) else {} if schema else {"const": None}
+        for key in [key for key in ("$ref", "allOf", "anyOf", "oneOf") if key in flat]:
+            parts = flat[key]
+            if key == "$ref":
+                parts = [self.target(parts)]
+            elif key != "allOf":
+                fitting = [part for part in parts if given is None or self.fits(part, given, depth)] or parts
+                heights = [self.height(part) for part in fitting]
+                most = min(heights) if self.small(depth) else max(min(heights), _ENDLESS - 1)
+                parts = [self.pick([part for part, height in zip(fitting, heights, strict=True) if height <= most])]
+            flat = {name: value for name, value in flat.items() if name != key}
+            for part in parts:
+                for name, value in self.flat(part, given, depth).items():
+                    known = flat.get(name)
+                    if isinstance(known, dict) and isinstance(value, dict):
+                        value = {**known, **value}
+                    flat[name] = [*known, *value] if name == "required" and known else value
+        return flat
 
-    def _flat(self, node: Schema, depth: int) -> Schema:
-        """`node` with references, allOf and one alternative of each union folded in."""
-        for _ in range(50):
-            if isinstance(node.get("$ref"), str):
-                target = self._target(node["$ref"])
-                rest = {key: value for key, value in node.items() if key not in {"$ref", "$defs", "definitions"}}
-                node = merge(target, rest) if isinstance(target, Mapping) else rest
-                if target is False:
-                    return {"enum": [None]}
-            elif node.get("allOf"):
-                rest = {key: value for key, value in node.items() if key != "allOf"}
-                for sub in node["allOf"]:
-                    if isinstance(sub, Mapping):
-                        rest = merge(rest, sub)
-                node = rest
-            elif node.get("anyOf") or node.get("oneOf"):
-                key = "anyOf" if node.get("anyOf") else "oneOf"
-                chosen = self._choose(list(node[key]), depth)
-                rest = {other: value for other, value in node.items() if other != key}
-                node = merge(rest, chosen) if isinstance(chosen, Mapping) else rest
-            elif isinstance(node.get("if"), Mapping):
-                rest = {key: value for key, value in node.items() if key not in {"if", "then", "else"}}
-                yes = self.attempt % 2 == 0
-                branch = node.get("then" if yes else "else", True)
-                node = merge(rest, node["if"]) if yes else rest
-                node = merge(node, branch) if isinstance(branch, Mapping) else node
-            else:
-                break
-        return node
+    def fits(self, option: Any, given: Any, depth: int) -> bool:
+        """Whether `given` may be a part of an instance of `option`, by its kind and its constants."""
+        schema = self.flat(option, given, depth)
+        if "const" in schema or "enum" in schema:
+            return given in schema.get("enum", [schema.get("const")])
+        if not isinstance(given, dict) or "object" not in _kinds(schema):
+            return _kind(given) in _kinds(schema)
+        constants = {name: part["const"] for name, part in schema.get("properties", {}).items() if "const" in part}
+        return all(given.get(name, value) == value for name, value in constants.items())
 
-    def _enum(self, node: Schema, name: str) -> Any:
-        kinds = _kinds(node) if "type" in node else []
-        values = [value for value in node["enum"] if not kinds or _is_kind(value, kinds)] or list(node["enum"])
-        if self.prefer is not None and self.attempt == 0:
-            chosen = self.prefer(name, tuple(values))
-            if any(chosen is value or (chosen == value and type(chosen) is type(value)) for value in values):
-                return chosen
-        return values[self.attempt % len(values)]
+    def height(self, schema: Any, levels: int = _LEVELS) -> int:
+        """How many levels the flattest instance has; _ENDLESS for one without end."""
+        if not isinstance(schema, dict) or levels == 0:
+            return _ENDLESS if schema is False or levels == 0 else 0
+        key = id(schema), levels
+        if key not in self.heights:  # with the schema itself, so that no other one gets its id
+            self.heights[key] = schema, _ENDLESS
+            self.heights[key] = schema, min(_ENDLESS, max(self.parts(schema, levels), default=0))
+        return self.heights[key][1]
 
-    def _string(self, node: Schema, depth: int, name: str) -> str:
-        wanted = None
-        if self.prefer is not None and not ({"pattern", "format", "maxLength"} & node.keys()):
-            wanted = self.prefer(name, ())
-        text = wanted if isinstance(wanted, str) else f"demonstration {name}".strip()
-        return strings.string(node, text, self.attempt)
+    def parts(self, schema: dict[str, Any], levels: int) -> Iterator[int]:
+        """The heights of what an instance must have."""
+        if "$ref" in schema:
+            yield self.height(self.target(schema["$ref"]), levels)
+        yield from (self.height(part, levels) for part in schema.get("allOf", ()))
+        for key in ("anyOf", "oneOf"):
+            if key in schema:
+                yield min(self.height(part, levels) for part in schema[key])
+        inner = [schema.get("properties", {}).get(name, True) for name in schema.get("required", ())]
+        inner += [*schema.get("prefixItems", ()), schema.get("items", True)][: schema.get("minItems", 0)]
+        if "object" in _kinds(schema) or "array" in _kinds(schema):
+            yield from (1 + self.height(part, levels - 1) for part in inner)
 
-    def _object(self, node: Schema, depth: int, name: str) -> dict[str, Any]:
-        properties: Mapping[str, Any] = node.get("properties", {})
-        required = list(node.get("required", ()))
-        for cause, effects in node.get("dependentRequired", {}).items():
-            if cause in required:
-                required += [effect for effect in effects if effect not in required]
-        limit = node.get("maxProperties", _INFINITE)
-        everything = self.attempt % 2 == 0 and not self._small(depth)
+    def object(self, schema: dict[str, Any], given: Any, depth: int) -> dict[str, Any]:
+        required = schema.get("required", ())
+        most = schema.get("maxProperties", math.inf)
+        optional = not given and not self.small(depth) and self.pick([True, False])
         value: dict[str, Any] = {}
-        for key, sub in properties.items():
-            wanted = key in required or (everything and len(required) < limit and len(value) < limit)
-            if wanted and (key in required or (sub is not False and self._height(sub) < _INFINITE)):
-                if key not in required and len(value) + sum(one not in value for one in required) >= limit:
-                    continue
-                value[key] = self._value(self._with_patterns(node, key, sub), depth + 1, key)
-        for key in required:
-            if key not in value:
-                value[key] = self._value(self._other(node, key), depth + 1, key)
-        for index in range(1, 200):
-            if len(value) >= node.get("minProperties", 0):
+        for key in dict.fromkeys([*given, *schema.get("properties", {}), *required]):
+            part = self.property(schema, key)
+            room = len(value) + sum(one not in value for one in required) < most and self.height(part) < _ENDLESS
+            if key in given and self.may_have(schema, key):
+                value[key] = self.value(part, given[key], depth + 1, key)
+            elif key in required and given and self.attempt == 0 and self.nullable(part):
+                value[key] = None
+            elif key in required or (optional and room):
+                value[key] = self.value(part, None, depth + 1, key)
+        for index in range(200):
+            if len(value) >= schema.get("minProperties", 0):
                 break
-            key = self._new_name(node, index)
-            if key not in value:
-                value[key] = self._value(self._other(node, key), depth + 1, key)
+            key = self.new_name(schema, index)
+            value.setdefault(key, self.value(self.property(schema, key), None, depth + 1, key))
         return value
 
-    def _with_patterns(self, node: Schema, key: str, sub: Any) -> Any:
-        for pattern, extra in node.get("patternProperties", {}).items():
-            if _matches(pattern, key):
-                sub = both(sub, extra)
-        return sub
+    def nullable(self, part: Any) -> bool:
+        definitions = {key: self.root[key] for key in ("$defs", "definitions") if key in self.root}
+        return jsonschema_rs.is_valid({**definitions, "allOf": [part]}, None)
 
-    def _other(self, node: Schema, key: str) -> Any:
-        matched = [sub for pattern, sub in node.get("patternProperties", {}).items() if _matches(pattern, key)]
-        if not matched:
-            return node.get("additionalProperties", True)
-        result = matched[0]
-        for sub in matched[1:]:
-            result = both(result, sub)
-        return result
+    def may_have(self, schema: dict[str, Any], key: str) -> bool:
+        return self.property(schema, key) is not False and jsonschema_rs.is_valid(
+            schema.get("propertyNames", True), key
+        )
 
-    def _new_name(self, node: Schema, index: int) -> str:
-        names = node.get("propertyNames")
-        if isinstance(names, Mapping) and names:
-            flat = self._flat(names, 0)
-            if flat.get("enum"):
-                return str(flat["enum"][(index - 1) % len(flat["enum"])])
-            return strings.string(flat, f"key{index}", index)
-        if node.get("additionalProperties") is False and node.get("patternProperties"):
-            pattern = list(node["patternProperties"])[index % len(node["patternProperties"])]
-            return strings.string({"pattern": pattern}, f"key{index}", index)
-        return f"key{index}"
+    def property(self, schema: dict[str, Any], key: str) -> Any:
+        """The schema of the property `key`."""
+        patterns = schema.get("patternProperties", {}).items()
+        found = [part for pattern, part in patterns if jsonschema_rs.is_valid({"pattern": pattern}, key)]
+        found += [schema["properties"][key]] if key in schema.get("properties", {}) else []
+        return found[0] if len(found) == 1 else {"allOf": found} if found else schema.get("additionalProperties", True)
 
-    def _array(self, node: Schema, depth: int, name: str) -> list[Any]:
-        prefix = list(node.get("prefixItems", ()))
-        items = node.get("items", True)
-        if isinstance(items, list):  # draft 7's tuples
-            prefix, items = items, node.get("additionalItems", True)
-        low = node.get("minItems", 0)
-        contains = node.get("contains")
-        count = low if self._small(depth) or self.attempt % 2 else max(low, len(prefix) or 1)
-        if isinstance(items, Mapping) and self._height(items) >= _INFINITE:
-            count = low
-        if items is False:
-            count = min(count, len(prefix))
-        count = min(count, node.get("maxItems", _INFINITE))
-        value = [
-            self._value(prefix[index] if index < len(prefix) else items, depth + 1, name) for index in range(count)
-        ]
-        if isinstance(contains, Mapping):
-            matching = both(items, contains) if isinstance(items, Mapping) else contains
-            need = node.get("minContains", 1)
-            value = value[: max(0, node.get("maxItems", _INFINITE) - need)]
-            value += [self._value(matching, depth + 1, name) for _ in range(need)]
-        if node.get("uniqueItems"):
-            value = self._unique(value, prefix, items, depth, name)
-        return value
+    def new_name(self, schema: dict[str, Any], index: int) -> str:
+        """A name of a property, other than those for other indexes if that can be."""
+        names = schema.get("propertyNames", True)
+        made = str(_Maker(names, (), index).value(names, name="key")) if isinstance(names, dict) else "key"
+        return f"{made}{index}" if jsonschema_rs.is_valid(names, f"{made}{index}") else made
 
-    def _unique(self, value: list[Any], prefix: list[Any], items: Any, depth: int, name: str) -> list[Any]:
-        unique: list[Any] = []
+    def array(self, schema: dict[str, Any], given: Any, depth: int, name: str) -> list[Any]:
+        prefix, items = schema.get("prefixItems", []), schema.get("items", True)
+        low, high = schema.get("minItems", 0), schema.get("maxItems", 10**6)
+        if given is not None:
+            return [self.value(items, one, depth + 1, name) for one in given[:high]]
+        size = low if self.small(depth) or not self.pick([True, False]) else max(low, len(prefix), 1)
+        size = min(size, high, max(low, len(prefix)) if self.height(items) >= _ENDLESS else high)
+        parts = [*prefix, *[items] * size][:size]
+        if "contains" in schema:
+            need = schema.get("minContains", 1)
+            parts = [*parts[: max(0, high - need)], *[{"allOf": [items, schema["contains"]]}] * need]
+        value: list[Any] = []
         before = self.attempt
-        for index, candidate in enumerate(value):
-            for shift in range(1, 80):
-                if not any(_same(candidate, other) for other in unique):
+        for part in parts:
+            for self.attempt in range(before, before + 40):
+                one = self.value(part, None, depth + 1, name)
+                if not schema.get("uniqueItems") or one not in value:
                     break
-                self.attempt = before + shift
-                candidate = self._value(prefix[index] if index < len(prefix) else items, depth + 1, name)
-            unique.append(candidate)
+            value.append(one)
         self.attempt = before
-        return unique
+        return value
+
+    def number(self, schema: dict[str, Any], integer: bool) -> float:
+        """One of some numbers at the bounds and between them that the schema allows."""
+        bounds = [value for key, value in schema.items() if "imum" in key or "Minimum" in key or "Maximum" in key]
+        step = schema.get("multipleOf", 1)
+        near = [
+            1,
+            *bounds,
+            *(bound + self.chance.choice([-1, 1]) * self.chance.randrange(100) for bound in [1, *bounds]),
+        ]
+        tried = [step * (math.floor(one / step) + shift) for one in near for shift in (0, 1, -1)]
+        tried += (
+            []
+            if integer
+            else [sum(bounds) / max(1, len(bounds)), *(bound + shift for bound in bounds for shift in (0.25, -0.25))]
+        )
+        valid = [one for one in tried if jsonschema_rs.is_valid(schema, one)]
+        number = self.pick(valid or tried)
+        return int(number) if float(number).is_integer() else number
+
+    def string(self, schema: dict[str, Any], name: str) -> str:
+        low, high = schema.get("minLength", 0), schema.get("maxLength", 10**6)
+        if "pattern" in schema:
+            made = [self.matching(schema["pattern"]) for _ in range(20)]
+            return min(made, key=lambda text: (not low <= len(text) <= high, len(text) < low, len(text)))
+        text = _FORMATS.get(schema.get("format", ""), "")
+        if not text or self.attempt % 3 == 2:
+            text = f"demonstration {name}".strip() if self.attempt == 0 else f"{name} {self.chance.randrange(1000)}"
+        return text.ljust(low, "x")[:high] if len(text) <= high else text[len(text) - high :]
+
+    def matching(self, pattern: str) -> str:
+        try:
+            return self.patterns.xeger(pattern.replace("\\p{L}", "[a-z]").replace("\\p{N}", "[0-9]"))
+        except Exception:  # what rstr cannot do fails in many ways
+            return "x"
 
 
-def number(node: Schema, integer: bool, attempt: int) -> int | float:
-    """A number within `node`'s bounds, a multiple of what it asks for."""
-    low = node.get("minimum", -math.inf)
-    high = node.get("maximum", math.inf)
-    step = node.get("multipleOf")
-    open_low, open_high = node.get("exclusiveMinimum"), node.get("exclusiveMaximum")
-    if isinstance(open_low, bool):  # draft 4
-        open_low, low = (low, -math.inf) if open_low else (None, low)
-    if isinstance(open_high, bool):
-        open_high, high = (high, math.inf) if open_high else (None, high)
-    smallest = 1 if integer else min(1.0, _gap(low, open_low, high, open_high))
-    if open_low is not None:
-        low = max(low, math.floor(open_low) + 1 if integer else open_low + smallest)
-    if open_high is not None:
-        high = min(high, math.ceil(open_high) - 1 if integer else open_high - smallest)
-    start: float = 1 + attempt
-    if not low <= start <= high:
-        start = low + attempt if low + attempt <= high else low if low > -math.inf else high
-    if step:
-        start = math.ceil(start / step) * step
-        if start > high:
-            start = math.floor(high / step) * step
-    if integer or float(start).is_integer():
-        return math.ceil(start) if start < high or float(start).is_integer() else math.floor(start)
-    return start
+def _kinds(schema: dict[str, Any]) -> list[str]:
+    kinds = schema.get("type", ["string", "integer", "boolean", "array", "object", "null"])
+    return [kinds] if isinstance(kinds, str) else list(kinds)
 
 
-def _gap(low: float, open_low: float | None, high: float, open_high: float | None) -> float:
-    bottom = max(low, open_low if open_low is not None else -math.inf)
-    top = min(high, open_high if open_high is not None else math.inf)
-    return (top - bottom) / 4 if math.isfinite(top) and math.isfinite(bottom) else 1.0
-
-
-def _kinds(node: Schema) -> list[str]:
-    kinds = node.get("type")
-    if isinstance(kinds, str):
-        return [kinds]
-    if isinstance(kinds, list):
-        return [str(kind) for kind in kinds]
-    if {"properties", "required", "patternProperties", "minProperties", "propertyNames"} & node.keys():
-        return ["object"]
-    if {"items", "prefixItems", "minItems", "contains"} & node.keys():
-        return ["array"]
-    if {"minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum"} & node.keys():
-        return ["number"]
-    return ["string"] if {"pattern", "format", "minLength", "maxLength"} & node.keys() else []
-
-
-def _is_kind(value: Any, kinds: list[str]) -> bool:
-    actual = {bool: "boolean", str: "string", type(None): "null", list: "array", dict: "object"}.get(
-        type(value), "number"
-    )
-    if actual == "number":
-        return "number" in kinds or ("integer" in kinds and float(value).is_integer())
-    return actual in kinds
-
-
-def _same(left: Any, right: Any) -> bool:
-    if isinstance(left, bool) != isinstance(right, bool):
-        return False
-    return bool(left == right)
-
-
-def _matches(pattern: str, key: str) -> bool:
-    try:
-        return re.search(pattern, key) is not None
-    except re.error:
-        return False
-
-
-def _subschemas(root: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object under `root`, schemas and what is not one alike: too many do no harm."""
-    waiting, seen = [root], set[int]()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Mapping):
-            yield node
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
+def _kind(value: Any) -> str:
+    names = {bool: "boolean", str: "string", list: "array", dict: "object", type(None): "null", int: "integer"}
+    return names.get(type(value), "number")

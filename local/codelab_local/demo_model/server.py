@@ -1,28 +1,36 @@
-"""The HTTP server: a bare ASGI application under uvicorn, in this process or in a thread of it."""
+"""The HTTP server: a bare ASGI application under uvicorn."""
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
 import sys
-import threading
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
 
-from codelab_local.demo_model.completions import MODEL, BadRequest, ChatRequest, answer
-from codelab_local.demo_model.stream import Cut, Delays, events, whole
+from codelab_local.demo_model.completions import MODEL, BadRequest, answer, events, parsed, whole
+from codelab_local.demo_model.player import scenarios
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_MAX_BODY = 64 * 1024 * 1024
 _MODEL = {"id": MODEL, "object": "model", "created": 1_735_689_600, "owned_by": "codelab-demonstration"}
+#: Where pieces do not wait for each other, so many of them are sent at once.
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Seconds before the first piece and between pieces."""
+
+    first: float = 0.0
+    piece: float = 0.0
 
 
 class DemoModel:
@@ -33,156 +41,108 @@ class DemoModel:
         self.streams = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        method, path = scope["method"], scope["path"].rstrip("/")
-        try:
-            if path == "/v1/chat/completions":
-                _only(method, "POST", path)
+        match scope["method"], scope["path"].rstrip("/"):
+            case "POST", "/v1/chat/completions":
                 await self._complete(receive, send)
-            elif path == "/v1/models":
-                _only(method, "GET", path)
+            case "GET", "/v1/models":
                 await _json(send, 200, {"object": "list", "data": [_MODEL]})
-            elif path.startswith("/v1/models/"):
-                _only(method, "GET", path)
-                await _json(send, 200, _MODEL | {"id": path.removeprefix("/v1/models/")})
-            elif path == "/health":
+            case "GET", "/health":
                 await _json(send, 200, {"status": "healthy", "service": "demonstration-model", "streams": self.streams})
-            else:
-                raise BadRequest(f"Invalid URL ({method} {scope['path']})", status=404)
-        except BadRequest as problem:
-            await _json(send, problem.status, problem.body())
-        except Exception as problem:  # a client must see that the model is broken, not a closed connection
-            traceback.print_exception(problem)
-            error = {"message": f"The demonstration model failed: {problem!r}", "type": "server_error", "param": None}
-            with contextlib.suppress(RuntimeError):  # the answer has begun
-                await _json(send, 500, {"error": error | {"code": None}})
+            case method, path:
+                await _error(send, BadRequest(f"Invalid URL ({method} {path})", status=404))
 
     async def _complete(self, receive: Receive, send: Send) -> None:
-        request = ChatRequest.parse(await _body(receive))
-        cut = Cut.of(answer(request), request.max_tokens)
+        try:
+            request = parsed(await _body(receive))
+            said = answer(request)
+        except BadRequest as problem:
+            return await _error(send, problem)
+        except Exception as problem:  # a client must see that the model is broken, not a closed connection
+            traceback.print_exception(problem)
+            return await _error(send, BadRequest(f"The demonstration model failed: {problem!r}", status=500))
+        await asyncio.sleep(self.delays.first)
         if not request.stream:
-            if self.delays.first:
-                await asyncio.sleep(self.delays.first)
-            await _json(send, 200, whole(request, cut))
-            return
-        # The server forgets what is sent to a client that is gone; only this message tells.
-        gone = asyncio.ensure_future(receive())
+            return await _json(send, 200, whole(request, said))
+        gone = asyncio.ensure_future(receive())  # only this tells that the client has left
         self.streams += 1
         try:
-            async with contextlib.aclosing(events(request, cut, self.delays, lambda: self.streams)) as stream:
-                await _stream(send, stream, gone)
+            await _start(send, 200, "text/event-stream; charset=utf-8")
+            async for part in _in_time(events(request, said), self.delays.piece):
+                if gone.done():
+                    return None
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
         finally:
             self.streams -= 1
             gone.cancel()
 
 
-async def _stream(send: Send, stream: AsyncIterator[bytes], gone: "asyncio.Future[Message]") -> None:
-    headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    async for part in stream:
-        if gone.done():
-            return
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
-
-
-def _only(method: str, allowed: str, path: str) -> None:
-    if method != allowed:
-        raise BadRequest(f"Not allowed to {method} on {path}.", code="method_not_supported", status=405)
+async def _in_time(parts: Iterable[bytes], delay: float) -> AsyncIterator[bytes]:
+    """`parts` with `delay` between them; those that are late (there are many streams) come together."""
+    due, ready = time.monotonic(), list[bytes]()
+    for part in parts:
+        wait = due - time.monotonic()
+        if ready and (wait > 0 or len(ready) == _AT_ONCE):
+            yield b"".join(ready)
+            ready = []
+            await asyncio.sleep(max(wait, 0))
+        ready.append(part)
+        due += delay
+    yield b"".join(ready)
 
 
 async def _body(receive: Receive) -> bytes:
-    parts, size = [], 0
-    while True:
+    parts, more = [], True
+    while more:
         message = await receive()
-        if message["type"] == "http.disconnect":
-            return b""
         parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > _MAX_BODY:
-            raise BadRequest("The request is too large.", status=413)
-        if not message.get("more_body"):
-            return b"".join(parts)
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+async def _start(send: Send, status: int, content_type: str) -> None:
+    headers = [(b"content-type", content_type.encode()), (b"cache-control", b"no-cache")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
 
 
 async def _json(send: Send, status: int, value: Any) -> None:
+    await _start(send, status, "application/json")
     body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without signal handlers: they belong to whoever runs it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+async def _error(send: Send, problem: BadRequest) -> None:
+    kind = "server_error" if problem.status >= 500 else "invalid_request_error"
+    error = {"message": str(problem), "type": kind, "param": problem.param, "code": None}
+    await _json(send, problem.status, {"error": error})
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening address; raises OSError when it is taken."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """An address to listen on; raises OSError when it is taken."""
     # With the protocol named: only then asyncio sets TCP_NODELAY, without which a piece waits 40 ms for the last ACK.
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-    except OSError:
-        bound.close()
-        raise
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((host, port))
     return bound
 
 
-def make_server(delays: Delays) -> _Server:
-    return _Server(
-        uvicorn.Config(
-            DemoModel(delays),
-            access_log=False,
-            backlog=2048,
-            interface="asgi3",
-            lifespan="off",
-            log_level="critical",
-            server_header=False,
-            timeout_graceful_shutdown=0,
-            timeout_keep_alive=75,
-            ws="none",
-        )
-    )
-
-
-@contextlib.contextmanager
-def serve(
-    host: str = "127.0.0.1", port: int = 0, *, token_delay_ms: float = 0, first_token_delay_ms: float = 0
-) -> Iterator[str]:
-    """Serve in a thread of this process; yields the base URL for clients (`http://127.0.0.1:PORT/v1`)."""
-    bound = bind(host, port)
-    server = make_server(Delays(first_token_delay_ms / 1000, token_delay_ms / 1000))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([bound])), name="demo-model", daemon=True)
-    thread.start()
-    try:
-        while not server.started and thread.is_alive():
-            time.sleep(0.005)
-        yield f"http://{host}:{bound.getsockname()[1]}/v1"
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        bound.close()
-
-
-async def run(bound: socket.socket, delays: Delays, stop: asyncio.Event, ready: str) -> None:
-    """Serve until `stop` is set or the process that started this one has ended; says `ready` once it serves."""
-    server = make_server(delays)
+async def serve(bound: socket.socket, delays: Delays) -> None:
+    """Serve until a signal comes or the process that started this one has ended; says so once it serves."""
+    scenarios()  # are read and compiled
+    config = uvicorn.Config(
+        DemoModel(delays), interface="asgi3", lifespan="off", ws="none", backlog=2048, timeout_graceful_shutdown=0,
+        timeout_keep_alive=75, access_log=False, log_level="critical", server_header=False,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve([bound]))
     parent = os.getppid()
     while not (server.started or serving.done()):
         await asyncio.sleep(0.002)
-    sys.stdout.write(ready + "\n")
+    host, port = bound.getsockname()[:2]
+    sys.stdout.write(f"demonstration model on http://{host}:{port}/v1\n")
     sys.stdout.flush()
     # An orphan is adopted by another process. (Linux' parent-death signal comes when the parent's thread ends.)
-    while not (serving.done() or stop.is_set() or os.getppid() != parent):
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), 0.5)
+    while not serving.done() and os.getppid() == parent:
+        await asyncio.wait([serving], timeout=0.5)
     server.should_exit = True
     await serving

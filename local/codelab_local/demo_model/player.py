@@ -1,0 +1,197 @@
+"""Plays the scenarios: which one a question asks for, and what is said and called next (scenarios/README.md)."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from codelab_local.demo_model.conversation import Call, Conversation
+
+SCENARIOS = Path(__file__).with_name("scenarios")
+#: Tried behind a scenario's own steps.
+_COMMON = "common"
+
+#: What people put before what they want.
+_COURTESY = (
+    r"(?:please|hi|hello|hey|could|would|can|you|now|then|пожалуйста|привет|здравствуй\w*|а|теперь|можешь|мне|нам)"
+)
+_FILE = (
+    r"(?<=«)[^»\n]+\.\w+(?=»)|(?<![\w/.@-])(?!//|e\.g|i\.e)(?:(?:\(\w+\)|[\w./\\@+~-])*\.(?=\w*[^\W\d])\w{1,10}(?![\w/])"
+    r"|(?:[\w./-]*/)?(?:Makefile|Dockerfile|README|LICENSE)\b)"
+)
+_LAST = r"(?:,?\s+(?:please|now|пожалуйста|сейчас|in\s+the\s+terminal|в\s+терминале))*(?:(?<=[\w`»\"')])[.!]+)?\s*$"
+_QUOTED = r"[`\"«“'](?P<{}>[^`\"»”'\n]+)[`\"»”']"
+_SLOTS = {
+    "file": rf"[`\"«“(]*(?P<file>{_FILE})",
+    "folder": r"[`\"«“]?(?P<folder>\w[\w./@-]*\w/?|\./[\w./@-]*\w|\w)",
+    "command": rf"[`«“]?(?P<command>[^`»”\n]+?)[`»”]?{_LAST}",
+    "number": r"(?P<number>\d{1,4})",
+    "agent": r"(?P<agent>[a-z]+)",
+    "text": r":?\s*(?:```[^\n]*\n)?(?P<text>.+?)\s*(?:```)?\s*$",
+    "old": _QUOTED.format("old"),
+    "new": _QUOTED.format("new"),
+}
+
+
+@dataclass
+class Reply:
+    """What the model answers; it refuses when `refuse` is not empty. A call is (tool, arguments)."""
+
+    say: str = ""
+    think: str = ""
+    refuse: str = ""
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A file of scenarios/, its patterns compiled."""
+
+    name: str
+    data: Mapping[str, Any]
+    patterns: tuple[re.Pattern[str], ...]
+
+
+@cache
+def scenarios() -> dict[str, Scenario]:
+    """All of them in the order in which they are tried, `common` among them."""
+    found = {}
+    for path in sorted(SCENARIOS.glob("*.toml")):
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        name = path.stem.lstrip("0123456789_")
+        found[name] = Scenario(name, data, tuple(compiled(pattern) for pattern in data.get("asked", ())))
+    return found
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """`run|execute the? {command}` as a regular expression; scenarios/README.md says what stands for what."""
+    expression, gap = rf"^\W*(?:{_COURTESY}\W+)*", ""
+    for token in pattern.split():
+        if token == "…":
+            gap = r".*?"
+            continue
+        if token == ".":
+            part = r"\W*$"
+        elif slot := re.fullmatch(r"\{(\w+)\}", token):
+            part = _SLOTS[slot[1]]
+        else:
+            words = "|".join(re.escape(word).replace(r"\*", r"\w*") for word in token.removesuffix("?").split("|"))
+            part = rf"(?<!\w)(?:{words})(?!\w)"
+        expression += f"{gap}(?:{part}[\\s,:]*)?" if token.endswith("?") else gap + part
+        gap = "" if token.endswith("?") else r"[\s,:]*"
+    return re.compile(expression, re.IGNORECASE | re.DOTALL)
+
+
+def chosen(question: str) -> tuple[Scenario, dict[str, Any]]:
+    """The first scenario that `question` asks for, and what the slots of its pattern stand for."""
+    for scenario in scenarios().values():
+        for pattern in scenario.patterns:
+            if match := pattern.search(question):
+                return scenario, {name: value for name, value in match.groupdict().items() if value is not None}
+    raise LookupError("no scenario fits any question")
+
+
+def answer(talk: Conversation, tools: set[str]) -> Reply:
+    """The next step of the conversation. A step whose tool is not among `tools` becomes an apology."""
+    scenario, slots = chosen(talk.question)
+    files = list(dict.fromkeys(re.findall(_FILE, talk.question))) if "file" in slots else []
+    short = " ".join(talk.question.split())[:120]
+    known = {"question": short, **scenario.data.get("given", {}), **slots, "file": ", ".join(files) or None}
+    play = _Play(scenario, known, files, talk.language)
+    taken = [play.step(-1, None)]
+    for calls in talk.rounds:
+        position = max((index for index, reply in taken if reply.calls), default=len(play.steps))
+        taken = [play.step(position, call) for call in calls]
+    replies = [reply for _, reply in taken]
+    wanted = [call for number, reply in enumerate(replies) for call in reply.calls if reply not in replies[:number]]
+    if missing := [tool for tool, _ in wanted if tool not in tools]:
+        return Reply(play.text("no_tool", {"tool": missing[0]}))
+    say, think, refuse = (_joined(replies, name) for name in ("say", "think", "refuse"))
+    return Reply(say, think, refuse, wanted)
+
+
+def spoken(name: str, talk: Conversation) -> str:
+    """A text of the common file."""
+    return _Play(scenarios()[_COMMON], {}, [], talk.language).text(name, {})
+
+
+def _joined(replies: list[Reply], name: str) -> str:
+    return "\n\n".join(dict.fromkeys(text for reply in replies if (text := getattr(reply, name))))
+
+
+class _Unknown(Exception):
+    """A step speaks of something that there is not."""
+
+
+class _Play:
+    """A scenario with what is known of the question."""
+
+    def __init__(self, scenario: Scenario, known: dict[str, Any], files: list[str], language: str) -> None:
+        common = scenarios()[_COMMON].data
+        self.steps = [*scenario.data.get("step", ()), *common["step"]]
+        self.texts, self.tables = common["texts"], scenario.data.get("by_extension", {})
+        self.known, self.files, self.language = known, files, language
+
+    def step(self, position: int, call: Call | None) -> tuple[int, Reply]:
+        """The first step behind `position` that follows on `call` and of which all is known, with its index."""
+        outcomes = {"asked"} if call is None else call.outcomes
+        values = self.known if call is None else {**self.known, **call.arguments, **call.values, "tool": call.tool}
+        for index, step in enumerate(self.steps):
+            after = step.get("after", "completed" if index else "asked")
+            if index > position and after in outcomes:
+                try:
+                    return index, self.reply(step, values)
+                except _Unknown:
+                    continue
+        return len(self.steps), Reply()
+
+    def reply(self, step: Mapping[str, Any], values: dict[str, Any]) -> Reply:
+        said = {name: self.filled(step.get(name, ""), values) for name in ("say", "think", "refuse")}
+        if "words" in step:
+            said["say"] = _lengthened(said["say"], int(self.filled(step["words"], values)))
+        calls = [
+            (call["tool"], self.filled({name: part for name, part in call.items() if name != "tool"}, one))
+            for call in step.get("calls", ())
+            for one in self.each_file(call, values)
+        ]
+        return Reply(**said, calls=calls)
+
+    def each_file(self, call: Mapping[str, Any], values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """A call that names {file} is made for every file that was asked about."""
+        if "{file}" in str(call):
+            yield from ({**values, "file": file} for file in self.files)
+        else:
+            yield values
+
+    def filled(self, part: Any, values: dict[str, Any]) -> Any:
+        """`part` in the language of the conversation and with values for its {names}. Raises _Unknown."""
+        if isinstance(part, dict):
+            if "en" in part:
+                return self.filled(part[self.language], values)
+            return {name: self.filled(inner, values) for name, inner in part.items()}
+        if isinstance(part, list):
+            return [self.filled(inner, values) for inner in part]
+        return re.sub(r"\{(\w+)\}", lambda name: self.text(name[1], values), part) if isinstance(part, str) else part
+
+    def text(self, name: str, values: dict[str, Any]) -> str:
+        if values.get(name) is not None:
+            return str(values[name])
+        if name == "replaced" and values.get("old", "") in values.get("content", "") != "":
+            return str(values["content"]).replace(values["old"], values["new"])
+        if name in self.tables:
+            extension = str(values.get("path") or values["file"]).rpartition(".")[2].lower()
+            for extensions, text in self.tables[name].items():
+                if extension in extensions.split() or extensions == "other":
+                    return str(self.filled(text, values))
+        if name not in self.texts:
+            raise _Unknown(name)
+        return str(self.filled(self.texts[name], values))
+
+
+def _lengthened(text: str, words: int) -> str:
+    """`text` over and over again, up to so many words."""
+    sentences = text.split()
+    return " ".join(sentences * (words // len(sentences)) + sentences[: words % len(sentences)])

@@ -1,0 +1,247 @@
+"""The scenarios: every file's examples are played to every end, and what users notice of some of them."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_local.demo_model.player import chosen, scenarios
+
+from tests.demo_model.driver import Chat, streamed, turn_schema
+
+EXAMPLES = [(name, example) for name, one in scenarios().items() for example in one.data.get("examples", ())]
+RESULTS: dict[str, Any] = {
+    "read_file": {"content": "x = 'unmistakable'\n", "encoding": "utf-8"},
+    "write_file": {"success": True, "bytes_written": 3},
+    "list_files": {"files": [{"name": "one.dart", "type": "file"}, {"name": "sub", "type": "directory"}]},
+    "run_command": {"stdout": "unmistakable\n", "stderr": "", "exit_code": 3},
+    "git.diff": {"diff": "--- a/x\n+++ b/x\n"},
+    "switch_agent": {"agent": "architect"},
+    "update_plan": {"status": "shown"},
+}
+DENIED = {"error": {"code": "PERMISSION_DENIED", "message": "read-only disk"}}
+CUT = '{"content":"import os\\nx = 1\\n\n[… 99 characters cut out …]\n\\nlast = 1","encoding":"utf-8"}'
+
+
+def russian(text: str) -> bool:
+    return any("а" <= char <= "я" for char in text.lower())
+
+
+def test_every_scenario_has_examples() -> None:
+    assert {name for name, _ in EXAMPLES} == scenarios().keys() - {"common"}
+    assert all({russian(example) for one, example in EXAMPLES if one == name} == {True, False} for name, _ in EXAMPLES)
+
+
+@pytest.mark.parametrize("end", ["completed", "edited", "rejected", "failed", "cut"])
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_an_example_is_played_to_its_end(chat: Chat, name: str, example: str, end: str) -> None:
+    assert chosen(example)[0].name == name
+    message, calls = chat.ask(example)
+    for _ in range(10):
+        assert russian(message) == russian(example) or not message
+        if not calls:
+            break
+        usual = [RESULTS[call["_tool"]] for call in calls]
+        edited = [
+            {"edited_arguments": {**call, "path": "other.py"}, "result": result}
+            for call, result in zip(calls, usual, strict=True)
+        ]
+        ends = {"completed": usual, "edited": edited, "rejected": [{"status": "rejected", "feedback": ""}] * len(calls)}
+        message, calls = chat.result(*ends.get(end, [DENIED if end == "failed" else CUT] * len(calls)))
+        if end == "rejected":
+            assert not calls
+            assert message.startswith(("Understood", "Понял"))
+        if end == "failed":
+            assert not calls
+            assert "PERMISSION_DENIED: read-only disk" in message
+        if end == "cut":
+            assert not any(call["_tool"] == "write_file" for call in calls if "unittest" not in str(call["content"]))
+    assert not calls
+    assert message
+
+
+def test_greets_and_says_what_it_is(chat: Chat) -> None:
+    message, calls = chat.ask("Привет!")
+    assert message.startswith("Привет! Чем могу помочь?")
+    assert "демонстрационная модель" in message
+    assert "LLM_BASE_URL" in message
+    assert not calls
+    assert "I am the built-in demonstration model" in chat.ask("Hello!")[0]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "main.dart", "./x.c", "/src/update.py", "тесты/Парсер.kt", "packages/core-2/src/delete_all.ts",
+        "my.long.name.rs", "app_(admin)/index.test.tsx", "2024-report.csv", "run.sh", "create-user.weird9",
+        "Makefile", "_private.h",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("question", "tool"),
+    [
+        ("Read the file {}", "read_file"), ("what does `{}` do?", "read_file"), ("Hi! Please analyse {}.", "read_file"),
+        ("Объясни, что делает {}", "read_file"), ("Посмотри «{}» и опиши его", "read_file"),
+        ("Create the file {}", "write_file"), ("create {} please", "write_file"), ("Write a file `{}`", "write_file"),
+        ("Пожалуйста, создай {}", "write_file"), ("Напиши файл {}.", "write_file"), ("Сгенерируй {}", "write_file"),
+        ("Please refactor {}", "read_file"), ("Измени {}: убери лишнее", "read_file"),
+    ],
+)  # fmt: skip
+def test_finds_a_file_by_any_name(chat: Chat, question: str, tool: str, path: str) -> None:
+    _, calls = chat.ask(question.format(path))
+    assert [(call["_tool"], call["path"]) for call in calls] == [(tool, path)]
+
+
+@pytest.mark.parametrize(
+    "question", ["Run {}", "run {} in the terminal, please.", "выполни команду `{}`", "Прогони {}"]
+)
+@pytest.mark.parametrize("command", ["flutter test", "go test ./...", "pytest -k 'a or b' -q", "echo 42 && date"])
+def test_runs_the_command_as_it_is_written(chat: Chat, question: str, command: str) -> None:
+    assert chat.ask(question.format(command))[1] == [{"_tool": "run_command", "command": command, "cwd": None}]
+
+
+def test_reads_and_answers_from_the_content(chat: Chat) -> None:
+    message, calls = chat.ask("Прочитай файл main.dart")
+    assert message == "Читаю файл main.dart…"
+    assert calls == [{"_tool": "read_file", "path": "main.dart"}]
+    message, calls = chat.result({"content": "void main() {\n  runApp(const App());\n}\n", "encoding": "utf-8"})
+    assert not calls
+    assert all(fact in message for fact in ("main.dart", "строк: 3", "runApp(const App());"))
+
+
+@pytest.mark.parametrize("content", ["", "\n" * 5, "x" * 900_000, "```\n" * 50, "\u2028\x00\ud7ff", "{" * 100_000])
+def test_reads_any_content(chat: Chat, content: str) -> None:
+    chat.ask("read odd.txt")
+    message, calls = chat.result({"content": content})
+    assert "odd.txt" in message
+    assert len(message) < 5_000
+    assert not calls
+
+
+@pytest.mark.parametrize("result", ["plain text", '"a string"', "[1, 2]", "null", "7", {"text": "abc"}, {}])
+def test_reads_results_of_any_shape(chat: Chat, result: Any) -> None:
+    chat.ask("read a.py")
+    message, calls = chat.result(result)
+    assert "a.py" in message
+    assert not calls
+
+
+def test_reads_several_files_at_once(chat: Chat) -> None:
+    _, calls = chat.ask("прочитай a.py, lib/b.dart и «мой файл.txt»")
+    assert [call["path"] for call in calls] == ["a.py", "lib/b.dart", "мой файл.txt"]
+    message, calls = chat.result({"content": "x = 1"}, DENIED, {"content": "z"})
+    assert not calls
+    assert all(part in message for part in ("x = 1", "lib/b.dart: ошибка PERMISSION_DENIED", "мой файл.txt"))
+
+
+def test_names_the_edited_file(chat: Chat) -> None:
+    _, calls = chat.ask("Создай файл test.py")
+    assert calls == [{"_tool": "write_file", "path": "test.py", "content": "print('hello')\n"}]
+    edited = {"path": "test_modified.py", "content": "print('hello world')"}
+    message, calls = chat.result({"result": {"success": True}, "edited_arguments": edited})
+    assert (message, calls) == ("Файл test_modified.py создан с вашими изменениями", [])
+
+
+def test_writes_what_it_is_told(chat: Chat) -> None:
+    _, calls = chat.ask("Create notes.txt with the text:\n\nrun to the hills")
+    assert calls[0] == {"_tool": "write_file", "path": "notes.txt", "content": "run to the hills\n"}
+    _, calls = chat.ask("создай a.js с таким кодом:\n```js\nlet a = 1;\n```")
+    assert calls[0] == {"_tool": "write_file", "path": "a.js", "content": "let a = 1;\n"}
+
+
+def test_replaces_a_text(chat: Chat) -> None:
+    chat.ask("Replace “left” with “right” in a.py")
+    message, calls = chat.result({"content": "left = 1\nprint(left)\n"})
+    assert calls == [{"_tool": "write_file", "path": "a.py", "content": "right = 1\nprint(right)\n"}]
+    chat.ask("Replace “up” with “down” in a.py")
+    message, calls = chat.result({"content": "left = 1\n"})
+    assert (message, calls) == ("“up” is not in a.py.", [])
+
+
+@pytest.mark.parametrize(("path", "begins"), [("a.py", "# TODO"), ("a.dart", "// TODO"), ("a.html", "<!-- TODO")])
+def test_appends_a_change_that_it_cannot_make(chat: Chat, path: str, begins: str) -> None:
+    chat.ask(f"Add logging to {path}")
+    _, calls = chat.result({"content": "one\n"})
+    assert calls[0]["content"].startswith(f"one\n\n{begins}: Add logging to {path}")
+    chat.ask("Add logging to a.json")
+    message, calls = chat.result({"content": "{}"})
+    assert not calls
+    assert "a.json" in message
+
+
+def test_repairs_a_test_that_really_fails(chat: Chat, tmp_path: Path) -> None:
+    def execute(call: dict[str, Any]) -> dict[str, Any]:
+        if call["_tool"] == "write_file":
+            (tmp_path / call["path"]).write_text(call["content"])
+            return {"success": True}
+        ran = subprocess.run(call["command"].split(), cwd=tmp_path, capture_output=True, text=True, check=False)
+        exit_codes.append(ran.returncode)
+        return {"stdout": ran.stdout, "stderr": ran.stderr, "exit_code": ran.returncode}
+
+    exit_codes: list[int] = []
+    message, calls = chat.ask("Repair a failing test")
+    while calls:
+        message, calls = chat.result(*map(execute, calls))
+    assert exit_codes == [1, 0]
+    assert message == "Repaired: the test passes."
+
+
+def test_thinks_apart_from_its_answer_and_refuses_as_providers_do(base_url: str) -> None:
+    url = base_url + "/chat/completions"
+    body = {"messages": [{"role": "user", "content": "Think aloud"}]}
+    assert "The user wants" in "".join(streamed(url, body, of="reasoning_content"))
+    assert "The user wants" not in "".join(streamed(url, body))
+    described = {"type": "json_schema", "json_schema": {"name": "turn", "schema": turn_schema()}}
+    body = {"messages": [{"role": "user", "content": "Удали всё"}], "response_format": described}
+    assert "не буду" in "".join(streamed(url, body, of="refusal"))
+    assert "".join(streamed(url, body)) == ""
+
+
+def test_answers_the_last_of_joined_questions(chat: Chat) -> None:
+    _, calls = chat.ask("Прочитай файл a.py\n\nЗапусти npm test")
+    assert [call["_tool"] for call in calls] == ["run_command"]
+
+
+def test_calls_only_what_it_is_given(base_url: str) -> None:
+    reader = Chat(base_url, turn_schema("read_file", "switch_agent"))
+    message, calls = reader.ask("Создай файл a.py")
+    assert not calls
+    assert "write_file" in message
+    assert reader.ask("прочитай a.py")[1] == [{"_tool": "read_file", "path": "a.py"}]
+
+
+def test_knows_the_enum_form(base_url: str) -> None:
+    _, calls = Chat(base_url, turn_schema("read_file", "write_file", enum=True)).ask("read a.py")
+    assert calls == [{"_tool": "read_file", "path": "a.py"}]
+
+
+def test_keeps_to_the_language_of_the_conversation(chat: Chat) -> None:
+    chat.ask("Привет!")
+    assert chat.ask("main.dart")[0] == "Читаю файл main.dart…"
+
+
+@pytest.mark.parametrize(("question", "words"), [("write 1500 words about rivers", 1500), ("Расскажи подробно", 400)])
+def test_talks_at_length(chat: Chat, question: str, words: int) -> None:
+    assert len(chat.ask(question)[0].split()) == words
+
+
+@pytest.mark.parametrize("strategy", ["tools", "json"])
+def test_speaks_every_strategy(base_url: str, strategy: str) -> None:
+    chat = Chat(base_url, strategy=strategy)
+    assert chat.ask("Создай файл src/x.dart")[1][0]["path"] == "src/x.dart"
+    assert chat.result({"success": True})[0] == "Файл src/x.dart создан успешно"
+
+
+def test_routes_to_a_fitting_agent(base_url: str) -> None:
+    agents = {"enum": ["architect", "ask", "coder", "universal"]}
+    properties = {"agent": agents, "reason": {"type": "string"}, "confidence": {"type": "number", "maximum": 1}}
+    schema = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    described = {"type": "json_schema", "json_schema": {"name": "route", "schema": schema}}
+    for question, agent in (
+        ("Создай файл a.py", "coder"),
+        ("Hello!", "universal"),
+        ("what does a.py do?", "universal"),
+    ):
+        body = {"messages": [{"role": "user", "content": question}], "response_format": described}
+        assert json.loads("".join(streamed(base_url + "/chat/completions", body)))["agent"] == agent
