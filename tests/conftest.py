@@ -1,6 +1,9 @@
-"""The system as `make run` starts it, once with the demonstration model and once with a scripted one."""
+"""The system as `make run` starts it, once with the demonstration model and once with a scripted one; schemas."""
 
+import gzip
 import itertools
+import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -77,3 +80,25 @@ def cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
 def ide(cloud: LocalCloud) -> Iterator[Open]:
     """Opens connections to the system with the scripted model."""
     yield from opener(cloud)
+
+
+def _data() -> Path | None:
+    folder = os.environ.get("CODELAB_DATA")
+    return Path(folder) if folder and Path(folder).is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def data() -> Path | None:
+    """The folder with thousands of real schemas, which are not part of the project; None where it is not at hand."""
+    return _data()
+
+
+@pytest.fixture(scope="session", params=["ours", "real"] if _data() else ["ours"])
+def rows(request: pytest.FixtureRequest, data: Path | None) -> list[dict[str, Any]]:
+    """Schemas with instances: {"id", "schema", "valid", "invalid"}. Ours use together what real ones do."""
+    if request.param == "ours":
+        ours = TESTS / "requests" / "corpus" / "schemas.jsonl"
+        return [json.loads(line) for line in ours.read_text(encoding="utf-8").splitlines()]
+    assert data is not None
+    with gzip.open(data / "jsb_tools_like.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]

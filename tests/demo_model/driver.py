@@ -15,6 +15,7 @@ _CLIENT = httpx.Client(timeout=30)
 
 TOOLS: dict[str, dict[str, Any]] = {
     "read_file": {"path": {"type": "string"}},
+    "delete_file": {"path": {"type": "string"}},
     "write_file": {"path": {"type": "string"}, "content": {"type": "string"}},
     "list_files": {
         "path": {"type": "string"},

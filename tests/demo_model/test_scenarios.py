@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,15 @@ def test_finds_a_file_by_any_name(chat: Chat, question: str, tool: str, path: st
     assert [(call["_tool"], call["path"]) for call in calls] == [(tool, path)]
 
 
-@pytest.mark.parametrize(
-    "question", ["Run {}", "run {} in the terminal, please.", "выполни команду `{}`", "Прогони {}"]
-)
+@pytest.mark.parametrize("question", ["Run {}", "run {}, please.", "выполни команду `{}`", "Прогони {}"])
 @pytest.mark.parametrize("command", ["flutter test", "go test ./...", "pytest -k 'a or b' -q", "echo 42 && date"])
 def test_runs_the_command_as_it_is_written(chat: Chat, question: str, command: str) -> None:
     assert chat.ask(question.format(command))[1] == [{"_tool": "run_command", "command": command, "cwd": None}]
+
+
+def test_says_nothing_about_arguments_that_it_does_not_need(chat: Chat) -> None:
+    assert chat.ask("List the files")[1] == [{"_tool": "list_files", "path": ".", "recursive": False, "pattern": None}]
+    assert chat.ask("Show me the changes")[1] == [{"_tool": "git.diff", "path": ".", "staged": None}]
 
 
 def test_reads_and_answers_from_the_content(chat: Chat) -> None:
@@ -148,6 +152,20 @@ def test_writes_what_it_is_told(chat: Chat) -> None:
     assert calls[0] == {"_tool": "write_file", "path": "notes.txt", "content": "run to the hills\n"}
     _, calls = chat.ask("создай a.js с таким кодом:\n```js\nlet a = 1;\n```")
     assert calls[0] == {"_tool": "write_file", "path": "a.js", "content": "let a = 1;\n"}
+
+
+def test_writes_a_long_text_as_it_is(chat: Chat) -> None:
+    text = "one two\n" * 1_000
+    _, calls = chat.ask(f"Create notes.txt with the text:\n```\n{text}```")
+    assert calls[0]["content"] == text
+
+
+@pytest.mark.parametrize("piece", ["x", " ", "(", "(a)", "a.", "hi ", "the ", "please ", "`", "«", "x/", "run ", "… "])
+def test_a_strange_question_takes_no_time(chat: Chat, piece: str) -> None:
+    began = time.monotonic()
+    for start in ("", "run ", "create a.py with the text "):
+        chat.ask(start + piece * (10_000 // len(piece)))
+    assert time.monotonic() - began < 5
 
 
 def test_replaces_a_text(chat: Chat) -> None:
@@ -241,7 +259,7 @@ def test_routes_to_a_fitting_agent(base_url: str) -> None:
     for question, agent in (
         ("Создай файл a.py", "coder"),
         ("Hello!", "universal"),
-        ("what does a.py do?", "universal"),
+        ("Delete everything", "universal"),
     ):
         body = {"messages": [{"role": "user", "content": question}], "response_format": described}
         assert json.loads("".join(streamed(base_url + "/chat/completions", body)))["agent"] == agent

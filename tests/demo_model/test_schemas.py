@@ -59,6 +59,8 @@ SCHEMAS: list[Any] = [
     {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False, "minItems": 2},
     {"type": "array", "contains": {"const": 7}, "minContains": 2, "maxItems": 3, "items": {"type": "integer"}},
     {"type": "object", "required": ["undeclared"]},
+    {"type": "object", "properties": {"message": {"type": "string", "maxLength": 3}}, "required": ["message"]},
+    {"type": "object", "properties": {"answer": {"type": "object"}, "title": {"type": "null"}}, "required": ["answer"]},
     {"type": "object", "minProperties": 3, "maxProperties": 4, "properties": {"a": {"type": "null"}}},
     {
         "type": "object",
@@ -163,3 +165,10 @@ def test_every_strict_schema_is_answered_validly(schema: dict[str, Any]) -> None
 def test_patterns_are_matched(pattern: str) -> None:
     schema = {"type": "string", "pattern": pattern}
     jsonschema_rs.validator_for(schema).validate(instance(schema))
+
+
+def test_every_schema_of_the_corpus_is_answered_validly(rows: list[dict[str, Any]]) -> None:
+    invalid = [
+        row["id"] for row in rows if not jsonschema_rs.validator_for(row["schema"]).is_valid(instance(row["schema"]))
+    ]
+    assert not invalid

@@ -140,9 +140,10 @@ def _structured(schema: Any, talk: Conversation) -> Answer:
         given["reason"] = player.spoken("why_this_agent", talk)
     if "title" in names:
         given["title"] = " ".join(talk.question.split()[:6])
-    if tools is not None:
-        given["calls"] = [{"_tool": tool, **arguments} for tool, arguments in reply.calls]
-    reply.say = "" if reply.refuse else _json(instance(schema, given or None, _wishes(talk)))
+    if tools is None:
+        return Answer([("content", _json(instance(schema, given or None, _wishes(talk))))])
+    given["calls"] = [{"_tool": tool, **arguments} for tool, arguments in reply.calls]
+    reply.say = "" if reply.refuse else _json(instance(schema, given))
     return Answer(_said(reply))
 
 

@@ -103,7 +103,7 @@ def _last_question(text: str) -> str:
 
 def _language(text: str) -> str:
     """ru or en, empty where nothing but a file's name is said."""
-    words = _FILE_LIKE.sub(" ", text)
+    words = _FILE_LIKE.sub(" ", text[:1_000])
     return "ru" if re.search("[А-Яа-яЁё]", words) else "en" if re.search("[A-Za-z]{2}", words) else ""
 
 

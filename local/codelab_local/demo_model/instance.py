@@ -27,9 +27,9 @@ _FORMATS = {
 def instance(schema: Any, given: Any = None, wishes: tuple[str, ...] = ()) -> Any:
     """A valid instance with all of `given` in it, the same one each time.
 
-    given: a part of the instance, to which what is missing is added. wishes: values to prefer wherever the schema lets
-    choose, in this order. If none is found, it is an invalid one, or for a schema without end None. Raises
-    jsonschema_rs.ValidationError or ValueError if `schema` is no JSON Schema.
+    given: a part of the instance, to which what is missing is added; without it if there is none with it. wishes:
+    values to prefer wherever the schema lets choose, in this order. If none is found, an invalid one is made, or None
+    for a schema without end. Raises jsonschema_rs.ValidationError or ValueError if `schema` is no JSON Schema.
     """
     is_valid = jsonschema_rs.validator_for(schema, validate_formats=True).is_valid
     plain = jsonschema_rs.canonicalize(schema, validate_formats=True).to_json_schema()
@@ -37,7 +37,8 @@ def instance(schema: Any, given: Any = None, wishes: tuple[str, ...] = ()) -> An
         return None
     made = (_Maker(plain, wishes, attempt).value(plain, given) for attempt in range(_ATTEMPTS))
     first = next(made)
-    return first if is_valid(first) else next(filter(is_valid, made), first)
+    found = first if is_valid(first) else next(filter(is_valid, made), None)
+    return found if is_valid(found) else first if given is None else instance(schema, None, wishes)
 
 
 class _Maker:
@@ -112,8 +113,11 @@ class _Maker:
             return given in schema.get("enum", [schema.get("const")])
         if not isinstance(given, dict) or "object" not in _kinds(schema):
             return _kind(given) in _kinds(schema)
-        constants = {name: part["const"] for name, part in schema.get("properties", {}).items() if "const" in part}
-        return all(given.get(name, value) == value for name, value in constants.items())
+        return all(
+            self.fits(part, given[name], depth)
+            for name, part in schema.get("properties", {}).items()
+            if name in given and not isinstance(given[name], dict | list)
+        )
 
     def height(self, schema: Any, levels: int = _LEVELS) -> int:
         """How many levels the flattest instance has; _ENDLESS for one without end."""

@@ -14,23 +14,25 @@ SCENARIOS = Path(__file__).with_name("scenarios")
 #: Tried behind a scenario's own steps.
 _COMMON = "common"
 
+#: Characters of a question by which a scenario is chosen: the patterns take time that grows with their square.
+_LOOKED_AT = 1_000
 #: What people put before what they want.
 _COURTESY = (
     r"(?:please|hi|hello|hey|could|would|can|you|now|then|пожалуйста|привет|здравствуй\w*|а|теперь|можешь|мне|нам)"
 )
 _FILE = (
-    r"(?<=«)[^»\n]+\.\w+(?=»)|(?<![\w/.@-])(?!//|e\.g|i\.e)(?:(?:\(\w+\)|[\w./\\@+~-])*\.(?=\w*[^\W\d])\w{1,10}(?![\w/])"
+    r"(?<=«)[^»\n]+\.\w+(?=»)|(?<![\w/.\\@+~)-])(?!//|e\.g|i\.e)(?:(?:\(\w+\)|[\w./\\@+~-])*\.(?=\w*[^\W\d])\w{1,10}(?![\w/])"
     r"|(?:[\w./-]*/)?(?:Makefile|Dockerfile|README|LICENSE)\b)"
 )
-_LAST = r"(?:,?\s+(?:please|now|пожалуйста|сейчас|in\s+the\s+terminal|в\s+терминале))*(?:(?<=[\w`»\"')])[.!]+)?\s*$"
+_POLITE = ("please", "пожалуйста")
 _QUOTED = r"[`\"«“'](?P<{}>[^`\"»”'\n]+)[`\"»”']"
 _SLOTS = {
-    "file": rf"[`\"«“(]*(?P<file>{_FILE})",
+    "file": rf"[`\"«“(]{{0,3}}(?P<file>{_FILE})",
     "folder": r"[`\"«“]?(?P<folder>\w[\w./@-]*\w/?|\./[\w./@-]*\w|\w)",
-    "command": rf"[`«“]?(?P<command>[^`»”\n]+?)[`»”]?{_LAST}",
+    "command": r"[`«“]?(?P<command>[^\s`»”][^`»”\n]*)",
     "number": r"(?P<number>\d{1,4})",
     "agent": r"(?P<agent>[a-z]+)",
-    "text": r":?\s*(?:```[^\n]*\n)?(?P<text>.+?)\s*(?:```)?\s*$",
+    "text": r":?\s*(?:```[^\n]*\n)?(?P<text>\S.*)",
     "old": _QUOTED.format("old"),
     "new": _QUOTED.format("new"),
 }
@@ -68,7 +70,7 @@ def scenarios() -> dict[str, Scenario]:
 
 def compiled(pattern: str) -> re.Pattern[str]:
     """`run|execute the? {command}` as a regular expression; scenarios/README.md says what stands for what."""
-    expression, gap = rf"^\W*(?:{_COURTESY}\W+)*", ""
+    expression, gap = rf"^\W*+(?:{_COURTESY}\W++)*", ""
     for token in pattern.split():
         if token == "…":
             gap = r".*?"
@@ -89,15 +91,31 @@ def chosen(question: str) -> tuple[Scenario, dict[str, Any]]:
     """The first scenario that `question` asks for, and what the slots of its pattern stand for."""
     for scenario in scenarios().values():
         for pattern in scenario.patterns:
-            if match := pattern.search(question):
-                return scenario, {name: value for name, value in match.groupdict().items() if value is not None}
+            if match := pattern.search(question[:_LOOKED_AT]):
+                slots = {name: value for name, value in match.groupdict().items() if value}
+                for name in {"text", "command"} & slots.keys():
+                    slots[name] += question[match.end() :] if match.end() == _LOOKED_AT else ""
+                return scenario, {name: _trimmed(name, value) for name, value in slots.items()}
     raise LookupError("no scenario fits any question")
+
+
+def _trimmed(name: str, value: str) -> str:
+    """The value of a slot without what ends the sentence or the code fence around it."""
+    value = value.strip()
+    if name == "text":
+        return value.removesuffix("```").rstrip()
+    if name == "command":
+        while (words := value.rsplit(None, 1))[-1].rstrip(".!").lower() in _POLITE and len(words) == 2:
+            value = words[0].rstrip(",")
+        bare = value.rstrip(".!")
+        return bare if bare[-1:].isalnum() or bare.endswith(("'", '"')) else value
+    return value
 
 
 def answer(talk: Conversation, tools: set[str]) -> Reply:
     """The next step of the conversation. A step whose tool is not among `tools` becomes an apology."""
     scenario, slots = chosen(talk.question)
-    files = list(dict.fromkeys(re.findall(_FILE, talk.question))) if "file" in slots else []
+    files = list(dict.fromkeys(re.findall(_FILE, talk.question[:_LOOKED_AT]))) if "file" in slots else []
     short = " ".join(talk.question.split())[:120]
     known = {"question": short, **scenario.data.get("given", {}), **slots, "file": ", ".join(files) or None}
     play = _Play(scenario, known, files, talk.language)
@@ -106,7 +124,8 @@ def answer(talk: Conversation, tools: set[str]) -> Reply:
         position = max((index for index, reply in taken if reply.calls), default=len(play.steps))
         taken = [play.step(position, call) for call in calls]
     replies = [reply for _, reply in taken]
-    wanted = [call for number, reply in enumerate(replies) for call in reply.calls if reply not in replies[:number]]
+    every = [call for reply in replies for call in reply.calls]
+    wanted = [call for number, call in enumerate(every) if call not in every[:number]]
     if missing := [tool for tool, _ in wanted if tool not in tools]:
         return Reply(play.text("no_tool", {"tool": missing[0]}))
     say, think, refuse = (_joined(replies, name) for name in ("say", "think", "refuse"))
@@ -179,7 +198,7 @@ class _Play:
     def text(self, name: str, values: dict[str, Any]) -> str:
         if values.get(name) is not None:
             return str(values[name])
-        if name == "replaced" and values.get("old", "") in values.get("content", "") != "":
+        if name == "replaced" and str(values.get("old")) in str(values.get("content")):
             return str(values["content"]).replace(values["old"], values["new"])
         if name in self.tables:
             extension = str(values.get("path") or values["file"]).rpartition(".")[2].lower()
