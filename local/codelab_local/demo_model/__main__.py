@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 
@@ -33,7 +34,8 @@ def main() -> None:
     except (OSError, OverflowError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         sys.exit(f"Cannot listen on {arguments.host}:{arguments.port} ({reason}): use another --port.")
-    asyncio.run(serve(bound, delays))
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(bound, delays))
 
 
 main()
