@@ -107,7 +107,7 @@ class Chat:
             return "".join(streamed(self.url, body, of="refusal")), []
         answer = json.loads(text)
         jsonschema_rs.validator_for(self.schema).validate(answer)
-        calls = []
+        calls: list[dict[str, Any]] = []
         for call in answer["calls"]:
             call_id = f"call_{len(self.messages)}_{len(calls)}"
             self.open.append(call_id)
