@@ -18,6 +18,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from codelab_local import LocalCloud
 from codelab_local.demo_model import server as demo_server
 
@@ -266,19 +267,39 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What a demonstration model in this process is asked."""
-    requests: list[dict[str, Any]] = []
-    read = demo_server._body
+class Asked:
+    """A demonstration model in this process, and what it was asked."""
 
-    async def recorded(receive: demo_server.Receive) -> bytes:
-        body = await read(receive)
-        requests.append(json.loads(body))
-        return body
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self._model = demo_server.DemoModel(demo_server.Delays())
+        self._bound = demo_server.bind("127.0.0.1", 0)
+        config = uvicorn.Config(self._serve, interface="asgi3", lifespan="off", ws="none", log_level="critical")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([self._bound],))
+        self.url = f"http://127.0.0.1:{self._bound.getsockname()[1]}/v1"
 
-    monkeypatch.setattr(demo_server, "_body", recorded)
-    return requests
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._bound.close()
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        parts: list[bytes] = []
+
+        async def recorded() -> Any:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            if message["type"] == "http.request" and not message.get("more_body") and any(parts):
+                self.bodies.append(json.loads(b"".join(parts)))
+                parts.clear()
+            return message
+
+        await self._model(scope, recorded, send)
 
 
 def is_like(shown: Any, received: Any) -> bool:
@@ -290,12 +311,12 @@ def is_like(shown: Any, received: Any) -> bool:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_an_agent_is_added_switched_to_and_restricted_as_the_page_says(
-    checkout: Path, asked: list[dict[str, Any]]
+    checkout: Path,
 ) -> None:
     page = Page(AGENT_PAGE)
     (file,) = re.findall(r"Save this as `(.+\.toml)`", AGENT_PAGE)
-    with demo_server.serve() as url, ExitStack() as stack:
-        model = {"LLM_BASE_URL": url, "LLM_API_KEY": "any", "LLM_MODEL": "gpt-4.1-mini"}
+    with Asked() as demo, ExitStack() as stack:
+        model = {"LLM_BASE_URL": demo.url, "LLM_API_KEY": "any", "LLM_MODEL": "gpt-4.1-mini"}
         cloud = stack.enter_context(LocalCloud(checkout / "template.yaml", environment=model))
 
         def is_offered() -> None:
@@ -312,7 +333,7 @@ def test_an_agent_is_added_switched_to_and_restricted_as_the_page_says(
         window.idle()
         for line in page.next("json").splitlines():
             assert any(is_like(json.loads(line), frame) for frame in window.frames), line
-        assert asked[-1]["model"] == "gpt-4.1-mini"
+        assert demo.bodies[-1]["model"] == "gpt-4.1-mini"
 
         is_offered()
         window.send_raw(page.next("json"))
@@ -320,8 +341,8 @@ def test_an_agent_is_added_switched_to_and_restricted_as_the_page_says(
         window.idle()
         assert window.text() == page.next("text").strip()
         assert not window.of_type("tool_call")
-        assert (asked[-1]["model"], asked[-1]["temperature"]) == ("gpt-4.1", 0.2)
-        assert "CodeLab's reviewer" in asked[-1]["messages"][0]["content"]
+        assert (demo.bodies[-1]["model"], demo.bodies[-1]["temperature"]) == ("gpt-4.1", 0.2)
+        assert "CodeLab's reviewer" in demo.bodies[-1]["messages"][0]["content"]
 
         window.send_raw(page.next("json"))
         assert is_like(json.loads(page.next("json")), window.expect("tool_call"))
