@@ -8,7 +8,7 @@ with all references followed. What is refused is named by its JSON Pointer.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,15 +88,7 @@ def depth_of(value: Any, most: int) -> int:
 
 def inner(schema: Mapping[str, Any]) -> Iterator[Any]:
     """The schemas of the values inside the value that a schema is about."""
-    for keyword in _INNER_ONE:
-        if isinstance(schema.get(keyword), dict):
-            yield schema[keyword]
-    for keyword in _INNER_LIST:
-        if isinstance(schema.get(keyword), list):
-            yield from schema[keyword]
-    for keyword in _INNER_MAP:
-        if isinstance(schema.get(keyword), dict):
-            yield from schema[keyword].values()
+    return _under(schema, _INNER_ONE, _INNER_LIST, _INNER_MAP)
 
 
 def same(schema: dict[str, Any], references: References) -> Iterator[Any]:
@@ -104,13 +96,20 @@ def same(schema: dict[str, Any], references: References) -> Iterator[Any]:
     for keyword in _REFERENCES:
         if keyword in schema:
             yield references.target(schema, keyword)
-    for keyword in _SAME_ONE:
+    yield from _under(schema, _SAME_ONE, _SAME_LIST, _SAME_MAP)
+
+
+def _under(
+    schema: Mapping[str, Any], one: Iterable[str], several: Iterable[str], named: Iterable[str]
+) -> Iterator[Any]:
+    """The schemas under keywords that have one, a list of them, or some by name."""
+    for keyword in one:
         if isinstance(schema.get(keyword), dict):
             yield schema[keyword]
-    for keyword in _SAME_LIST:
+    for keyword in several:
         if isinstance(schema.get(keyword), list):
             yield from schema[keyword]
-    for keyword in _SAME_MAP:
+    for keyword in named:
         if isinstance(schema.get(keyword), dict):
             yield from schema[keyword].values()
 

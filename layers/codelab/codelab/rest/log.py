@@ -61,6 +61,8 @@ class LogReader:
         return found
 
     def _is_revoked(self, now: int) -> bool:
+        if not self._trusted_at:  # it was looked at just before the reader was made
+            self._trusted_at = now
         if not self._issued or now - self._trusted_at < _TOKEN_MS:
             return False
         self._trusted_at = now
