@@ -9,8 +9,8 @@ import statistics
 import time
 from typing import Any
 
+from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.keys import partition, summary_key
-from codelab.sessions.store import SessionStore
 from codelab_local import LocalCloud
 from websockets.sync.client import connect
 
@@ -62,7 +62,7 @@ def bytes_read(cloud: LocalCloud, session: str) -> int:
 
     dynamodb.meta.events.register("after-call.dynamodb", add)
     table = next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name)
-    store, pk = SessionStore(dynamodb, table), partition("local", session)
+    store, pk = DynamoDBStore(dynamodb, table), partition("local", session)
     read[0] = 0
     register = store.read(pk)
     assert register is not None

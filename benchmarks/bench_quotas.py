@@ -25,9 +25,11 @@ from botocore.exceptions import ClientError
 from codelab.config import USUAL_LIMITS, read_settings
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
-from codelab.sessions.items import AboutItem, InputItem, to_dynamodb
+from codelab.sessions.dynamodb.store import DynamoDBStore
+from codelab.sessions.dynamodb.values import to_dynamodb
+from codelab.sessions.items import AboutItem, InputItem
 from codelab.sessions.register import Register
-from codelab.sessions.store import SessionStore, SlotTaken
+from codelab.sessions.store import SlotTaken
 from codelab.turns import cancel, lifecycle, messages
 from codelab.turns.connections import Caller
 from codelab.turns.quotas import Asks
@@ -49,7 +51,7 @@ ON = {name: str(10**9) for name in OFF} | {"OPEN_TURNS": "60"}
 def engine(client: Any, limits: dict[str, str], invoke: Callable[..., None]) -> Engine:
     payloads = Payloads(lambda: boto3.client("s3"), "payloads")
     poster = Poster(lambda: None, payloads)  # type: ignore[arg-type,return-value]
-    store = SessionStore(client, "Table")
+    store = DynamoDBStore(client, "Table")
     return Engine(store, poster, payloads, read_settings(limits), invoke, pause=lambda s: time.sleep(SLOWLY * s))
 
 

@@ -8,7 +8,8 @@ import json
 import time
 from typing import Any
 
-from codelab.sessions.items import CallItem, to_dynamodb
+from codelab.sessions.dynamodb.values import to_dynamodb
+from codelab.sessions.items import CallItem
 from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab_local import LocalCloud
 

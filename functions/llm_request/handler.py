@@ -17,8 +17,8 @@ from codelab.requests import (
     run_bare,
 )
 from codelab.requests.downgrade import KEPT_S
+from codelab.sessions.dynamodb.refusals import Refusals
 from codelab.sessions.items import dumps
-from codelab.sessions.refusals import Refusals
 from codelab.sessions.spending import Spending
 from codelab.turns import quotas
 from codelab.turns.answers import log_failure

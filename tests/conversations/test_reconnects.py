@@ -8,8 +8,9 @@ import time
 from typing import Any
 
 import pytest
+from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.items import Audience, EventItem
-from codelab.sessions.store import Conflict, SessionStore
+from codelab.sessions.store import Conflict
 
 from tests.follower import Follower
 from tests.ide import text_of
@@ -120,7 +121,7 @@ def test_a_stream_and_other_writers_share_the_log_without_a_hole(cloud, ide, mod
 @pytest.fixture
 def store(cloud):
     dynamodb = cloud.client("dynamodb")
-    return SessionStore(dynamodb, next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name))
+    return DynamoDBStore(dynamodb, next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name))
 
 
 def test_of_two_writers_that_append_at_once_one_has_the_seq_and_knows_it(store):

@@ -15,7 +15,7 @@ from typing import Any, Self
 from urllib.parse import quote
 from xml.sax.saxutils import unescape
 
-from codelab.sessions.items import from_dynamodb
+from codelab.sessions.dynamodb.values import from_dynamodb
 from codelab_local.aws_api import AwsApi
 from codelab_local.emulator import Emulator
 from codelab_local.template import read_template

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from codelab.sessions.items import from_dynamodb
+from codelab.sessions.dynamodb.values import from_dynamodb
 
 from tests.faults.ide import Frame, bare
 from tests.faults.player import World

@@ -12,7 +12,7 @@ import pytest
 from codelab import aws, config, observability
 from codelab.gateway import services
 from codelab.requests import Call
-from codelab.sessions.items import from_dynamodb, to_dynamodb
+from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 from codelab.turns.shell import Engine
 from fastapi.testclient import TestClient
 

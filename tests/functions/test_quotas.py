@@ -11,9 +11,10 @@ import pytest
 from botocore.exceptions import ClientError
 from codelab.config import USUAL_LIMITS
 from codelab.requests.errors import InvalidRequest, TransportError
-from codelab.sessions.items import from_dynamodb
+from codelab.sessions.dynamodb.tally import DynamoDBTally
+from codelab.sessions.dynamodb.values import from_dynamodb
 from codelab.sessions.spending import Spending
-from codelab.sessions.tally import Over, Tally
+from codelab.sessions.store import Over
 
 from tests.functions.recorder import APPEND, CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
 from tests.functions.system import Context, System
@@ -392,7 +393,7 @@ def test_a_request_over_http_too_many_is_not_made(
     for _ in range(2):
         assert ask_over_http(limited, 500)["statusCode"] != 429
     with limited.aws.paused():
-        Tally(limited.table, "Table").count("ann", Spending(tokens=100), int(time.time() * 1000), "w1")
+        DynamoDBTally(limited.table, "Table").count("ann", Spending(tokens=100), int(time.time() * 1000), "w1")
     answer = ask_over_http(limited, 500)
     assert answer["statusCode"] == 429
     assert limited.aws.calls == [CLEAR]
@@ -477,7 +478,7 @@ def test_without_quotas_nothing_is_told_and_nothing_read(system: System) -> None
 
 
 def test_a_retry_of_the_sdk_does_not_count_twice(limited: System) -> None:
-    tally, now = Tally(limited.table, "Table"), 1_700_000_000_000
+    tally, now = DynamoDBTally(limited.table, "Table"), 1_700_000_000_000
     for _ in range(2):
         tally.count("ann", Spending(messages=1, tokens=5), now, "w1", most={"tokens": 5})
     tally.count("ann", Spending(messages=1), now, "w2")
@@ -500,7 +501,7 @@ def test_minutes_that_are_over_are_removed_and_days_expire(limited: System) -> N
 
 
 def test_who_never_reads_the_counters_leaves_few_minutes_in_them(limited: System) -> None:
-    tally, start = Tally(limited.table, "Table"), 1_700_000_000_000
+    tally, start = DynamoDBTally(limited.table, "Table"), 1_700_000_000_000
     for minute in range(40):
         tally.count("ann", Spending(requests=1, asking=1), start + minute * MINUTE, f"w{minute}", most={"requests": 60})
     (usage,) = [item for sk, item in of_user(limited).items() if sk.startswith("USAGE#")]

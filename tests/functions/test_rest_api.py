@@ -174,6 +174,6 @@ def test_database_error(system: System) -> None:
 
 
 def test_an_error_of_ours_is_answered_in_the_same_shape(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codelab.sessions.store.SessionStore.listed", lambda *_: 1 / 0)
+    monkeypatch.setattr("codelab.sessions.dynamodb.store.DynamoDBStore.listed", lambda *_: 1 / 0)
     status, refused = system.http("GET", "/sessions")
     assert (status, refused["error"]["code"]) == (500, "AGENT_ERROR")

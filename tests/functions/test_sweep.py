@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from codelab.sessions.items import to_dynamodb
+from codelab.sessions.dynamodb.values import to_dynamodb
 from codelab.sessions.keys import due_shard
 from codelab.sessions.transition import Transition
 from codelab.turns import sweep

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from codelab.requests import Call, Memory, Request, RequestConfig, TransportError, run_bare
-from codelab.sessions.items import from_dynamodb, to_dynamodb
-from codelab.sessions.refusals import ITEM, refused_now
+from codelab.sessions.dynamodb.refusals import ITEM, read_refused
+from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 
 from tests.functions.system import System
 
@@ -138,7 +138,7 @@ def test_what_was_learnt_is_shown_by_health(system: System) -> None:
     assert "Item" not in system.table.get_item(**health), "nothing is written while nothing is refused"
     system.model.answers.append(refusing("Invalid value: 'strict'"))
     system.ask("c1", "Hi")
-    item = from_dynamodb(system.table.get_item(**health)["Item"])
-    [features] = refused_now(item, item["ttl"] - 1).values()
+    forgotten_at = from_dynamodb(system.table.get_item(**health)["Item"])["ttl"]
+    [features] = read_refused(system.table, "Table", forgotten_at - 1).values()
     assert features == ["native:strict"]
-    assert refused_now(item, item["ttl"]) == {}, "an hour later it is not"
+    assert read_refused(system.table, "Table", forgotten_at) == {}, "an hour later it is not"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 from codelab.requests.errors import InvalidRequest, TransportError
-from codelab.sessions.items import to_dynamodb
+from codelab.sessions.dynamodb.values import to_dynamodb
 
 from tests.functions import events
 from tests.functions.conftest import minute as minute

@@ -10,8 +10,8 @@ from codelab.config import settings
 from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
+from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.register import Extent
-from codelab.sessions.store import SessionStore
 from codelab.sessions.transition import Step
 from codelab.turns.connections import Caller
 from codelab.turns.shell import Engine
@@ -33,7 +33,7 @@ def engine() -> Engine:
     aws.warm(dynamodb, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
     payloads = Payloads(lambda: aws.client("s3"), configured.payload_bucket)
     poster = Poster(management_api, payloads)
-    return Engine(SessionStore(dynamodb, configured.table_name), poster, payloads, configured, invoke_step)
+    return Engine(DynamoDBStore(dynamodb, configured.table_name), poster, payloads, configured, invoke_step)
 
 
 def posting_engine(*, starts_steps: bool = False) -> Engine:

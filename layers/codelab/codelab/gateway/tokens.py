@@ -17,7 +17,7 @@ from codelab import aws
 from codelab.config import ConfigurationError, Secret, secret, settings
 from codelab.gateway.identity import USER_ID, token_of
 from codelab.observability import logger
-from codelab.sessions.revocations import Revocations
+from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
 
 _SHARED = ["HS256"]
 _PUBLISHED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -206,7 +206,7 @@ def bearer_of() -> Callable[[dict[str, Any]], Identity]:
     verifier = token_verifier()
     client = aws.client("dynamodb")
     aws.warm(client, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
-    revocations = Revocations(client, settings().table_name)
+    revocations = DynamoDBRevocations(client, settings().table_name)
 
     def bearer(event: dict[str, Any]) -> Identity:
         identity = verifier.verify(token_of(event))

@@ -2,7 +2,7 @@
 
 import json
 import time
-from typing import Any, Literal
+from typing import Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 from fastapi import APIRouter
@@ -12,8 +12,7 @@ from codelab import aws
 from codelab.config import Settings, settings
 from codelab.observability import logger
 from codelab.rest.routes import DirectRoute
-from codelab.sessions.items import from_dynamodb, to_dynamodb
-from codelab.sessions.refusals import ITEM, refused_now
+from codelab.sessions.dynamodb.refusals import read_refused
 
 VERSION = "1.0.0"
 
@@ -76,26 +75,25 @@ def _check(configured: Settings) -> Health:
     global _model
     if _model is None or time.monotonic() - _model[0] > (_AVAILABLE_S if _model[1] else _UNAVAILABLE_S):
         _model = time.monotonic(), _model_answers(configured.llm_function)
-    item, llm = _item(configured.table_name), _model[1]
+    refused, llm = _refused(configured.table_name), _model[1]
     return Health(
-        status="healthy" if item is not None and llm else "degraded",
+        status="healthy" if refused is not None and llm else "degraded",
         service="agent-runtime",
         version=VERSION,
         dependencies=Dependencies(
-            dynamodb="disconnected" if item is None else "connected", llm="available" if llm else "unavailable"
+            dynamodb="disconnected" if refused is None else "connected", llm="available" if llm else "unavailable"
         ),
-        refused=refused_now(item or {}, time.time()) or None,
+        refused=refused or None,
     )
 
 
-def _item(table: str) -> dict[str, Any] | None:
-    """What is kept for this page; None if the table does not answer."""
+def _refused(table: str) -> dict[str, list[str]] | None:
+    """The features that are done without, by model; None if the table does not answer."""
     try:
-        found = aws.client("dynamodb").get_item(TableName=table, Key=to_dynamodb(ITEM))
+        return read_refused(aws.client("dynamodb"), table, time.time())
     except (ClientError, BotoCoreError) as error:
         logger().warning("the table does not answer", extra={"error": str(error)})
         return None
-    return from_dynamodb(found.get("Item", {}))
 
 
 def _model_answers(function: str) -> bool:

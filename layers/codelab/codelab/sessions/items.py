@@ -1,4 +1,4 @@
-"""Items of the table beside the register, and their DynamoDB form.
+"""Items of the table beside the register, and the attributes that they are stored as.
 
 Arbitrary JSON (arguments, results, frames) is kept as a JSON string: DynamoDB's own types would change its numbers
 and refuse its empty keys. Content over `CONTENT_BYTES` is an object in S3, and the item has a reference to it.
@@ -7,37 +7,11 @@ and refuse its empty keys. Content over `CONTENT_BYTES` is an object in S3, and 
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-
 from codelab.protocol import limits
 from codelab.sessions import keys
-
-_serialize = TypeSerializer().serialize
-_deserialize = TypeDeserializer().deserialize
-
-
-def to_dynamodb(values: dict[str, Any]) -> dict[str, Any]:
-    """`values` (strings, integers, booleans, lists, maps) as DynamoDB attribute values."""
-    return {name: _serialize(value) for name, value in values.items()}
-
-
-def from_dynamodb(item: dict[str, Any]) -> dict[str, Any]:
-    """The inverse of `to_dynamodb`; numbers come back as int."""
-    return {name: _plain(_deserialize(value)) for name, value in item.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return value
 
 
 def dumps(value: Any) -> str:

@@ -1,32 +1,21 @@
-"""The table's access paths. Every read on a turn's path is by key: it costs the same at message 5,000 as at message 50.
+"""The table's access paths as an interface, and how a write may fail. `sessions/dynamodb` implements it.
 
-Writes are one transaction each, guarded by the register's version; the exceptions, the streamed text's events, the
-report that frames were posted and the counters of users, are single writes that cannot disturb another writer.
+Every read on a turn's path is by key: it costs the same at message 5,000 as at message 50. Writes are one transaction
+each, guarded by the register's version; the exceptions, the streamed text's events, the report that frames were posted
+and the counters of users, are single writes that cannot disturb another writer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from botocore.exceptions import ClientError
-
-from codelab.sessions import keys
-from codelab.sessions.bulk import Bulk
-from codelab.sessions.items import EventItem, FileItem, MessageItem, SummaryItem, from_dynamodb, to_dynamodb
+from codelab.sessions.items import EventItem, FileItem, MessageItem, SummaryItem
 from codelab.sessions.register import Extent, Register
-from codelab.sessions.revocations import Revocations
-from codelab.sessions.rules import RuleBook
-from codelab.sessions.spending import Slot
-from codelab.sessions.tally import Tally
+from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Transition
 
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
-
-#: Keys that DynamoDB takes in one BatchGetItem.
-_BATCH = 100
+#: An item as it was read: plain Python values by attribute, `pk` and `sk` among them.
+StoredItem = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +28,7 @@ class Conversation:
     turn_n: int = 0
     summary: SummaryItem | None = None
     files: Sequence[FileItem] = ()
-    items: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
+    items: Mapping[str, StoredItem | None] = field(default_factory=dict)
 
 
 class Conflict(Exception):
@@ -75,343 +64,131 @@ class Listed:
     last_activity: int
 
 
-class SessionStore:
-    """Sessions in one DynamoDB table. Holds no state but the client."""
+class Over(Exception):
+    """Nothing was counted: it would exceed a limit. `item` holds the user's counters as they are, None without any."""
 
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
-        self.bulk = Bulk(client, table)
-        self.tally = Tally(client, table)
-        self.revocations = Revocations(client, table)
+    def __init__(self, item: StoredItem | None) -> None:
+        super().__init__("over a limit")
+        self.item = item
 
-    # -- reads ---------------------------------------------------------------------------------------------------
+
+class Tally(Protocol):
+    """The counters of users: one item per user and day."""
+
+    def count(
+        self,
+        user: str,
+        spent: Spending,
+        now: int,
+        write_id: str,
+        known: Counters | None = None,
+        most: Mapping[str, int] = ...,
+    ) -> None:
+        """Add to the user's counters of the minute and the day of `now` (ms), in one call.
+
+        A retry finds its own `write_id` and adds nothing. The minutes that `known` counters have left behind are
+        removed; without `known`, the last few. `most` bounds the new value of an amount, by name; raises Over, and adds
+        nothing, where a bound would be exceeded.
+        """
+
+
+class Bulk(Protocol):
+    """Many items of a session at once, to copy or delete it. Not atomic: the caller holds the session's lease."""
+
+    def keys(self, pk: str, limit: int) -> list[str]:
+        """Sort keys of at most `limit` items of the session, without the register's. Read consistently."""
+
+    def delete(self, pk: str, wanted: Iterable[str]) -> None:
+        """Delete the items with these sort keys, if they are there."""
+
+    def copy(self, items: Iterable[StoredItem], pk: str) -> None:
+        """Put copies of items into the session `pk`, over what is there."""
+
+
+class Revocations(Protocol):
+    """Until when each user's tokens are revoked. Times of tokens are in whole seconds."""
+
+    def revoked_at(self, user: str) -> int:
+        """The time (seconds) up to which tokens of the user are revoked, 0 for none. Read consistently."""
+
+    def revoke(self, user: str, now: int) -> int:
+        """Revoke the tokens issued until `now` (ms), and have the sweep look at it. Returns the second.
+
+        Repeated, it revokes what was issued since.
+        """
+
+    def pending(self, user: str) -> tuple[int, tuple[int, str] | None]:
+        """The same time, and the session (its last activity, its id) behind which the sweep goes on."""
+
+    def settle(self, user: str, revoked_at: int, seen_to: tuple[int, str] | None = None) -> None:
+        """Connections are ended up to the session `seen_to`; None: all of them, and the sweep need not look again.
+
+        A user who was revoked again meanwhile is looked at from the beginning.
+        """
+
+
+class SessionStore(Protocol):
+    """Sessions, and what their users have beside them."""
+
+    @property
+    def tally(self) -> Tally: ...
+
+    @property
+    def bulk(self) -> Bulk: ...
+
+    @property
+    def revocations(self) -> Revocations: ...
 
     def read(self, pk: str) -> Register | None:
         """The register, read consistently."""
-        found = self._client.get_item(TableName=self._table, Key=_key(pk, keys.REGISTER), ConsistentRead=True)
-        return Register.of(from_dynamodb(found["Item"])) if "Item" in found else None
 
-    def read_with(self, pk: str, wanted: Iterable[str]) -> tuple[Register | None, dict[str, dict[str, Any] | None]]:
+    def read_with(self, pk: str, wanted: Iterable[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
         """The register and the items with these sort keys in one round trip; None for an item that does not exist."""
-        wanted = list(wanted)
-        found = self.items(pk, [keys.REGISTER, *wanted])
-        register = found.get(keys.REGISTER)
-        return (Register.of(register) if register else None), {sk: found.get(sk) for sk in wanted}
 
-    def items(self, pk: str, wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Those of the items that exist, by sort key, read consistently: one call for each 100 of them."""
-        found: dict[str, dict[str, Any]] = {}
-        for start in range(0, len(wanted), _BATCH):
-            batch = wanted[start : start + _BATCH]
-            request: Any = {self._table: {"Keys": [_key(pk, sk) for sk in batch], "ConsistentRead": True}}
-            while request:
-                answer = self._client.batch_get_item(RequestItems=request)
-                for item in answer["Responses"].get(self._table, []):
-                    plain = from_dynamodb(item)
-                    found[plain["sk"]] = plain
-                request = answer.get("UnprocessedKeys") or {}
-        return found
+    def items(self, pk: str, wanted: Sequence[str]) -> dict[str, StoredItem]:
+        """Those of the items that exist, by sort key, read consistently: one call per 100 of them."""
 
     def history(self, pk: str, first: int, last: int) -> list[MessageItem]:
         """Messages first … last, in order."""
-        found = self.items(pk, [keys.message_key(n) for n in range(first, last + 1)])
-        return [MessageItem.of(found[sk]) for sk in sorted(found)]
 
     def conversation(self, pk: str, extent: Extent, most: int, wanted: Iterable[str] = ()) -> Conversation:
         """What a step reads, in one round trip: the `most` newest messages, its turn's question, and other items."""
-        wanted = list(wanted)
-        first = max(extent.summary_n, extent.history_n - most) + 1
-        numbers = set(range(first, extent.history_n + 1)) | ({extent.turn_n} if extent.turn_n else set())
-        messages = [keys.message_key(n) for n in sorted(numbers)]
-        summary = [keys.summary_key(extent.summary_n)] if extent.summary_n else []
-        files = [keys.file_key(digest) for digest in extent.files]
-        found = self.items(pk, [*wanted, *summary, *files, *messages])
-        shown = [FileItem.of(found[sk]) for sk in files if sk in found]
-        return Conversation(
-            history=[MessageItem.of(found[sk]) for sk in messages if sk in found],
-            turn_n=extent.turn_n,
-            summary=next((SummaryItem.of(found[sk]) for sk in summary if sk in found), None),
-            files=sorted(shown, key=lambda file: (file.added_at, file.path)),
-            items={sk: found.get(sk) for sk in wanted},
-        )
 
     def files(self, register: Register) -> list[FileItem]:
         """The files of the session's context, the first added first."""
-        wanted = [keys.file_key(digest) for digest in register.files]
-        found = self.items(register.pk, wanted) if wanted else {}
-        return sorted(map(FileItem.of, found.values()), key=lambda file: (file.added_at, file.path))
 
     def events(self, pk: str, first: int, last: int, now: int) -> list[EventItem]:
-        """Logged frames first … last that have not expired by `now` (ms), in order.
-
-        DynamoDB deletes expired items hours to days late, so the age is checked here.
-        """
-        found = self.items(pk, [keys.event_key(seq) for seq in range(first, last + 1)])
-        return [event for event in (EventItem.of(found[sk]) for sk in sorted(found)) if event.ttl * 1000 > now]
+        """Logged frames first … last that have not expired by `now` (ms), in order."""
 
     def log_end(self, pk: str, known: int) -> int:
-        """The seq of the last logged frame, at least `known`. Reads ever larger strides, then the gap between two."""
-        low = known
-        while True:
-            strides = [low + 2**power for power in range(16)]
-            found = self.items(pk, [keys.event_key(seq) for seq in strides])
-            present = [seq for seq in strides if keys.event_key(seq) in found]
-            if not present:
-                return low
-            low = max(present)
+        """The seq of the last logged frame, at least `known`."""
 
     def listed(
         self, user: str, limit: int, before: tuple[int, str] | None = None
     ) -> tuple[list[Listed], tuple[int, str] | None]:
         """The user's sessions, the latest activity first, and where the next page begins. Eventually consistent."""
-        request: Any = {
-            "TableName": self._table,
-            "IndexName": "sessions",
-            "KeyConditionExpression": "#owner = :owner",
-            "ExpressionAttributeNames": {"#owner": "owner"},
-            "ExpressionAttributeValues": {":owner": {"S": user}},
-            "ScanIndexForward": False,
-            "Limit": limit,
-        }
-        if before is not None:
-            last_activity, session_id = before
-            position = {"owner": {"S": user}, "last_activity": {"N": str(last_activity)}}
-            request["ExclusiveStartKey"] = {**_key(keys.partition(user, session_id), keys.REGISTER), **position}
-        answer = self._client.query(**request)
-        found = [
-            Listed(keys.owner_and_session(item["pk"])[1], item.get("title", ""), item["last_activity"])
-            for item in map(from_dynamodb, answer["Items"])
-        ]
-        more = bool(answer.get("LastEvaluatedKey")) and bool(found)
-        return found, (found[-1].last_activity, found[-1].session_id) if more else None
-
-    # -- writes --------------------------------------------------------------------------------------------------
 
     def commit(self, transition: Transition) -> None:
-        """Write a transition as one transaction. Raises Duplicate, SeqTaken, SlotTaken or Conflict; then
-        nothing was written.
-
-        The SDK gives every transaction a ClientRequestToken, so that its own retry of one that worked is harmless.
-        """
-        after = transition.after
-        writes: list[Any] = [{"Update": self._register_update(transition)}]
-        for item in transition.puts:
-            put: dict[str, Any] = {
-                "TableName": self._table,
-                "Item": to_dynamodb({**_place(after.pk, item.key()), **item.attributes()}),
-            }
-            if isinstance(item, RuleBook):
-                put |= _version_is(item.version - 1)
-            elif not item.replaces:
-                put["ConditionExpression"] = "attribute_not_exists(pk)"
-            writes.append({"Put": put})
-        for event in transition.events:
-            writes.append({"Put": self._event_put(after.pk, event)})
-        writes += [{"Delete": {"TableName": self._table, "Key": _key(after.pk, sk)}} for sk in transition.deletes]
-        if transition.relies_on is not None:
-            book = transition.relies_on
-            check = {"TableName": self._table, "Key": _key(after.pk, book.key()), **_version_is(book.version)}
-            writes.append({"ConditionCheck": check})
-        if transition.slot is not None:
-            writes.append(self._slot_write(after.pk, transition.slot))
-        try:
-            self._client.transact_write_items(TransactItems=writes)
-        except ClientError as error:
-            raise _why(error, transition) or error from None
-        after.version += 1
+        """Write a transition as one transaction. Raises Duplicate, SeqTaken, SlotTaken or Conflict; then nothing was
+        written."""
 
     def append(self, pk: str, event: EventItem) -> bool:
         """Append a streamed frame at its seq. False if another writer has that seq.
 
-        An SDK retry of an append that had worked finds its own `write_id` there and counts as having worked. Raises
-        Conflict while another writer's transaction holds the seq: whether it gets it is not known yet.
+        Raises Conflict while another writer's transaction holds the seq: whether it gets it is not known yet.
         """
-        put = self._event_put(pk, event)
-        try:
-            self._client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
-        except ClientError as error:
-            if _code(error) == "TransactionConflictException":
-                raise Conflict from None
-            if _code(error) != "ConditionalCheckFailedException":
-                raise
-            there = error.response.get("Item", {})
-            return bool(event.write_id and there.get("write_id", {}).get("S") == event.write_id)  # type: ignore[attr-defined]
-        return True
 
     def posted(self, register: Register, firsts: Sequence[int]) -> None:
-        """Report that the frames of the transitions that logged `firsts` as their first ones were posted.
+        """Report that the frames of the transitions whose first frames are `firsts` were posted.
 
-        Removes an attribute each and leaves `version` alone, so that it never makes a decision fail; `due_at` is made
-        later only if nothing else has changed, for it may be early and never late.
+        Never makes a decision fail: it removes an attribute each and leaves `version` alone.
         """
-        remaining = register.copy()
-        for first in firsts:
-            remaining.postings.pop(first, None)
-        due_at = remaining.due_at()
-        names = {f"#{index}": f"post#{first}" for index, first in enumerate(firsts)}
-        remove = "REMOVE " + ", ".join(names)
-        values = {":version": {"N": str(register.version)}}
-        if due_at is None:
-            update = remove + ", due_at, due_shard"
-        else:
-            update = "SET due_at = :due " + remove
-            values[":due"] = {"N": str(due_at)}
-        request: Any = {
-            "TableName": self._table,
-            "Key": _key(register.pk, keys.REGISTER),
-            "ExpressionAttributeNames": names,
-        }
-        for conditional in (True, False):
-            try:
-                if conditional:
-                    self._client.update_item(
-                        **request,
-                        UpdateExpression=update,
-                        ConditionExpression="version = :version",
-                        ExpressionAttributeValues=values,
-                    )
-                else:
-                    self._client.update_item(
-                        **request, UpdateExpression=remove, ConditionExpression="attribute_exists(pk)"
-                    )
-                return
-            except ClientError as error:
-                if _code(error) not in ("ConditionalCheckFailedException", "TransactionConflictException"):
-                    raise
-        # Both lost a race: the sweep posts the frames once more, and clients drop them by their seq.
 
     def remove(self, register: Register) -> None:
-        """Remove the register of an erased session, unless somebody else has written it."""
-        with suppress(self._client.exceptions.ConditionalCheckFailedException):
-            self._client.delete_item(
-                TableName=self._table,
-                Key=_key(register.pk, keys.REGISTER),
-                ConditionExpression="version = :version",
-                ExpressionAttributeValues={":version": {"N": str(register.version)}},
-            )
-
-    # -- the due index -------------------------------------------------------------------------------------------
+        """Remove the register of a deleted session, unless another process has written it."""
 
     def due(self, shard: str, now: int, limit: int = 100) -> list[str]:
-        """Partition keys of sessions, and of users, that were due by `now`, the most overdue first.
+        """Partition keys of sessions, and of users, that were due by `now` (ms), the most overdue first.
 
-        Eventually consistent: re-read.
+        Eventually consistent: read again before acting.
         """
-        found = self._client.query(
-            TableName=self._table,
-            IndexName="due",
-            KeyConditionExpression="due_shard = :shard AND due_at <= :now",
-            ExpressionAttributeValues={":shard": {"S": shard}, ":now": {"N": str(now)}},
-            Limit=limit,
-        )
-        return [item["pk"]["S"] for item in found["Items"]]
-
-    # -- parts ---------------------------------------------------------------------------------------------------
-
-    def _register_update(self, transition: Transition) -> dict[str, Any]:
-        """SET what changed, REMOVE what went; an attribute that did not change is left to whoever may change it."""
-        before, after = transition.before, transition.after
-        old = {} if before is None else before.attributes()
-        new = after.attributes()
-        changed = {name: value for name, value in new.items() if old.get(name) != value}
-        gone = [name for name in old if name not in new]
-        names = {f"#{index}": name for index, name in enumerate([*changed, *gone])}
-        values = to_dynamodb({f":{index}": value for index, value in enumerate(changed.values())})
-        values[":next"] = {"N": str(after.version + 1)}
-        sets = [f"#{index} = :{index}" for index in range(len(changed))] + ["version = :next"]
-        removes = [f"#{len(changed) + index}" for index in range(len(gone))]
-        # Always written: a report of posted frames may have removed what this decision was made on.
-        due_at = after.due_at()
-        if due_at is None:
-            removes += ["due_at", "due_shard"]
-        else:
-            sets += ["due_at = :due", "due_shard = :shard"]
-            values |= {":due": {"N": str(due_at)}, ":shard": {"S": keys.due_shard(after.pk)}}
-        update = "SET " + ", ".join(sets)
-        if removes:
-            update += " REMOVE " + ", ".join(removes)
-        if before is None:
-            condition = "attribute_not_exists(pk)"
-        else:
-            condition = "version = :version"
-            values[":version"] = {"N": str(before.version)}
-        found: dict[str, Any] = {
-            "TableName": self._table,
-            "Key": _key(after.pk, keys.REGISTER),
-            "UpdateExpression": update,
-            "ConditionExpression": condition,
-            "ExpressionAttributeValues": values,
-        }
-        if names:
-            found["ExpressionAttributeNames"] = names
-        return found
-
-    def _slot_write(self, pk: str, slot: Slot) -> dict[str, Any]:
-        """What has become another's is neither taken, nor kept, nor given back for them."""
-        held: dict[str, Any] = {
-            "ConditionExpression": "attribute_not_exists(pk) OR #token = :token",
-            "ExpressionAttributeNames": {"#token": "token"},
-            "ExpressionAttributeValues": to_dynamodb({":token": slot.token}),
-        }
-        if not slot.until:
-            return {"Delete": {"TableName": self._table, "Key": _key(pk, slot.key()), **held}}
-        if slot.taken_at:
-            held["ConditionExpression"] = "attribute_not_exists(pk) OR #until <= :now"
-            held["ExpressionAttributeNames"] = {"#until": "until"}
-            held["ExpressionAttributeValues"] = to_dynamodb({":now": slot.taken_at})
-        item = to_dynamodb({**_place(pk, slot.key()), **slot.attributes()})
-        return {"Put": {"TableName": self._table, "Item": item, **held}}
-
-    def _event_put(self, pk: str, event: EventItem) -> dict[str, Any]:
-        return {
-            "TableName": self._table,
-            "Item": to_dynamodb({"pk": pk, "sk": event.key(), **event.attributes()}),
-            "ConditionExpression": "attribute_not_exists(pk)",
-        }
-
-
-def _key(pk: str, sk: str) -> dict[str, Any]:
-    return {"pk": {"S": keys.home(pk, sk)}, "sk": {"S": sk}}
-
-
-def _place(pk: str, sk: str) -> dict[str, Any]:
-    return {"pk": keys.home(pk, sk), "sk": sk}
-
-
-def _version_is(version: int) -> dict[str, Any]:
-    """The condition that an item has this version, 0 that there is none."""
-    if version == 0:
-        return {"ConditionExpression": "attribute_not_exists(pk)"}
-    return {
-        "ConditionExpression": "version = :version",
-        "ExpressionAttributeValues": to_dynamodb({":version": version}),
-    }
-
-
-def _code(error: ClientError) -> str:
-    return error.response["Error"]["Code"]
-
-
-def _why(error: ClientError, transition: Transition) -> Exception | None:
-    """What a refused transaction means; None if it is no race."""
-    if _code(error) in ("TransactionConflictException", "TransactionInProgressException"):
-        return Conflict()
-    if _code(error) != "TransactionCanceledException":
-        return None
-    reasons: list[dict[str, str]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]
-    codes = [reason.get("Code", "None") for reason in reasons]
-    failed = [index for index, code in enumerate(codes) if code == "ConditionalCheckFailed"]
-    # The register comes first; the rest, rules that were relied on, means a conflict whatever their key is.
-    written = [None, *transition.puts, *transition.events]
-    failed_keys = [item.key() for item in (written[index] for index in failed if index < len(written)) if item]
-    inputs = [key for key in failed_keys if key.startswith("INPUT#")]
-    if inputs:
-        return Duplicate(inputs[0])
-    if 0 in failed or any(code == "TransactionConflict" for code in codes):
-        return Conflict()
-    if any(key.startswith("EVENT#") for key in failed_keys):
-        return SeqTaken()
-    if transition.slot is not None and failed == [len(codes) - 1]:  # it comes last
-        return SlotTaken(transition.slot.token)
-    return Conflict() if failed else None

@@ -22,8 +22,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Register
 from codelab.sessions.spending import Counters, Spending
-from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SessionStore, SlotTaken
-from codelab.sessions.tally import Over
+from codelab.sessions.store import Conflict, Duplicate, Over, SeqTaken, SessionStore, SlotTaken
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import admission, connections, quotas
 from codelab.turns.connections import Caller

@@ -1,11 +1,12 @@
-"""Many items of a session at once, for what copies or erases it. Not atomic: who calls this holds its lease."""
+"""Many items of a session at once, in DynamoDB's batches."""
 
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelab.sessions import keys
-from codelab.sessions.items import to_dynamodb
+from codelab.sessions.dynamodb.values import to_dynamodb
+from codelab.sessions.store import StoredItem
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -16,7 +17,7 @@ _BATCH = 25
 _PAUSE_S = 0.05
 
 
-class Bulk:
+class DynamoDBBulk:
     """Holds no state but the client."""
 
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
@@ -24,7 +25,6 @@ class Bulk:
         self._table = table
 
     def keys(self, pk: str, limit: int) -> list[str]:
-        """Sort keys of items of the session, at most `limit` of them, the register's left out. Read consistently."""
         found: list[str] = []
         request: Any = {
             "TableName": self._table,
@@ -43,11 +43,9 @@ class Bulk:
         return found
 
     def delete(self, pk: str, wanted: Iterable[str]) -> None:
-        """Delete the items with these sort keys; those that are gone already are as deleted as they can be."""
         self._write([{"DeleteRequest": {"Key": {"pk": {"S": pk}, "sk": {"S": sk}}}} for sk in wanted])
 
-    def copy(self, items: Iterable[dict[str, Any]], pk: str) -> None:
-        """Put copies of items (as the store gives them) into the session `pk`, over what is there."""
+    def copy(self, items: Iterable[StoredItem], pk: str) -> None:
         self._write([{"PutRequest": {"Item": to_dynamodb({**item, "pk": pk})}} for item in items])
 
     def _write(self, requests: Sequence[Any]) -> None:

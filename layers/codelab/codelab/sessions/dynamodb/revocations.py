@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LOOK_AGAIN_MS = 10_000
 
 
-class Revocations:
+class DynamoDBRevocations:
     """Holds no state but the client."""
 
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
@@ -24,17 +24,12 @@ class Revocations:
         self._table = table
 
     def revoked_at(self, user: str) -> int:
-        """The time (seconds) up to which tokens of the user are revoked, 0 for none. Read consistently."""
         found = self._client.get_item(
             TableName=self._table, Key=_key(user), ConsistentRead=True, ProjectionExpression="revoked_at"
         )
         return int(found["Item"]["revoked_at"]["N"]) if "Item" in found else 0
 
     def revoke(self, user: str, now: int) -> int:
-        """Revoke the tokens that were issued until `now` (ms), and have the sweep look at it. Returns the second.
-
-        Repeated it revokes what was issued since.
-        """
         revoked_at = now // 1000
         key = _key(user)
         self._client.update_item(
@@ -50,14 +45,11 @@ class Revocations:
         return revoked_at
 
     def pending(self, user: str) -> tuple[int, tuple[int, str] | None]:
-        """The same time, and behind which of the user's sessions (its last activity, its id) the sweep goes on."""
         found = self._client.get_item(TableName=self._table, Key=_key(user), ConsistentRead=True).get("Item", {})
         activity, hash_, session_id = found.get("seen_to", {}).get("S", "").partition("#")
         return int(found.get("revoked_at", {}).get("N", 0)), (int(activity), session_id) if hash_ else None
 
     def settle(self, user: str, revoked_at: int, seen_to: tuple[int, str] | None = None) -> None:
-        """Connections are ended up to that session, or all of them: then the sweep need not look again. A user who was
-        revoked anew meanwhile is looked at from the beginning."""
         change, values = "REMOVE due_at, due_shard, seen_to", {":at": {"N": str(revoked_at)}}
         if seen_to is not None:
             change, values[":seen"] = "SET seen_to = :seen", {"S": f"{seen_to[0]}#{seen_to[1]}"}

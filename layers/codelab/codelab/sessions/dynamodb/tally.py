@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from codelab.sessions import keys
-from codelab.sessions.items import from_dynamodb
+from codelab.sessions.dynamodb.values import from_dynamodb
 from codelab.sessions.spending import DAY_MS, Counters, Spending, attribute_of, earlier
+from codelab.sessions.store import Over
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -17,15 +18,7 @@ if TYPE_CHECKING:
 _STALE = 50
 
 
-class Over(Exception):
-    """Nothing was added: it would have come to too much. `item` are the user's counters as they are, None without."""
-
-    def __init__(self, item: dict[str, Any] | None) -> None:
-        super().__init__("over a limit")
-        self.item = item
-
-
-class Tally:
+class DynamoDBTally:
     """Holds no state but the client."""
 
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
@@ -41,12 +34,6 @@ class Tally:
         known: Counters | None = None,
         most: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Add to the user's counters of the minute and the day of `now` (ms), in one call.
-
-        An SDK retry of one that worked finds its own `write_id` and adds nothing. The minutes that `known` counters
-        have left behind are removed, and without them the last few. `most` is by name what an amount may come to, at
-        least 0; raises Over, and adds nothing, where one would come to more.
-        """
         amounts = spent.amounts()
         if any(amounts[name] > bound for name, bound in most.items()):
             raise Over(None)

@@ -5,12 +5,12 @@ Every process of `llm_request` learns for itself and tells it here; nobody decid
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from codelab.observability import logger
-from codelab.sessions.items import to_dynamodb
+from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -55,8 +55,9 @@ class Refusals:
             logger().warning("refusals not told", extra={"error": str(error)})
 
 
-def refused_now(item: dict[str, Any], now: float) -> dict[str, list[str]]:
-    """The features that are done without, by model, of the item as it is in the table."""
+def read_refused(client: "DynamoDBClient", table: str, now: float) -> dict[str, list[str]]:
+    """The features that are done without at `now` (seconds), by model. Raises what the SDK raises."""
+    item = from_dynamodb(client.get_item(TableName=table, Key=to_dynamodb(ITEM)).get("Item", {}))
     found: dict[str, list[str]] = {}
     for name, until in sorted(item.items()):
         model, bar, feature = name.partition("|")
