@@ -25,6 +25,7 @@ from botocore.exceptions import ClientError
 from codelab.config import USUAL_LIMITS, read_settings
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
+from codelab.engine.engine import Engine
 from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.dynamodb.values import to_dynamodb
 from codelab.sessions.items import AboutItem, InputItem
@@ -33,7 +34,6 @@ from codelab.sessions.store import SlotTaken
 from codelab.turns import cancel, lifecycle, messages
 from codelab.turns.connections import Caller
 from codelab.turns.quotas import Asks
-from codelab.turns.shell import Engine
 from urllib3 import HTTPResponse
 
 from benchmarks.rig import summary

@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from codelab.gateway.identity import SUBPROTOCOL, caller_of, offered_subprotocols, query_of
-from codelab.gateway.services import invoke_resume, posting_engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.wiring import invoke_resume, posting_engine
 
 sessions = posting_engine()
 

@@ -1,11 +1,11 @@
 """context_update: which files the agent is shown with every question."""
 
+from codelab.engine.engine import Engine
 from codelab.gateway.app import WebSocketApp
 from codelab.protocol.incoming import ContextUpdate
 from codelab.turns import files
 from codelab.turns.connections import Caller
 from codelab.turns.quotas import Asks
-from codelab.turns.shell import Engine
 
 app = WebSocketApp()
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from codelab.engine import replay
+from codelab.engine.engine import Decide, Engine
 from codelab.gateway.app import WebSocketApp
-from codelab.gateway.services import engine
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import (
@@ -25,10 +26,9 @@ from codelab.sessions.keys import PLAN, TOOLS
 from codelab.sessions.rules import KEYS
 from codelab.sessions.spending import Spending
 from codelab.turns import cancel, control
-from codelab.turns import resume as replay
 from codelab.turns.connections import Caller
 from codelab.turns.quotas import Asks
-from codelab.turns.shell import Decide, Engine
+from codelab.wiring import engine
 
 if TYPE_CHECKING:
     from codelab.gateway.tokens import TokenVerifier

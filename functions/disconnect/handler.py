@@ -3,9 +3,9 @@
 from typing import Any
 
 from codelab.gateway.identity import caller_of
-from codelab.gateway.services import posting_engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns import connections, oversize
+from codelab.wiring import posting_engine
 
 sessions = posting_engine()
 

@@ -1,12 +1,12 @@
 """hitl_decision: a human approves, edits or rejects a call."""
 
+from codelab.engine.engine import Engine
 from codelab.gateway.app import WebSocketApp
 from codelab.protocol.incoming import HitlDecision
 from codelab.sessions.keys import call_key
 from codelab.sessions.rules import KEYS
 from codelab.turns import calls
 from codelab.turns.connections import Caller
-from codelab.turns.shell import Engine
 
 app = WebSocketApp(starts_steps=True)
 

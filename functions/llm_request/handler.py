@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from codelab import aws
-from codelab.config import secret, settings
-from codelab.gateway.services import posting_engine, step_of
+from codelab.config import settings
+from codelab.engine.step_runner import StepRunner, log_failure
 from codelab.requests import (
     CallerBounds,
     CallError,
@@ -17,12 +17,12 @@ from codelab.requests import (
     run_bare,
 )
 from codelab.requests.downgrade import KEPT_S
+from codelab.secret import secret
 from codelab.sessions.dynamodb.refusals import Refusals
 from codelab.sessions.items import dumps
 from codelab.sessions.spending import Spending
 from codelab.turns import quotas
-from codelab.turns.answers import log_failure
-from codelab.turns.runner import StepRunner
+from codelab.wiring import posting_engine, step_of
 
 #: Time that an answer needs to leave the function, and that the model may take to say that it is there, in seconds.
 _MARGIN_S = 2.0

@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from typing import Any
 
+from codelab.engine.revoker import Revoker
+from codelab.engine.sweeper import Sweeper
 from codelab.gateway.identity import USER_ID
-from codelab.gateway.services import posting_engine, step_of
-from codelab.turns.revoker import Revoker
-from codelab.turns.sweeper import Sweeper
+from codelab.wiring import posting_engine, step_of
 
 engine = posting_engine()
 sweeper, revoker = Sweeper(engine), Revoker(engine)

@@ -1,13 +1,13 @@
 """switch_agent: another agent answers from the next step on, and at once what the frame says to it."""
 
 from codelab.agents import agents
+from codelab.engine.engine import Engine
 from codelab.gateway.app import WebSocketApp
 from codelab.protocol.incoming import SwitchAgent
 from codelab.sessions.items import InputItem
 from codelab.turns import control
 from codelab.turns.connections import Caller
 from codelab.turns.quotas import Asks
-from codelab.turns.shell import Engine
 
 app = WebSocketApp(starts_steps=True)
 known = set(agents())

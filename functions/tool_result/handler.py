@@ -1,11 +1,11 @@
 """tool_result: settle a call; the last one of a step starts the next step."""
 
+from codelab.engine.engine import Engine
 from codelab.gateway.app import WebSocketApp
 from codelab.protocol.incoming import ToolResult
 from codelab.sessions.keys import call_key
 from codelab.turns import calls
 from codelab.turns.connections import Caller
-from codelab.turns.shell import Engine
 
 app = WebSocketApp(starts_steps=True)
 

@@ -1,12 +1,12 @@
 """user_message: start a turn, or queue the message behind the running one."""
 
+from codelab.engine.engine import Engine
 from codelab.gateway.app import WebSocketApp
 from codelab.protocol.incoming import UserMessage
 from codelab.sessions.items import InputItem
 from codelab.turns import messages
 from codelab.turns.connections import Caller
 from codelab.turns.quotas import Asks
-from codelab.turns.shell import Engine
 
 app = WebSocketApp(starts_steps=True)
 

@@ -32,8 +32,7 @@ import codelab.requests
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
-from codelab import aws
-from codelab.gateway import services
+from codelab import aws, wiring
 from codelab.requests import Call
 from codelab_local.processes import die_with_parent
 from urllib3 import HTTPConnectionPool, HTTPResponse
@@ -102,7 +101,7 @@ class Worker:
 
     def _init(self) -> None:
         codelab.requests.openai_transport = lambda **_: self._transport  # type: ignore[assignment]
-        services.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,attr-defined,misc]
+        wiring.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,attr-defined,misc]
         for folder in FOLDERS:
             spec = importlib.util.spec_from_file_location(f"handler_of_{folder}", FUNCTIONS / folder / "handler.py")
             assert spec is not None
@@ -121,7 +120,7 @@ class Worker:
             )
             events.register("after-call", self._after_call)
             events.register("after-call-error", self._after_call)
-        services.engine().clock = lambda: self._now
+        wiring.engine().clock = lambda: self._now
         # The SDK rests before it retries; nothing is won by waiting for that.
         without_rest = types.SimpleNamespace(sleep=lambda _seconds: None, time=time.time)
         botocore.endpoint.time = without_rest  # type: ignore[attr-defined]

@@ -27,7 +27,7 @@ def template() -> Template:
 def minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's clock begins with a minute: quotas count by it."""
     real, ahead = time.time_ns, -time.time_ns() % 60_000_000_000
-    monkeypatch.setattr("codelab.turns.shell.time.time_ns", lambda: real() + ahead)
+    monkeypatch.setattr("codelab.engine.engine.time.time_ns", lambda: real() + ahead)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
     # A silent model is watched every 250 ms; how often that happens in a test would be a matter of chance.
     monkeypatch.setattr("codelab.delivery.stream.WATCH_S", 60.0)
     recorder = Recorder()
-    monkeypatch.setattr("codelab.gateway.services.ManagementApi", lambda url: recorder)
+    monkeypatch.setattr("codelab.wiring.ManagementApi", lambda url: recorder)
     cheapen(monkeypatch)
     with mock_aws():
         session = botocore.session.get_session()

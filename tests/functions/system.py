@@ -9,11 +9,10 @@ from typing import Any
 
 import boto3
 import pytest
-from codelab import aws, config, observability
-from codelab.gateway import services
+from codelab import aws, config, observability, wiring
+from codelab.engine.engine import Engine
 from codelab.requests import Call
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
-from codelab.turns.shell import Engine
 from fastapi.testclient import TestClient
 
 from tests.functions import events
@@ -27,8 +26,8 @@ _PER_PROCESS: tuple[Any, ...] = (
     config.settings,
     aws.client,
     observability.logger,
-    services.management_api,
-    services.engine,
+    wiring.management_api,
+    wiring.engine,
 )
 
 WARM = aws.warm
@@ -57,8 +56,8 @@ class Function:
         self._module = module
         self._running = running
         self.clock_ms = 0
-        if services.engine.cache_info().currsize:
-            self.engine: Engine = services.engine()
+        if wiring.engine.cache_info().currsize:
+            self.engine: Engine = wiring.engine()
             real = self.engine.clock
             self.engine.clock = lambda: real() + self.clock_ms
 

@@ -1,4 +1,4 @@
-"""rest_api: a session is copied or erased as a whole, wherever the process that does it dies."""
+"""rest_api: a session is copied or deleted as a whole, wherever the process that does it dies."""
 
 from typing import Any
 

@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from codelab.engine.deleter import Deleter
 from codelab.sessions.dynamodb.values import to_dynamodb
 from codelab.sessions.keys import due_shard
 from codelab.sessions.transition import Transition
 from codelab.turns import sweep
 from codelab.turns.draft import Draft
-from codelab.turns.eraser import Eraser
 
 from tests.functions import events
 from tests.functions.recorder import CLEAR, INVOKE, POST, QUERY, READ, READ_MANY, TRANSACTION
@@ -215,14 +215,14 @@ def test_merged_ranges_are_posted_again_and_then_forgotten(system: System) -> No
     assert not [name for name in system.item("REGISTER") if name.startswith("post#")]
 
 
-def test_a_session_that_is_erased_keeps_no_other_waiting(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_is_deleted_keeps_no_other_waiting(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever shards the two are in."""
     order: list[str] = []
     for session in ("s1", "s2", "s3", "s4"):
         system.connect(session, session)
         system.send(session, "user_message", content="hello")
     system.http("DELETE", "/sessions/s2", Context(1_000))
-    monkeypatch.setattr(Eraser, "erase", lambda _self, _user, session, _remaining: order.append(session))
+    monkeypatch.setattr(Deleter, "delete", lambda _self, _user, session, _remaining: order.append(session))
     tick = sweep.tick
 
     def noted(draft: Draft, dead: str | None = None) -> Transition:

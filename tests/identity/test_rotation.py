@@ -5,8 +5,8 @@ import time
 
 import jwt
 import pytest
-from codelab.config import Secret
 from codelab.gateway.tokens import InvalidToken, SharedSecret, TokenVerifier
+from codelab.secret import Secret
 
 OLD = "the old secret, which is long enough for HS256"
 NEW = "the new secret, which is long enough for HS256"

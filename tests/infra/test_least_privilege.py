@@ -108,7 +108,7 @@ def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() ->
         for action, where in allowed
         if action.startswith("s3:")
     }
-    erases_sessions = {"rest_api", "sweep"}
+    deletes_sessions = {"rest_api", "sweep"}
     takes_frames = {"user_message", "tool_result", "hitl_decision", "context_update", "switch_agent", "control"}
     assert granted == {
         *(
@@ -118,8 +118,8 @@ def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() ->
         *(("GetObject", "tickets/*", folder) for folder in takes_frames),
         *(("PutObject", "items/*", folder) for folder in ("tool_result", "hitl_decision", "llm_request", "rest_api")),
         ("PutObject", "tickets/*", "control"),
-        *(("DeleteObject", where, folder) for where in ("items/*", "tickets/*") for folder in erases_sessions),
-        *(("ListBucket", "${PayloadBucket.Arn}", folder) for folder in erases_sessions),
+        *(("DeleteObject", where, folder) for where in ("items/*", "tickets/*") for folder in deletes_sessions),
+        *(("ListBucket", "${PayloadBucket.Arn}", folder) for folder in deletes_sessions),
     }
 
 

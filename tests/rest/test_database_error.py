@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
-from codelab.gateway import services
+from codelab import wiring
 from codelab.rest.app import create_app
 from codelab.rest.identity import Subject, remaining_ms, subject
 from fastapi.testclient import TestClient
@@ -34,16 +34,16 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
-    services.settings.cache_clear()
-    services.engine.cache_clear()
-    engine = services.engine()
+    wiring.settings.cache_clear()
+    wiring.engine.cache_clear()
+    engine = wiring.engine()
     monkeypatch.setattr(engine.store, "_client", Broken())
     app = create_app()
     app.dependency_overrides[subject] = lambda: Subject("ann")
     app.dependency_overrides[remaining_ms] = lambda: lambda: 29_000
     yield TestClient(app, raise_server_exceptions=False)
-    services.engine.cache_clear()
-    services.settings.cache_clear()
+    wiring.engine.cache_clear()
+    wiring.settings.cache_clear()
 
 
 @pytest.mark.parametrize(

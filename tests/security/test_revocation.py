@@ -5,8 +5,8 @@ import time
 from typing import Any
 
 import pytest
+from codelab.engine.revoker import Revoker
 from codelab.rest.log import LogReader
-from codelab.turns.revoker import Revoker
 
 from tests.functions import events
 from tests.functions.recorder import QUERY, READ, READ_MANY, TRANSACTION
@@ -156,7 +156,7 @@ def test_a_revocation_that_has_no_time_left_says_so_and_is_finished_by_the_sweep
 def test_a_revocation_of_many_sessions_goes_on_where_the_last_sweep_stopped(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codelab.turns.revoker._PAGE", 1)
+    monkeypatch.setattr("codelab.engine.revoker._PAGE", 1)
     for n in range(3):
         connect(system, f"c{n}", f"s{n}")
     revoke(system, context=Context(1_000))

@@ -1,4 +1,4 @@
-"""A user who speaks over HTTP has no connection; and what a session becomes that is erased, on the pure core."""
+"""A user who speaks over HTTP has no connection; and what a session becomes that is deleted, on the pure core."""
 
 from dataclasses import replace
 
@@ -73,13 +73,13 @@ def running() -> World:
     return world
 
 
-def erase(world: World, hold: Hold) -> bool:
-    return world.decide(lambda draft: lifecycle.begin_erasure(draft, hold)) is not None
+def delete(world: World, hold: Hold) -> bool:
+    return world.decide(lambda draft: lifecycle.begin_deletion(draft, hold)) is not None
 
 
-def test_a_session_that_is_erased_forgets_all_but_who_might_still_write(running):
+def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write(running):
     lease_until = running.register.lease_until
-    assert erase(running, Hold("eraser", running.now + 30_000))
+    assert delete(running, Hold("deleter", running.now + 30_000))
     register = running.register
     assert (register.erase_at, register.purge_after) == (running.now + 30_000, lease_until)
     assert (register.phase, register.connections, register.history_n, register.title) == (Phase.IDLE, {}, 0, "")
@@ -87,12 +87,12 @@ def test_a_session_that_is_erased_forgets_all_but_who_might_still_write(running)
     assert register.last_activity == 0, "it is in no list"
 
 
-def test_one_erases_at_a_time_and_the_next_one_when_it_must_be_dead(running):
+def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead(running):
     lease_until = running.register.lease_until
-    assert erase(running, Hold("one", running.now + 30_000))
-    assert not erase(running, Hold("other", running.now + 40_000))
+    assert delete(running, Hold("one", running.now + 30_000))
+    assert not delete(running, Hold("other", running.now + 40_000))
     running.now += 30_000
-    assert erase(running, Hold("other", running.now + 30_000))
+    assert delete(running, Hold("other", running.now + 30_000))
     assert running.register.purge_after == lease_until
 
 

@@ -64,7 +64,7 @@ class Payloads:
         where = {"Bucket": self._bucket, "Key": keys.content_object(user, session_id, digest)}
         return self._client().generate_presigned_url("get_object", Params=where, ExpiresIn=URL_S)
 
-    def erase(self, user: str, session_id: str) -> bool:
+    def delete(self, user: str, session_id: str) -> bool:
         """Delete up to a thousand objects of the session. False if there may be more of them."""
         client = self._client()
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from codelab.engine.engine import Engine
 from codelab.gateway.identity import caller_of
-from codelab.gateway.services import posting_engine
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import FRAMES, Referenced, parse_frame
 from codelab.protocol.outgoing import Error
 from codelab.sessions.keys import partition
 from codelab.turns.connections import Caller
-from codelab.turns.shell import Engine
+from codelab.wiring import posting_engine
 
 #: What a proxy integration must return; it reaches nobody, for the routes have no route response.
 ACCEPTED = {"statusCode": 200}

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 import jwt
 
 from codelab import aws
-from codelab.config import ConfigurationError, Secret, secret, settings
+from codelab.config import ConfigurationError, settings
 from codelab.gateway.identity import USER_ID, token_of
 from codelab.observability import logger
+from codelab.secret import Secret, secret
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
 
 _SHARED = ["HS256"]

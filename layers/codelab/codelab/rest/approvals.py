@@ -5,7 +5,6 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
-from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
 from codelab.rest.bodies import timestamp
 from codelab.rest.errors import refusals
@@ -16,6 +15,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import CallItem, Reference
 from codelab.sessions.register import CallState, Register
 from codelab.turns import calls
+from codelab.wiring import engine
 
 router = APIRouter(prefix="/sessions", tags=["approvals"], route_class=DirectRoute)
 

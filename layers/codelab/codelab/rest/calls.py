@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from codelab.gateway.services import engine
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.rest.bodies import Body, JsonRoute
@@ -21,6 +20,7 @@ from codelab.sessions.register import CallState
 from codelab.sessions.rules import KEYS
 from codelab.turns import side_calls
 from codelab.turns.quotas import Asks
+from codelab.wiring import engine
 
 router = APIRouter(prefix="/tools", tags=["tools"], route_class=JsonRoute)
 

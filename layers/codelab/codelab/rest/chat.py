@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from codelab.gateway.services import engine
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import Id
@@ -19,6 +18,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.turns import messages
 from codelab.turns.quotas import Asks
+from codelab.wiring import engine
 
 router = APIRouter(prefix="/chat", tags=["chat"], route_class=JsonRoute)
 

@@ -5,7 +5,6 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
-from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import ContextUpdate
 from codelab.requests import estimate_tokens
@@ -18,6 +17,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import FileItem
 from codelab.turns import files
 from codelab.turns.quotas import Asks
+from codelab.wiring import engine
 
 router = APIRouter(prefix="/context", tags=["context"], route_class=JsonRoute)
 

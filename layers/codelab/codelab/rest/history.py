@@ -5,10 +5,10 @@ from typing import Any
 from pydantic import BaseModel, Field
 from pydantic.config import JsonDict
 
-from codelab.gateway.services import engine
 from codelab.rest.bodies import timestamp
 from codelab.sessions.items import MessageItem
 from codelab.sessions.register import Register
+from codelab.wiring import engine
 
 #: Messages that are read at once, and bytes after which a page is full: an answer of Lambda has 6 MB at most.
 _CHUNK = 25

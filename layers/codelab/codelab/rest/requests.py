@@ -5,7 +5,6 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
 from codelab.rest import model
 from codelab.rest.bodies import Body, JsonRoute
@@ -13,6 +12,7 @@ from codelab.rest.errors import refusals
 from codelab.rest.identity import RemainingMs, Sender
 from codelab.sessions.spending import Spending
 from codelab.turns import quotas
+from codelab.wiring import engine
 
 router = APIRouter(tags=["requests"], route_class=JsonRoute)
 

@@ -8,7 +8,8 @@ from fastapi import Body as OfRequest
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
-from codelab.gateway.services import engine
+from codelab.engine.deleter import Deleter
+from codelab.engine.fork import fork
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Status
@@ -20,8 +21,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import AboutItem
 from codelab.sessions.register import Phase, Register
 from codelab.turns import control, lifecycle
-from codelab.turns.eraser import Eraser
-from codelab.turns.fork import fork
+from codelab.wiring import engine
 
 router = APIRouter(prefix="/sessions", tags=["sessions"], route_class=JsonRoute)
 
@@ -230,7 +230,7 @@ def change_session(session_id: SessionId, change: SessionChange, sender: Sender)
 def delete_session(session_id: SessionId, sender: Sender, remaining_ms: RemainingMs) -> DeletedSession:
     """Delete the session with everything in it. It is gone for everyone at once; its windows are closed."""
     caller = sender(session_id)
-    return DeletedSession(complete=Eraser(engine()).erase(caller.user, session_id, remaining_ms, caller))
+    return DeletedSession(complete=Deleter(engine()).delete(caller.user, session_id, remaining_ms, caller))
 
 
 @router.post(

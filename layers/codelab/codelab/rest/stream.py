@@ -20,7 +20,6 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from codelab.config import settings
-from codelab.gateway.services import engine
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode
 from codelab.rest.errors import refusals
@@ -29,6 +28,7 @@ from codelab.rest.log import LogReader
 from codelab.rest.sessions import existing
 from codelab.sessions.items import dumps
 from codelab.sessions.spending import Spending
+from codelab.wiring import engine
 
 router = APIRouter(prefix="/chat", tags=["chat"])
 

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict
 
 from codelab.agents import agents
 from codelab.config import Settings, settings
-from codelab.gateway.services import engine
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.tools import CATALOGUE, Tool
 from codelab.rest.errors import refusals
@@ -18,6 +17,7 @@ from codelab.sessions import keys
 from codelab.turns import policy
 from codelab.turns.connections import leader
 from codelab.turns.own_tools import declared_by
+from codelab.wiring import engine
 
 router = APIRouter(tags=["tools"], route_class=DirectRoute)
 

@@ -3,7 +3,6 @@
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from codelab.gateway.services import engine
 from codelab.protocol.outgoing import Quota
 from codelab.rest.errors import refusals
 from codelab.rest.identity import Sender
@@ -11,6 +10,7 @@ from codelab.rest.routes import DirectRoute
 from codelab.sessions import keys
 from codelab.turns import quotas
 from codelab.turns.quotas import Asks
+from codelab.wiring import engine
 
 router = APIRouter(tags=["usage"], route_class=DirectRoute)
 

@@ -193,7 +193,7 @@ class Register:
     connections: dict[str, Connection] = field(default_factory=dict)
     postings: dict[int, Posting] = field(default_factory=dict)
 
-    #: Not 0: the session is absent for everyone, and the sweep erases whatever there is of it from then (ms) on.
+    #: Not 0: the session is absent for everyone, and the sweep deletes whatever there is of it from then (ms) on.
     #: `purge_after`: from when on (ms) nobody can write to it any more, so that one more pass finds all that is left.
     erase_at: int = 0
     purge_after: int = 0

@@ -1,4 +1,1 @@
-"""The turn engine: what each event does to a session.
-
-Decisions are pure: (a draft of the register, event, now) → transition. `shell` reads, commits and runs the effects.
-"""
+"""What each event does to a session: pure decisions, (draft of the register, event) → transition."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from codelab.agents import Agent
-from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.requests import RequestError, TransportError
 from codelab.sessions.items import CallRequest
@@ -64,14 +63,6 @@ def answer_of(
         calls.append(CallRequest(call_id="call_" + new_id(), tool=item["_tool"], arguments=arguments))
     text = streamed or solution[MESSAGE]
     return Answer(text, tuple(calls), agent, agent.tools, usage, title=titles.title_of(solution))
-
-
-def log_failure(error: RequestError, request_id: str, **where: str) -> None:
-    """What the provider says stands in the log and nowhere else, by the id that everybody else is told."""
-    said: dict[str, Any] = {"request_id": request_id, "kind": error.code, "error": error.message, **where}
-    if isinstance(error, TransportError):
-        said |= {"status": error.status, "body": error.body}
-    logger().warning("the model gave no answer", extra=said)
 
 
 def failure(error: RequestError, request_id: str) -> ProtocolError:

@@ -1,8 +1,8 @@
-"""How sessions begin and end where nobody joins or leaves: created over HTTP, forked, deleted.
+"""How sessions begin and end without a connection: created over HTTP, forked, deleted.
 
-A session that is being forked or deleted has `erase_at`: it is absent for everyone, and whatever there is of it is
-erased from then on, unless it is revealed before. So a fork that dies half-way leaves nothing, and a deletion that dies
-is carried on. Who copies or erases holds the register's lease until its own process must have ended.
+A session that is being forked or deleted has `erase_at`: callers see SESSION_NOT_FOUND, and from that time on the sweep
+deletes what there is of it, unless it is revealed before. So a fork that dies half-way leaves nothing, and a deletion
+that dies is carried on. The process that copies or deletes holds the register's lease for as long as it can be alive.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _SESSION_BYTES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What the one process holds that copies or erases: a random token, and until when (ms) it can be alive."""
+    """What the one process holds that copies or deletes: a random token, and until when (ms) it can be alive."""
 
     token: str
     until: int
@@ -45,7 +45,7 @@ def create(caller: Caller, about: AboutItem, given: Circumstances, title: str = 
 
 
 def begin_fork(caller: Caller, hold: Hold, given: Circumstances) -> Transition:
-    """A session that is not there yet: erased when its maker has not revealed it in time. Raises RATE_LIMITED."""
+    """A session that is not there yet: deleted when its maker has not revealed it in time. Raises RATE_LIMITED."""
     draft = Draft(before=None, register=_new(caller, given), given=given)
     quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES))
     draft.register.last_activity = 0
@@ -73,7 +73,7 @@ def reveal(draft: Draft, hold: Hold, source: Register, history_n: int, title: st
     return draft.finish()
 
 
-def begin_erasure(draft: Draft, hold: Hold) -> Transition | None:
+def begin_deletion(draft: Draft, hold: Hold) -> Transition | None:
     """From here on the session is absent for everyone. None: another is erasing it right now.
 
     A step's owner may write on until its lease ends, so a last pass must come after that.
@@ -89,7 +89,7 @@ def begin_erasure(draft: Draft, hold: Hold) -> Transition | None:
 
 
 def give_back(draft: Draft, hold: Hold, erase_at: int) -> Transition | None:
-    """Leave what remains to be erased to the sweep, from `erase_at` (ms) on. None: another holds it."""
+    """Leave what remains to be deleted to the sweep, from `erase_at` (ms) on. None: another holds it."""
     register = draft.register
     if not register.erase_at or register.lease != hold.token:
         return None

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from codelab.engine.engine import BeingDeleted, Engine
 from codelab.observability import logger
 from codelab.turns import connections
-from codelab.turns.shell import BeingErased, Engine
 
 #: Time that is left for the sessions that are being looked at.
 _MARGIN_MS = 5_000
@@ -70,6 +70,6 @@ class Revoker:
             done = self._engine.apply(
                 user, session_id, lambda draft: connections.revoke(draft, revoked_at), patience_s=0
             )
-        except BeingErased:  # its connections were closed when that began
+        except BeingDeleted:  # its connections were closed when that began
             return 0
         return len(done.cut) if done is not None else 0

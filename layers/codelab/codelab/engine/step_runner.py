@@ -7,11 +7,15 @@ lasts: a function that invokes itself is taken for a loop by Lambda.
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
 
 from codelab.agents import Agent, agents
 from codelab.config import ConfigurationError, Settings
 from codelab.delivery.outbox import DRAIN_S, Outbox
 from codelab.delivery.stream import StreamSender
+from codelab.engine.compactor import Compactor
+from codelab.engine.engine import Engine
+from codelab.engine.meter import Meter
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.requests import (
@@ -25,6 +29,7 @@ from codelab.requests import (
     RetryPolicy,
     TextDelta,
     Transport,
+    TransportError,
     Usage,
     estimate_tokens,
 )
@@ -35,13 +40,10 @@ from codelab.sessions.rules import KEYS as RULE_BOOKS
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps, titles
-from codelab.turns.answers import ANSWER, answer_of, failure, log_failure, tool_messages
-from codelab.turns.compactor import Compactor
+from codelab.turns.answers import ANSWER, answer_of, failure, tool_messages
 from codelab.turns.context import assemble, shown_files
 from codelab.turns.draft import Draft
-from codelab.turns.meter import Meter
 from codelab.turns.own_tools import declared_by
-from codelab.turns.shell import Engine
 from codelab.turns.steps import Lease
 from codelab.turns.usage import breakdown, counted
 
@@ -272,3 +274,11 @@ class StepRunner:
 def _estimated(parts: "Future[dict[str, int]] | None", streamed: list[str]) -> int:
     """Tokens of a Request whose prompt is made of `parts`; 0 if it was not made."""
     return 0 if parts is None else sum(parts.result().values()) + estimate_tokens("".join(streamed))
+
+
+def log_failure(error: RequestError, request_id: str, **where: str) -> None:
+    """Log what the provider says: it stands nowhere else. Clients see the `request_id` it is logged under."""
+    said: dict[str, Any] = {"request_id": request_id, "kind": error.code, "error": error.message, **where}
+    if isinstance(error, TransportError):
+        said |= {"status": error.status, "body": error.body}
+    logger().warning("the model gave no answer", extra=said)

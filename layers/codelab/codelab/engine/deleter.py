@@ -1,12 +1,13 @@
 """Deleting a session: every item and object of it, in bounded batches, the register last.
 
 Run by the request that asks for it, and by the sweep where that has died, had no time left, or had to wait for the
-owner of a step who might still write. Only one process erases a session at a time.
+owner of a step who might still write. Only one process deletes a session at a time.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from codelab.engine.engine import Engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.limits import CONNECTIONS_PER_SESSION
 from codelab.protocol.outgoing import Error
@@ -15,7 +16,6 @@ from codelab.sessions.transition import Transition
 from codelab.turns import lifecycle
 from codelab.turns.connections import Caller
 from codelab.turns.lifecycle import Hold
-from codelab.turns.shell import Engine
 
 #: Items that are looked up and deleted before the time is looked at.
 _BATCH = 500
@@ -23,14 +23,14 @@ _BATCH = 500
 _MARGIN_MS = 6_000
 
 
-class Eraser:
+class Deleter:
     """One for a process. `remaining_ms` is what the invocation has left."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def erase(self, user: str, session_id: str, remaining_ms: Callable[[], int], caller: Caller | None = None) -> bool:
-        """Make the session absent and erase it. False: something remains, and the sweep will erase it.
+    def delete(self, user: str, session_id: str, remaining_ms: Callable[[], int], caller: Caller | None = None) -> bool:
+        """Make the session absent and delete it. False: something remains, and the sweep will delete it.
 
         `caller` is who asks for it, where anybody does.
 
@@ -39,7 +39,7 @@ class Eraser:
         engine = self._engine
         hold = Hold(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
         begun = engine.decide(
-            user, session_id, lambda draft: lifecycle.begin_erasure(draft, hold), caller=caller, absent_too=True
+            user, session_id, lambda draft: lifecycle.begin_deletion(draft, hold), caller=caller, absent_too=True
         )
         if begun is None:
             return False
@@ -73,7 +73,7 @@ class Eraser:
             found = bulk.keys(register.pk, _BATCH)
             if found:
                 bulk.delete(register.pk, found)
-            elif payloads.erase(register.user, register.session_id):
+            elif payloads.delete(register.user, register.session_id):
                 return True
         return False
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
+from codelab.engine.deleter import Deleter
+from codelab.engine.engine import BeingDeleted, Engine
+from codelab.engine.revoker import Revoker
 from codelab.observability import logger
 from codelab.sessions import keys
 from codelab.turns import sweep
-from codelab.turns.eraser import Eraser
-from codelab.turns.revoker import Revoker
-from codelab.turns.shell import BeingErased, Engine
 
 #: Time that a sweep leaves for the page of sessions it is working on.
 _MARGIN_MS = 10_000
@@ -22,10 +22,10 @@ class Sweeper:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._eraser = Eraser(engine)
+        self._deleter = Deleter(engine)
         self._revoker = Revoker(engine)
-        #: What is erased when all sessions that live were looked after: a large one takes as long as there is time.
-        self._erasing: list[tuple[str, str]] = []
+        #: What is deleted when all sessions that live were looked after: a large one takes as long as there is time.
+        self._deleting: list[tuple[str, str]] = []
         #: Whose revocation is looked at again after that: one user's sessions may take all the time that there is.
         self._revoked: list[str] = []
         self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="sweep")
@@ -33,7 +33,7 @@ class Sweeper:
     def sweep(self, remaining_ms: Callable[[], int]) -> int:
         """Repair every session that is due. Returns how many were looked at."""
         seen: set[str] = set()
-        self._erasing.clear()
+        self._deleting.clear()
         self._revoked.clear()
         for shard in keys.DUE_SHARDS:
             while remaining_ms() > _MARGIN_MS:
@@ -43,7 +43,7 @@ class Sweeper:
                     break
                 seen.update(due)
                 list(self._pool.map(self._look_at, due))
-        list(self._pool.map(lambda found: self._erase(found[0], found[1], remaining_ms), self._erasing))
+        list(self._pool.map(lambda found: self._delete(found[0], found[1], remaining_ms), self._deleting))
         for user in self._revoked:
             with _failures_logged(user, ""):
                 self._revoker.look_again(user, remaining_ms)
@@ -51,7 +51,7 @@ class Sweeper:
 
     def revive(self, user: str, session_id: str, dead: str) -> None:
         """The invocation `dead` has failed: hand its step to another attempt now instead of when its lease ends."""
-        with _failures_logged(user, session_id), suppress(BeingErased):
+        with _failures_logged(user, session_id), suppress(BeingDeleted):
             self._engine.apply(user, session_id, lambda draft: sweep.tick(draft, dead))
 
     def _look_at(self, pk: str) -> None:
@@ -66,13 +66,13 @@ class Sweeper:
             try:
                 # It is itself the next try of a post that was refused, and has many sessions to look after.
                 self._engine.apply(user, session_id, sweep.tick, patience_s=0)
-            except BeingErased:
-                self._erasing.append((user, session_id))
+            except BeingDeleted:
+                self._deleting.append((user, session_id))
 
-    def _erase(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
+    def _delete(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
         if remaining_ms() > _MARGIN_MS:
             with _failures_logged(user, session_id):
-                self._eraser.erase(user, session_id, remaining_ms)
+                self._deleter.delete(user, session_id, remaining_ms)
 
 
 @contextmanager

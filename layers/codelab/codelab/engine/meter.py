@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from codelab.engine.engine import Engine
 from codelab.protocol.errors import ProtocolError
 from codelab.sessions.spending import Spending
 from codelab.turns import quotas
-from codelab.turns.shell import Engine
 
 
 class Meter:

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 
 from codelab.config import Settings
+from codelab.engine.engine import Engine
+from codelab.engine.meter import Meter
 from codelab.observability import logger
 from codelab.protocol.errors import ProtocolError
 from codelab.requests import CallError, Memory, Request, RequestConfig, RequestError, RetryPolicy, Transport
 from codelab.sessions.register import Register
 from codelab.turns import compaction
-from codelab.turns.meter import Meter
-from codelab.turns.shell import Engine
 from codelab.turns.usage import counted
 
 #: Time that an invocation must have left for a summary to be begun, and what it may take (ms).

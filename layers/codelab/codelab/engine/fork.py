@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from codelab.engine.engine import Engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.register import LEASE_MARGIN_MS, Register
@@ -10,7 +11,6 @@ from codelab.sessions.spending import Spending
 from codelab.turns import lifecycle
 from codelab.turns.connections import Caller
 from codelab.turns.lifecycle import Hold
-from codelab.turns.shell import Engine
 
 #: Messages that are copied before the time is looked at.
 _BATCH = 50
@@ -28,7 +28,7 @@ def fork(
     """The session that the caller names, with the first `up_to` messages (all, if None) of `source_id`.
 
     One that is there already is returned as it is. Until the copy is complete nobody sees it, and if it is never
-    completed the sweep erases it. Raises ProtocolError: SESSION_NOT_FOUND, INVALID_ARGUMENTS, PAYLOAD_TOO_LARGE for a
+    completed the sweep deletes it. Raises ProtocolError: SESSION_NOT_FOUND, INVALID_ARGUMENTS, PAYLOAD_TOO_LARGE for a
     history that cannot be copied in the time, RATE_LIMITED, BUSY while another makes the same fork.
     """
     user, fork_id = caller.user, caller.session_id

@@ -10,13 +10,13 @@ import time
 from typing import Any
 
 from codelab.delivery.post import Outcome, render
+from codelab.engine.engine import Engine
 from codelab.protocol import limits
 from codelab.protocol.outgoing import Resumed, ResyncRequired
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 from codelab.turns import control
 from codelab.turns.connections import Caller
-from codelab.turns.shell import Engine
 
 _PAGE = 100
 #: Between two tries to post to a connection that is not there yet, in seconds.

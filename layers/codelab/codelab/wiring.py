@@ -10,11 +10,11 @@ from codelab.config import settings
 from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
+from codelab.engine.engine import Engine
 from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.register import Extent
 from codelab.sessions.transition import Step
 from codelab.turns.connections import Caller
-from codelab.turns.shell import Engine
 
 
 @cache

@@ -48,7 +48,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class BeingErased(ProtocolError):
+class BeingDeleted(ProtocolError):
     """The session is being deleted, or was never completed: for whoever asks there is none."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Engine:
             given = self._given(items)
             admission.check(caller, items, self.settings, given.now)
             if register is not None and register.erase_at:
-                raise _being_erased()
+                raise _being_deleted()
             try:
                 if register is None:
                     transition = connections.create(caller, given)
@@ -121,7 +121,7 @@ class Engine:
             admission.check(caller, items, self.settings, given.now)
             if register is not None:
                 if register.erase_at:
-                    raise _being_erased()
+                    raise _being_deleted()
                 return register, False
             try:
                 transition = start(given)
@@ -154,7 +154,7 @@ class Engine:
         read saves the first read, and so do `known` items. `caller` is whose event it is, where it is anybody's: then
         what is known of that user is read as well, and checked, and what the event `asks` of quotas. `absent_too`: also
         of a session that is being forked or deleted. None where there was nothing to do. Raises ProtocolError;
-        BeingErased for such a session.
+        BeingDeleted for such a session.
         """
         pk = keys.partition(user, session_id)
         wanted = list(wanted)
@@ -174,7 +174,7 @@ class Engine:
             if register is None:
                 raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
             if register.erase_at and not absent_too:
-                raise BeingErased
+                raise BeingDeleted
             register.last_seq = max(register.last_seq, log_end)
             try:
                 transition = decide(Draft.of(register, self._given({**accepted, **items}, log, objects, fresh, lost)))
@@ -426,7 +426,7 @@ def _replaced() -> ProtocolError:
     )
 
 
-def _being_erased() -> ProtocolError:
+def _being_deleted() -> ProtocolError:
     return ProtocolError(ErrorCode.BUSY, "A session with this id is being deleted; try again in a moment")
 
 
