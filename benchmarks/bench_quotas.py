@@ -26,14 +26,14 @@ from codelab.config import USUAL_LIMITS, read_settings
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
 from codelab.engine.engine import Engine
+from codelab.protocol.incoming import Cancel, UserMessage
 from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.dynamodb.values import to_dynamodb
-from codelab.sessions.items import AboutItem, InputItem
 from codelab.sessions.register import Register
 from codelab.sessions.store import SlotTaken
 from codelab.turns import cancel, lifecycle, messages
-from codelab.turns.connections import Caller
-from codelab.turns.quotas import Asks
+from codelab.turns.caller import Caller
+from codelab.turns.lifecycle import CreateSession
 from urllib3 import HTTPResponse
 
 from benchmarks.rig import summary
@@ -89,7 +89,7 @@ def one_message() -> None:
     caller = Caller("ann", "s1", "c1")
     for n in range(MESSAGES):
         for name, running in engines.items():
-            message = InputItem(f"m{n}", "hello", "user", 1)
+            message = said(n)
             began = time.thread_time()
             say(running, caller, message)
             whole[name].append(time.thread_time() - began)
@@ -98,14 +98,12 @@ def one_message() -> None:
         print(f"user_message {what}: p50 {off:.2f} ms without quotas, {on:.2f} ms with them: {on - off:+.2f} ms")
 
 
-def say(running: Engine, caller: Caller, message: InputItem) -> None:
-    running.apply(
-        caller.user,
-        caller.session_id,
-        lambda draft: messages.user_message(draft, caller, message),
-        caller=caller,
-        asks=Asks.TURN,
-    )
+def said(n: int) -> UserMessage:
+    return UserMessage(type="user_message", content="hello", client_msg_id=f"m{n}")
+
+
+def say(running: Engine, caller: Caller, message: UserMessage) -> None:
+    running.handle(messages.user_message, message, caller)
 
 
 # -- fifty sessions -------------------------------------------------------------------------------------------------
@@ -236,7 +234,7 @@ def fifty_sessions(name: str, limits: dict[str, str]) -> None:
     running.store.commit = counted  # type: ignore[method-assign]
     callers = [Caller("ann", f"s{n}", "") for n in range(SESSIONS)]
     for caller in callers:
-        running.create(caller, lambda given, it=caller: lifecycle.create(it, AboutItem("ann", {}), given))  # type: ignore[misc]
+        running.handle(lifecycle.create, CreateSession("ann", {}), caller)
     begins: list[float] = []
     ends: list[float] = []
     table.counts.clear()
@@ -246,13 +244,11 @@ def fifty_sessions(name: str, limits: dict[str, str]) -> None:
         for n in range(ROUNDS):
             gate.wait()
             began = time.perf_counter()
-            say(running, caller, InputItem(f"m{n}", "hello", "user", 1))
+            say(running, caller, said(n))
             begins.append((time.perf_counter() - began) / SLOWLY)
             gate.wait()
             began = time.perf_counter()
-            running.apply(
-                caller.user, caller.session_id, lambda draft: cancel.cancel(draft, caller, None), caller=caller
-            )
+            running.handle(cancel.cancel, Cancel(type="cancel"), caller)
             ends.append((time.perf_counter() - began) / SLOWLY)
 
     with ThreadPoolExecutor(SESSIONS) as pool:

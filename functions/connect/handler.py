@@ -6,9 +6,10 @@ from typing import Any
 
 from codelab.gateway.identity import SUBPROTOCOL, caller_of, offered_subprotocols, query_of
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.turns.connections import connect
 from codelab.wiring import invoke_resume, posting_engine
 
-sessions = posting_engine()
+engine = posting_engine()
 
 _STATUS = {ErrorCode.UNAUTHORIZED: 401, ErrorCode.BUSY: 409, ErrorCode.RATE_LIMITED: 429}
 _SEQ = re.compile(r"[0-9]{1,15}")
@@ -25,7 +26,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         return _refusal(400, "last_seq must be a whole number: the seq up to which you have every frame")
     caller = caller_of(event)
     try:
-        sessions.join(caller)
+        engine.handle(connect, None, caller)
     except ProtocolError as refusal:
         if refusal.code not in _STATUS:
             raise

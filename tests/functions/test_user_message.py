@@ -180,7 +180,7 @@ def test_when_storage_fails_the_sender_is_told_to_try_again_and_can(system: Syst
 def test_a_fault_of_the_servers_own_is_answered_too(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     system.connect("c1")
     with monkeypatch.context() as broken:
-        broken.setattr(system.function("user_message").engine, "apply", lambda *_: {}["a bug"])
+        broken.setattr(system.function("user_message").engine, "handle", lambda *_: {}["a bug"])
         system.send("c1", "user_message", content="hello")
     (error,) = system.aws.frames("c1")
     assert (error["error_code"], error["retryable"]) == ("AGENT_ERROR", True)

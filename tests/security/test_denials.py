@@ -8,7 +8,7 @@ import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.paths import workspace_path
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 
 from tests.functions.system import Context, System
 from tests.scripted_model import call

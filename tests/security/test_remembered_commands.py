@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from codelab.delivery.post import render
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 
 from tests.turns.world import IDE, World, refusal
 

@@ -4,7 +4,7 @@ import json
 
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.register import Phase
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 
 from tests.turns.world import World, refusal, unchanged
 
@@ -211,12 +211,12 @@ def test_output_cannot_keep_a_call_open_for_ever():
 
 def test_switching_the_agent_is_told_in_both_shapes():
     world = World()
-    world.switch("coder", {"coder", "universal"})
+    world.switch("coder")
     (switched,) = world.of_type("agent_switched")
     assert (switched["from_agent"], switched["to_agent"]) == ("universal", "coder")
     assert switched["metadata"]["to_agent"] == "coder"
     assert world.register.agent == "coder"
-    assert refusal(lambda: world.switch("king", {"coder"})).details == {"field": "agent_type"}
+    assert refusal(lambda: world.switch("king")).details == {"field": "agent_type"}
 
 
 def test_other_devices_learn_what_became_of_a_call():

@@ -26,7 +26,7 @@ def grown(turns: int, **settings: object) -> World:
 def piece_of(world: World) -> Piece | None:
     extent, _ = compaction.extent(world.register)
     wanted = range(extent.summary_n + 1, extent.history_n + 1)
-    read = [MessageItem.of(world.items[f"MESSAGE#{n:09d}"]) for n in wanted]
+    read = [MessageItem.of(world.table[f"MESSAGE#{n:09d}"]) for n in wanted]
     return compaction.piece(world.register, read, world.settings)
 
 
@@ -63,7 +63,7 @@ def test_many_small_messages_are_summarised_too():
 def test_an_answer_stays_together_with_the_results_of_its_calls():
     world = grown(5)
     piece = compact(world)
-    assert world.items[f"MESSAGE#{piece.n + 1:09d}"]["role"] != "tool"
+    assert world.table[f"MESSAGE#{piece.n + 1:09d}"]["role"] != "tool"
 
 
 def test_the_newest_answer_is_never_summarised_also_while_its_calls_are_open():
@@ -89,7 +89,7 @@ def test_a_summary_that_comes_too_late_is_dropped():
     piece = piece_of(world)
     compact(world, "the first")
     assert world.decide(lambda draft: compaction.commit(draft, piece, "the second")) is None
-    (summary,) = [item for sk, item in world.items.items() if sk.startswith("SUMMARY#")]
+    (summary,) = [item for sk, item in world.table.items() if sk.startswith("SUMMARY#")]
     assert summary["content"] == "the first"
 
 

@@ -9,7 +9,7 @@ from tests.turns.world import World, refusal
 
 def files(world: World) -> dict[str, str | None]:
     """Path → content of what is stored; it must be what the register knows."""
-    found = {sk: FileItem.of(item) for sk, item in world.items.items() if sk.startswith("FILE#")}
+    found = {sk: FileItem.of(item) for sk, item in world.table.items() if sk.startswith("FILE#")}
     assert {sk.removeprefix("FILE#"): file.size for sk, file in found.items()} == {
         digest: entry.size for digest, entry in world.register.files.items()
     }

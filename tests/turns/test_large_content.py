@@ -7,7 +7,7 @@ import json
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.items import MessageItem, Reference, digest_of
 from codelab.sessions.store import Conversation
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 from codelab.turns.context import assemble
 from codelab.turns.text import excerpt, shortened, within_bytes
 
@@ -47,7 +47,7 @@ def test_a_call_that_fits_a_frame_is_logged_with_its_arguments():
 def test_sixteen_large_calls_of_one_answer_are_all_made():
     world, call_ids = asked(*[write(90_000, letter) for letter in "abcdefghijklmnop"])
     assert len(world.of_type("tool_call")) == len(call_ids) == 16
-    message = MessageItem.of(world.items["MESSAGE#000000002"])
+    message = MessageItem.of(world.table["MESSAGE#000000002"])
     assert {len(call.arguments["content"]) < 10_000 for call in message.calls} == {True}
     assert message.calls[3].arguments["content"].startswith("dddd")
 
@@ -96,7 +96,7 @@ def test_a_large_result_is_an_object_and_the_history_has_its_beginning_and_end()
     world.result(call_id, result=result)
     stored = world.call_item(call_id)["outcome"]
     assert json.loads(world.objects[stored["digest"]]) == {"result": result}
-    message = MessageItem.of(world.items["MESSAGE#000000003"])
+    message = MessageItem.of(world.table["MESSAGE#000000003"])
     assert message.whole == len(json.dumps(result, ensure_ascii=False, separators=(",", ":")))
     assert message.content.startswith('{"content":"begin')
     assert message.content.endswith('end"}')
@@ -154,7 +154,7 @@ def test_a_turn_goes_on_after_a_large_call_and_a_large_result():
     world, (call_id,) = asked(write(900_000))
     world.decision(call_id, "approve")
     world.result(call_id, result={"log": "漢字" * 300_000})
-    history = [MessageItem.of(item) for sk, item in sorted(world.items.items()) if sk.startswith("MESSAGE#")]
+    history = [MessageItem.of(item) for sk, item in sorted(world.table.items()) if sk.startswith("MESSAGE#")]
     _, user, answer, result = assemble(Conversation(history), "Be brief.", budget=8_000)
     assert user["content"] == "hello"
     arguments = json.loads(answer["tool_calls"][0]["function"]["arguments"])

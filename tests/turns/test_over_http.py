@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 from codelab.protocol.errors import ErrorCode
-from codelab.sessions.items import AboutItem
 from codelab.sessions.keys import usage_key
 from codelab.sessions.register import Phase
 from codelab.turns import lifecycle
-from codelab.turns.connections import Caller
-from codelab.turns.draft import Draft
-from codelab.turns.lifecycle import Hold
+from codelab.turns.caller import Caller
+from codelab.turns.draft import Draft, Inputs
+from codelab.turns.lifecycle import CreateSession, Lease
 
 from tests.turns.world import IDE, World, refusal
 
@@ -58,8 +57,8 @@ def test_the_first_window_to_come_executes_where_there_was_none():
 def test_the_history_knows_a_message_by_the_id_that_its_sender_was_told():
     world = World()
     world.say("hello", HTTP)
-    (accepted,) = (key.removeprefix("INPUT#") for key in world.items if key.startswith("INPUT#"))
-    assert world.items["MESSAGE#000000001"]["message_id"] == accepted
+    (accepted,) = (key.removeprefix("INPUT#") for key in world.table if key.startswith("INPUT#"))
+    assert world.table["MESSAGE#000000001"]["message_id"] == accepted
 
 
 @pytest.fixture
@@ -73,13 +72,13 @@ def running() -> World:
     return world
 
 
-def delete(world: World, hold: Hold) -> bool:
-    return world.decide(lambda draft: lifecycle.begin_deletion(draft, hold)) is not None
+def delete(world: World, lease: Lease) -> bool:
+    return world.decide(lambda draft: lifecycle.begin_deletion(draft, lease), absent_too=True) is not None
 
 
 def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write(running):
     lease_until = running.register.lease_until
-    assert delete(running, Hold("deleter", running.now + 30_000))
+    assert delete(running, Lease("deleter", running.now + 30_000))
     register = running.register
     assert (register.erase_at, register.purge_after) == (running.now + 30_000, lease_until)
     assert (register.phase, register.connections, register.history_n, register.title) == (Phase.IDLE, {}, 0, "")
@@ -89,10 +88,10 @@ def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write(running
 
 def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead(running):
     lease_until = running.register.lease_until
-    assert delete(running, Hold("one", running.now + 30_000))
-    assert not delete(running, Hold("other", running.now + 40_000))
+    assert delete(running, Lease("one", running.now + 30_000))
+    assert not delete(running, Lease("other", running.now + 40_000))
     running.now += 30_000
-    assert delete(running, Hold("other", running.now + 30_000))
+    assert delete(running, Lease("other", running.now + 30_000))
     assert running.register.purge_after == lease_until
 
 
@@ -101,12 +100,14 @@ def test_only_its_maker_reveals_a_fork():
     world.say("hello")
     world.answer("Hi")
     source = world.register
-    given = replace(world._given(), items={usage_key(world.now): None})
-    begun = lifecycle.begin_fork(Caller("ann", "fork", ""), Hold("maker", world.now + 30_000), given)
+    inputs = Inputs(world.now, world.settings, world.new_id, {usage_key(world.now): None})
+    draft = Draft.new("ann", "fork", inputs)
+    begun = lifecycle.begin_fork(draft, Caller("ann", "fork", ""), Lease("maker", world.now + 30_000))
+    assert begun is not None
     assert begun.after.erase_at == world.now + 30_000
     hidden = replace(begun.after)
-    assert lifecycle.reveal(Draft.of(hidden, given), Hold("other", 0), source, 2, "Fork") is None
-    revealed = lifecycle.reveal(Draft.of(hidden, given), Hold("maker", 0), source, 2, "Fork")
+    assert lifecycle.reveal(Draft.of(hidden, inputs), Lease("other", 0), source, 2, "Fork") is None
+    revealed = lifecycle.reveal(Draft.of(hidden, inputs), Lease("maker", 0), source, 2, "Fork")
     assert revealed is not None
     register = revealed.after
     assert (register.erase_at, register.lease, register.history_n, register.title) == (0, "", 2, "Fork")
@@ -116,6 +117,7 @@ def test_only_its_maker_reveals_a_fork():
 
 def test_metadata_is_bounded():
     world = World()
-    about = AboutItem("ann", {"x": "y" * 16_000})
-    error = refusal(lambda: lifecycle.create(Caller("ann", "s2", ""), about, world._given()))
+    event = CreateSession("ann", {"x": "y" * 16_000})
+    draft = Draft.new("ann", "s2", Inputs(world.now, world.settings, world.new_id))
+    error = refusal(lambda: lifecycle.create(draft, Caller("ann", "s2", ""), event))
     assert error.code is ErrorCode.PAYLOAD_TOO_LARGE

@@ -45,7 +45,7 @@ def test_whom_the_user_chooses_meanwhile_wins():
     world = World(default_agent="orchestrator")
     world.say()
     lease = world.acquire()
-    world.switch("architect", KNOWN)
+    world.switch("architect")
     world.route(lease, "coder")
     assert world.register.agent == "architect"
     assert [frame["to_agent"] for frame in world.of_type("agent_switched")] == ["architect"]
@@ -56,7 +56,7 @@ def test_whom_the_user_chooses_afterwards_wins_too():
     world.say()
     lease = world.acquire()
     world.route(lease, "coder")
-    world.switch("debug", KNOWN)
+    world.switch("debug")
     world.answer("ok", lease=lease)
     assert world.register.agent == "debug"
 
@@ -78,7 +78,7 @@ def test_a_choice_for_a_step_that_is_lost_or_to_be_stopped_changes_nothing():
 
 def test_who_routes_may_be_asked_for_again():
     world = World(default_agent="coder")
-    world.switch("orchestrator", KNOWN)
+    world.switch("orchestrator")
     world.say()
     world.route(world.acquire(), "ask")
     assert world.register.agent == "ask"

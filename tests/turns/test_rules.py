@@ -116,9 +116,9 @@ def test_a_rule_is_about_one_tool_and_one_agent() -> None:
     world = World()
     remember(world, WRITE, "approve", pattern="**")
     assert asks(world, ("delete_file", {"path": "src/a.py"})) == ["asks"]
-    world.switch("coder", {"coder"})
+    world.switch("coder")
     assert asks(world, WRITE) == ["asks"]
-    world.switch("universal", {"universal"})
+    world.switch("universal")
     assert asks(world, WRITE) == ["runs"]
 
 
@@ -202,7 +202,7 @@ def test_commands_are_asked_about_every_time(tool: str, pattern: str | None) -> 
 def test_a_stored_rule_that_allows_commands_is_ignored() -> None:
     world = World()
     remember(world, WRITE, "approve", pattern="**")
-    item = world.items["RULES"]
+    item = world.table["RULES"]
     rules = json.loads(item["rules"])
     for tool in ("run_command", "run_persistent"):
         rules.append({**rules[0], "tool": tool, "rule_id": tool})
@@ -260,7 +260,7 @@ def test_rules_that_were_read_before_a_change_are_not_relied_on(scope: str) -> N
     remember(world, WRITE, "approve", scope)
     world.say()
     lease = world.acquire()
-    before = {key: world.items.get(key) for key in ("RULES", USER_RULES)}
+    before = {key: world.table.get(key) for key in ("RULES", USER_RULES)}
     world.remembered("revoke", rule_id=world.remembered()[0]["rule_id"])
     world.known = before
     (call_id,) = world.answer("", WRITE, lease=lease)
@@ -270,7 +270,7 @@ def test_rules_that_were_read_before_a_change_are_not_relied_on(scope: str) -> N
 def test_rules_that_were_taken_away_by_other_hands_are_gone() -> None:
     world = World()
     remember(world, WRITE, "approve", "user")
-    del world.items[USER_RULES]
+    del world.table[USER_RULES]
     assert asks(world, WRITE) == ["asks"]
     remember(world, WRITE, "approve", "user")
     assert asks(world, WRITE) == ["runs"]
@@ -292,7 +292,7 @@ def test_a_step_relies_on_the_users_rules_not_having_changed() -> None:
 def test_rules_that_cannot_be_read_allow_nothing(rules: str) -> None:
     world = World()
     remember(world, WRITE, "approve")
-    world.items["RULES"]["rules"] = rules
+    world.table["RULES"]["rules"] = rules
     world.configure(autonomy="autonomous")
     assert asks(world, WRITE, ("read_file", {"path": "a.py"})) == ["asks", "asks"]
     assert refusal(world.remembered).code is ErrorCode.DATABASE_ERROR

@@ -6,7 +6,7 @@ from codelab.agents.handover import with_targets
 from codelab.protocol.tools import CATALOGUE
 from codelab.sessions.register import Phase
 from codelab.turns import server_tools
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 
 from tests.turns.world import World
 
@@ -41,9 +41,9 @@ def test_a_plan_is_shown_and_told_to_who_comes_later() -> None:
     done = {"items": [{"text": "Read the file", "status": "completed"}]}
     world.answer("", PLAN, ("update_plan", done))
     assert [frame["items"] for frame in world.of_type("plan")] == [PLAN[1]["items"], done["items"]]
-    assert world.greet(Caller("ann", "s1", "conn-2"))["plan"] == done["items"]
+    assert world.hello(Caller("ann", "s1", "conn-2"))["plan"] == done["items"]
     world.answer("", ("update_plan", {"items": []}))
-    assert world.greet()["plan"] == []
+    assert world.hello()["plan"] == []
 
 
 def test_a_bad_plan_is_the_models_to_correct() -> None:
@@ -105,7 +105,7 @@ def test_the_users_choice_during_a_turn_is_not_overruled() -> None:
     world = World()
     world.say()
     lease = world.acquire()
-    world.switch("universal", {"universal", "coder"})
+    world.switch("universal")
     world.answer("", TO_CODER, lease=lease)
     assert world.register.agent == "universal"
     assert results(world)[-1]["error"]["code"] == "PERMISSION_DENIED"  # type: ignore[index]

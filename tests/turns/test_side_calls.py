@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from codelab.protocol.errors import ErrorCode
-from codelab.turns import connections, control
-from codelab.turns.connections import Caller
+from codelab.turns import control
+from codelab.turns.caller import Caller
 
 from tests.turns.world import IDE, World, refusal, unchanged
 
@@ -145,7 +145,7 @@ def test_the_executor_that_is_found_over_http_gets_what_the_last_one_left():
     world = World()
     world.say()
     world.answer("", READ)
-    world.decide(lambda draft: connections.connect(draft, OTHER))
+    world.join(OTHER)
     world.leave()
     world.execute("c1", "read_file", path="b.py")
     left, new = world.of_type("tool_call")
@@ -181,7 +181,7 @@ def test_tools_that_are_none_and_arguments_that_do_not_fit_are_refused():
 def test_who_comes_is_told_of_the_open_calls():
     world = World()
     world.execute("c1", "write_file", path="a.py", content="1")
-    pending = world.greet()["pending_calls"]
+    pending = world.hello()["pending_calls"]
     assert [(call["call_id"], call["state"]) for call in pending] == [("c1", "awaiting_approval")]
 
 
@@ -204,7 +204,7 @@ def test_a_file_that_was_written_is_so_in_the_context():
     world.execute("c1", "write_file", path="a.py", content="new")
     world.decision("c1", "approve")
     world.result("c1", IDE, result={"success": True})
-    assert next(item for sk, item in world.items.items() if sk.startswith("FILE#"))["content"] == "new"
+    assert next(item for sk, item in world.table.items() if sk.startswith("FILE#"))["content"] == "new"
 
 
 def test_what_a_human_has_decided_of_such_calls_is_remembered():
@@ -217,4 +217,4 @@ def test_what_a_human_has_decided_of_such_calls_is_remembered():
     world.decision("c3", "reject", remember={"scope": "session"})
     error = refusal(lambda: world.execute("c4", "delete_file", path="a.py"))
     assert (error.code, set(error.details)) == (ErrorCode.PERMISSION_DENIED, {"rule_id"})
-    assert "CALL#c4" not in world.items
+    assert "CALL#c4" not in world.table

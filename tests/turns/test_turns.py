@@ -6,7 +6,8 @@ import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.register import Phase, Posting
 from codelab.turns import control, steps
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
+from codelab.turns.steps import Failure
 
 from tests.turns.world import IDE, World, refusal, unchanged
 
@@ -445,5 +446,5 @@ def test_a_model_that_declines_ends_the_turn_as_refused(reason, ending):
     world.say()
     lease = world.acquire()
     error = ProtocolError(ErrorCode.LLM_ERROR, "The model failed", details={"reason": reason})
-    world.decide(lambda draft: steps.fail(draft, lease, error, {}, "", len(world.events)))
+    world.decide(lambda draft: steps.commit(draft, lease, Failure(error, {}, ""), len(world.events)))
     assert world.of_type("turn_end")[-1]["reason"] == ending

@@ -12,7 +12,7 @@ from codelab.sessions.keys import slot_key
 from codelab.sessions.register import CallState, Phase
 from codelab.sessions.spending import Slot
 from codelab.sessions.store import Conversation
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 from codelab.turns.context import assemble
 from codelab.turns.steps import Lease
 
@@ -92,7 +92,7 @@ class Walk:
 
     def say(self, input_id: str | None = None) -> None:
         input_id = input_id or f"m{len(self.said)}-{self.choose.randrange(10**9)}"
-        if f"INPUT#{input_id}" in self.world.items:
+        if f"INPUT#{input_id}" in self.world.table:
             return  # the table's condition refuses it: accepted before
         self.world.say(f"says {input_id}", self.choose.choice(CALLERS), id=input_id)
         self.said.add(input_id)
@@ -160,7 +160,7 @@ class Walk:
 
     def execute(self) -> None:
         """A program's call, or one of its calls once more; `read_file` and `write_file` differ in that one asks."""
-        known = [sk.removeprefix("CALL#") for sk, item in self.world.items.items() if not item.get("turn_id", True)]
+        known = [sk.removeprefix("CALL#") for sk, item in self.world.table.items() if not item.get("turn_id", True)]
         call_id = self.choose.choice(known) if known and self.choose.random() < 0.3 else f"side_{len(known)}"
         tool, arguments = CALLS[len(call_id) % 2 + self.choose.choice((0, 0, 1))]
         self.world.execute(call_id, tool, **arguments)
@@ -187,7 +187,7 @@ class Walk:
             self.world.remembered("revoke", rule_id=self.choose.choice(rules)["rule_id"])
 
     def switch(self) -> None:
-        self.world.switch(self.choose.choice(("universal", "coder", "nobody")), {"universal", "coder"})
+        self.world.switch(self.choose.choice(("universal", "coder", "nobody")))
 
     def context(self) -> None:
         action = self.choose.choice(("add_file", "add_file", "remove_file", "clear"))
@@ -212,16 +212,21 @@ class Walk:
         world = self.world
         for k in range(world.settings.open_turns or 0):
             key = slot_key(k)
-            if Slot.is_free(world.items.get(key), world.now) and self.choose.random() < 0.5:
+            if Slot.is_free(world.table.get(key), world.now) and self.choose.random() < 0.5:
                 until = world.now + self.choose.choice((60_000, 4_000_000))
                 token = f"{k}.other{self.choose.randrange(10**9)}"
-                world.items[key] = self.others[key] = {"sk": key, "token": token, "session_id": "s2", "until": until}
+                world.table[key] = self.others[key] = {
+                    "sk": key,
+                    "token": token,
+                    "session_id": "s2",
+                    "until": until,
+                }
                 return
 
     def another_ends(self) -> None:
         for key, item in list(self.others.items()):
-            if self.world.items.get(key) is item:
-                del self.world.items[key]
+            if self.world.table.get(key) is item:
+                del self.world.table[key]
             del self.others[key]
             return
 
@@ -249,13 +254,13 @@ class Walk:
             assert not register.inbox, "a message waits and nothing runs"
             assert not register.open_step_calls
         self._check_slots(world)
-        stored = {sk for sk in world.items if sk.startswith("FILE#")}
+        stored = {sk for sk in world.table if sk.startswith("FILE#")}
         assert stored == {f"FILE#{digest}" for digest in register.files}, "a file of the context is lost or left"
         self._check_calls(world)
 
     def _check_slots(self, world: World) -> None:
         register, limit = world.register, world.settings.open_turns
-        slots = {sk: item for sk, item in world.items.items() if sk.startswith("SLOT#")}
+        slots = {sk: item for sk, item in world.table.items() if sk.startswith("SLOT#")}
         own = {item["token"] for item in slots.values() if item["session_id"] == "s1"}
         for key, item in self.others.items():
             assert slots.get(key) is item or item["until"] <= world.now, "the slot of another was taken or given back"
@@ -272,16 +277,16 @@ class Walk:
             assert self.had_outage or not limit, "an open turn without a slot"
 
     def _check_calls(self, world: World) -> None:
-        results = Counter(item["call_id"] for item in world.items.values() if item.get("role") == "tool")
+        results = Counter(item["call_id"] for item in world.table.values() if item.get("role") == "tool")
         made = {
             call_id
-            for sk, item in world.items.items()
+            for sk, item in world.table.items()
             if sk.startswith("MESSAGE#")
             for call_id, _, _ in json.loads(item.get("calls", "[]"))
         }
         assert set(results) <= made, "a result without its call"
         assert all(count == 1 for count in results.values()), "a call was settled twice"
-        for sk, item in world.items.items():
+        for sk, item in world.table.items():
             if not sk.startswith("CALL#"):
                 continue
             call_id = sk.removeprefix("CALL#")
@@ -354,7 +359,7 @@ class Walk:
 
     def _check_context(self) -> None:
         """No model refuses what it is sent of this history, whichever part of it fits."""
-        found = [MessageItem.of(item) for sk, item in sorted(self.world.items.items()) if sk.startswith("MESSAGE#")]
+        found = [MessageItem.of(item) for sk, item in sorted(self.world.table.items()) if sk.startswith("MESSAGE#")]
         start = self.choose.randrange(len(found)) if found else 0
         open_calls: list[str] = []
         last = "system"

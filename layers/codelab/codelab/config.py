@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Json, PrivateAttr, ValidationError
@@ -28,6 +28,11 @@ class Limits(BaseModel):
     connections_per_minute: Natural = 0
     stored_bytes_per_day: Natural = 0
     open_turns: Turns = 0
+
+    @cached_property
+    def are_counted(self) -> bool:
+        """Whether anything but the open turns is limited."""
+        return any(limit for name, limit in self if name != "open_turns")
 
 
 class PlanLimits(BaseModel):

@@ -14,7 +14,7 @@ from codelab.engine.engine import Engine
 from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.register import Extent
 from codelab.sessions.transition import Step
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 
 
 @cache

@@ -14,8 +14,8 @@ from codelab.protocol.outgoing import Error
 from codelab.sessions.register import LEASE_MARGIN_MS, Register
 from codelab.sessions.transition import Transition
 from codelab.turns import lifecycle
-from codelab.turns.connections import Caller
-from codelab.turns.lifecycle import Hold
+from codelab.turns.caller import Caller
+from codelab.turns.lifecycle import Lease
 
 #: Items that are looked up and deleted before the time is looked at.
 _BATCH = 500
@@ -37,17 +37,17 @@ class Deleter:
         Raises ProtocolError SESSION_NOT_FOUND where there is none.
         """
         engine = self._engine
-        hold = Hold(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
+        lease = Lease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
         begun = engine.decide(
-            user, session_id, lambda draft: lifecycle.begin_deletion(draft, hold), caller=caller, absent_too=True
+            user, session_id, lambda draft: lifecycle.begin_deletion(draft, lease), caller=caller, absent_too=True
         )
         if begun is None:
             return False
         self._tell(begun)
         if not self._purge(begun.after, remaining_ms):
-            return self._leave(begun.after, hold, engine.clock())
+            return self._leave(begun.after, lease, engine.clock())
         if begun.after.purge_after > engine.clock():
-            return self._leave(begun.after, hold, begun.after.purge_after)
+            return self._leave(begun.after, lease, begun.after.purge_after)
         engine.store.remove(begun.after)
         return True
 
@@ -77,11 +77,11 @@ class Deleter:
                 return True
         return False
 
-    def _leave(self, register: Register, hold: Hold, erase_at: int) -> bool:
+    def _leave(self, register: Register, lease: Lease, erase_at: int) -> bool:
         self._engine.decide(
             register.user,
             register.session_id,
-            lambda draft: lifecycle.give_back(draft, hold, erase_at),
+            lambda draft: lifecycle.release(draft, lease, erase_at),
             absent_too=True,
         )
         return False

@@ -4,10 +4,10 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -22,17 +22,15 @@ from codelab.sessions import keys
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Register
 from codelab.sessions.spending import Counters, Spending
-from codelab.sessions.store import Conflict, Duplicate, Over, SeqTaken, SessionStore, SlotTaken
+from codelab.sessions.store import Over, SessionStore, StoredItem
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import admission, connections, quotas
-from codelab.turns.connections import Caller
-from codelab.turns.draft import Circumstances, Draft, NeedsItems, NeedsLog, NeedsObject
-from codelab.turns.quotas import Asks
+from codelab.turns.caller import Caller
+from codelab.turns.decision import Decided, Decision, settle
+from codelab.turns.draft import Draft
 
-Decide = Callable[[Draft], Transition | None]
+E = TypeVar("E")
 
-#: Decisions on one register that may lose a race before the sender is told to try again.
-_TRIES = 30
 #: Nothing has to be left beside what is counted.
 _NO_MORE = Spending()
 #: Frames that one repair posts again, the newest: who misses older ones sees the gap and resumes.
@@ -46,13 +44,6 @@ def new_id() -> str:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-class BeingDeleted(ProtocolError):
-    """The session is being deleted, or was never completed: for whoever asks there is none."""
-
-    def __init__(self) -> None:
-        super().__init__(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
 
 
 class Engine:
@@ -76,155 +67,65 @@ class Engine:
         self.clock = clock
         self.ids = ids
         self._invoke = invoke
-        self._pause = pause
+        self.pause = pause
 
-    def join(self, caller: Caller) -> Register:
-        """`$connect`: create the session or join it. 1 read, 1 transaction; over the limit 1 post and 1 DELETE.
+    def handle(self, decision: Decision[E], event: E, caller: Caller) -> Decided:
+        """Decide what `event` of the caller does to their session, commit it, and run its effects.
 
-        Raises ProtocolError BUSY while the session is being deleted, RATE_LIMITED.
+        Raises ProtocolError: what refuses the event, SESSION_NOT_FOUND, DATABASE_ERROR after too many conflicts.
         """
-        pk = keys.partition(caller.user, caller.session_id)
-        for attempt in range(_TRIES):
-            register, items = self._read(pk, (), caller, Asks.SPENDS)
-            given = self._given(items)
-            admission.check(caller, items, self.settings, given.now)
-            if register is not None and register.erase_at:
-                raise _being_deleted()
-            try:
-                if register is None:
-                    transition = connections.create(caller, given)
-                else:
-                    transition = connections.connect(Draft.of(register, given), caller)
-                self.store.commit(transition)
-            except NeedsItems:  # a new day has begun since they were read
-                continue
-            except Conflict:
-                self._back_off(attempt)
-            else:
-                self.run_effects(transition)
-                return transition.after
-        raise _contended()
-
-    def create(
-        self,
-        caller: Caller,
-        start: Callable[[Circumstances], Transition],
-    ) -> tuple[Register, bool]:
-        """Commit the session that `start` gives unless the caller has one. Returns it, and whether it is new.
-
-        Raises ProtocolError BUSY while one with this id is being deleted, RATE_LIMITED.
-        """
-        pk = keys.partition(caller.user, caller.session_id)
-        for attempt in range(_TRIES):
-            register, items = self._read(pk, (), caller, Asks.SPENDS)
-            given = self._given(items)
-            admission.check(caller, items, self.settings, given.now)
-            if register is not None:
-                if register.erase_at:
-                    raise _being_deleted()
-                return register, False
-            try:
-                transition = start(given)
-                self.store.commit(transition)
-            except NeedsItems:  # a new day has begun since they were read
-                continue
-            except Conflict:
-                self._back_off(attempt)
-            else:
-                self.run_effects(transition)
-                return transition.after, True
-        raise _contended()
+        decided = settle(
+            decision.decide,
+            _SessionAccess(self, caller.user, caller.session_id),
+            caller,
+            event,
+            wanted=() if decision.reads is None else decision.reads(event),
+            caller=caller,
+            asks=decision.asks(event),
+            creates=decision.creates,
+        )
+        if decided.transition is not None:
+            self.run_effects(decided.transition, is_awaited=not caller.connection_id)
+        return decided
 
     def decide(
         self,
         user: str,
         session_id: str,
-        decide: Decide,
-        wanted: Iterable[str] = (),
-        register: Register | None = None,
-        known: Mapping[str, dict[str, Any] | None] = MappingProxyType({}),
+        decide: Callable[[Draft], Transition | None],
         *,
+        register: Register | None = None,
+        known: Mapping[str, StoredItem | None] = MappingProxyType({}),
         caller: Caller | None = None,
-        asks: Asks = Asks.NOTHING,
         absent_too: bool = False,
     ) -> Transition | None:
-        """Commit what `decide` makes of the register, without running its effects.
-
-        `wanted` are sort keys of items the decision needs, read in the same round trip. A `register` that was just
-        read saves the first read, and so do `known` items. `caller` is whose event it is, where it is anybody's: then
-        what is known of that user is read as well, and checked, and what the event `asks` of quotas. `absent_too`: also
-        of a session that is being forked or deleted. None where there was nothing to do. Raises ProtocolError;
-        BeingDeleted for such a session.
-        """
-        pk = keys.partition(user, session_id)
-        wanted = list(wanted)
-        items: dict[str, dict[str, Any] | None] = dict(known)
-        fresh: frozenset[str] = frozenset()
-        lost: frozenset[str] = frozenset()
-        accepted: dict[str, dict[str, Any] | None] = {}
-        log: list[EventItem] | None = None
-        objects: dict[str, str] = {}
-        written: set[str] = set()
-        log_end = 0
-        attempt = 0
-        while attempt < _TRIES:
-            if register is None:
-                register, items = self._read(pk, wanted, caller, asks)
-            admission.check(caller, items, self.settings, self.clock())
-            if register is None:
-                raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
-            if register.erase_at and not absent_too:
-                raise BeingDeleted
-            register.last_seq = max(register.last_seq, log_end)
-            try:
-                transition = decide(Draft.of(register, self._given({**accepted, **items}, log, objects, fresh, lost)))
-                if transition is not None and transition.writes:
-                    new = {digest: text for digest, text in transition.objects.items() if digest not in written}
-                    if new:
-                        self.payloads.write(user, session_id, new)
-                        written |= new.keys()
-                    self.store.commit(transition)
-                return transition
-            except NeedsItems as needs:
-                found = self.store.items(pk, needs.keys)
-                items |= {key: found.get(key) for key in needs.keys}
-                fresh |= set(needs.keys)
-                continue
-            except NeedsObject as needs:
-                objects[needs.digest] = self.payloads.read(user, session_id, needs.digest)
-                continue
-            except NeedsLog:
-                log = self._streamed(pk, register)
-                continue
-            except Duplicate as duplicate:  # a repeat brings no more than its connection
-                accepted = dict(self.store.items(pk, [duplicate.key]))
-            except SeqTaken:
-                log_end = self.store.log_end(pk, register.last_seq)
-            except SlotTaken as slot:
-                lost |= {slot.token}
-            except Conflict:
-                self._back_off(attempt)
-            attempt += 1
-            register, items, fresh, log = None, {}, frozenset(), None
-        raise _contended()
+        """Commit what `decide` makes of the session, without running its effects; see `settle` for the parameters."""
+        access = _SessionAccess(self, user, session_id)
+        return settle(decide, access, register=register, known=known, caller=caller, absent_too=absent_too).transition
 
     def apply(
         self,
         user: str,
         session_id: str,
-        decide: Decide,
-        wanted: Iterable[str] = (),
+        decide: Callable[[Draft], Transition | None],
         patience_s: float = PATIENCE_S,
-        *,
-        caller: Caller | None = None,
-        asks: Asks = Asks.NOTHING,
     ) -> Transition | None:
         """`decide`, then the effects of what was committed."""
-        transition = self.decide(user, session_id, decide, wanted, caller=caller, asks=asks)
+        transition = self.decide(user, session_id, decide)
         if transition is not None:
-            over_http = caller is not None and not caller.connection_id
-            self.run_effects(transition, patience_s, is_awaited=over_http)
+            self.run_effects(transition, patience_s)
         return transition
+
+    def disconnect(self, caller: Caller, leave: Callable[[Draft, str], Transition]) -> None:
+        """`$disconnect`: `leave` decides what becomes of the session without the caller's connection.
+
+        A session that is gone has forgotten its connections already.
+        """
+        try:
+            self.apply(caller.user, caller.session_id, lambda draft: leave(draft, caller.connection_id))
+        except ProtocolError as error:
+            if error.code is not ErrorCode.SESSION_NOT_FOUND:
+                raise
 
     def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S, *, is_awaited: bool = False) -> None:
         """Invoke, post, reply, report as posted, count. What dies here is repaired by the sweep (the count is not), and
@@ -289,9 +190,9 @@ class Engine:
     def look(self, caller: Caller) -> Register | None:
         """The caller's session as it is, None where there is none. One read. Raises ProtocolError UNAUTHORIZED for who
         was revoked."""
-        pk = keys.partition(caller.user, caller.session_id)
-        register, items = self._read(pk, (), caller, Asks.NOTHING)
-        admission.check(caller, items, self.settings, self.clock())
+        access = _SessionAccess(self, caller.user, caller.session_id)
+        register, items = access.read(admission.wanted(caller, self.settings, self.clock()))
+        admission.check(caller, items)
         return register
 
     def admit(self, caller: Caller) -> None:
@@ -299,7 +200,7 @@ class Engine:
         wanted = admission.wanted(caller, self.settings, self.clock())
         if wanted:
             items = self.store.items(keys.of_user(caller.user), wanted)
-            admission.check(caller, {key: items.get(key) for key in wanted}, self.settings, self.clock())
+            admission.check(caller, items)
 
     def reserve(self, caller: Caller, spent: Spending, room: Spending = _NO_MORE) -> int:
         """Count what the caller is about to use, where no register is read, if that and `room` beside it are left.
@@ -347,36 +248,6 @@ class Engine:
 
         self.apply(register.user, register.session_id, remove)
 
-    def _read(
-        self, pk: str, wanted: Iterable[str], caller: Caller | None, asks: Asks
-    ) -> tuple[Register | None, dict[str, dict[str, Any] | None]]:
-        """The register, the items that are wanted, and what a decision about an event of `caller` is to know of them.
-
-        All in one round trip; None for an item that does not exist.
-        """
-        together = [*wanted, *admission.wanted(caller, self.settings, self.clock(), asks)]
-        return self.store.read_with(pk, together) if together else (self.store.read(pk), {})
-
-    def _streamed(self, pk: str, register: Register) -> list[EventItem]:
-        """What the log holds behind the point where the running step was acquired."""
-        end = self.store.log_end(pk, register.last_seq)
-        first = register.message_seq + 1
-        return [
-            event
-            for start in range(first, end + 1, 100)
-            for event in self.store.events(pk, start, min(end, start + 99), self.clock())
-        ]
-
-    def _given(
-        self,
-        items: dict[str, dict[str, Any] | None],
-        log: list[EventItem] | None = None,
-        objects: Mapping[str, str] | None = None,
-        fresh: frozenset[str] = frozenset(),
-        lost: frozenset[str] = frozenset(),
-    ) -> Circumstances:
-        return Circumstances(self.clock(), self.settings, self.ids, items, fresh, log, objects or {}, lost)
-
     def _send_live(self, outbox: Outbox, events: Sequence[EventItem], register: Register, delivery: Delivery) -> None:
         """To all but those that a replayer brings up to date.
 
@@ -407,8 +278,44 @@ class Engine:
                 events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
                 self._send_live(outbox, events, register, delivery)
 
-    def _back_off(self, attempt: int) -> None:
-        self._pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
+
+class _SessionAccess:
+    """One session's `Access` to the table and the payloads."""
+
+    def __init__(self, engine: Engine, user: str, session_id: str) -> None:
+        self._engine, self._store = engine, engine.store
+        self._user, self._session_id = user, session_id
+        self._pk = keys.partition(user, session_id)
+        self._written: set[str] = set()
+        self.settings, self.clock, self.new_id = engine.settings, engine.clock, engine.ids
+
+    def read(self, wanted: Sequence[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
+        return self._store.read_with(self._pk, wanted) if wanted else (self._store.read(self._pk), {})
+
+    def items(self, wanted: Sequence[str]) -> dict[str, StoredItem]:
+        return self._store.items(self._pk, wanted)
+
+    def object(self, digest: str) -> str:
+        return self._engine.payloads.read(self._user, self._session_id, digest)
+
+    def streamed(self, register: Register) -> list[EventItem]:
+        end = self._store.log_end(self._pk, register.last_seq)
+        now, first = self.clock(), register.message_seq + 1
+        starts = range(first, end + 1, 100)
+        return [event for start in starts for event in self._store.events(self._pk, start, min(end, start + 99), now)]
+
+    def log_end(self, known: int) -> int:
+        return self._store.log_end(self._pk, known)
+
+    def commit(self, transition: Transition) -> None:
+        new = {digest: text for digest, text in transition.objects.items() if digest not in self._written}
+        if new:
+            self._engine.payloads.write(self._user, self._session_id, new)
+            self._written |= new.keys()
+        self._store.commit(transition)
+
+    def back_off(self, attempt: int) -> None:
+        self._engine.pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
 
 
 @contextmanager
@@ -424,11 +331,3 @@ def _replaced() -> ProtocolError:
     return ProtocolError(
         ErrorCode.RATE_LIMITED, "Too many windows are open; a newer one has taken this one's place", retryable=False
     )
-
-
-def _being_deleted() -> ProtocolError:
-    return ProtocolError(ErrorCode.BUSY, "A session with this id is being deleted; try again in a moment")
-
-
-def _contended() -> ProtocolError:
-    return ProtocolError(ErrorCode.DATABASE_ERROR, "The session is contended; send the frame again")

@@ -9,8 +9,8 @@ from codelab.sessions import keys
 from codelab.sessions.register import LEASE_MARGIN_MS, Register
 from codelab.sessions.spending import Spending
 from codelab.turns import lifecycle
-from codelab.turns.connections import Caller
-from codelab.turns.lifecycle import Hold
+from codelab.turns.caller import Caller
+from codelab.turns.lifecycle import Lease
 
 #: Messages that are copied before the time is looked at.
 _BATCH = 50
@@ -42,19 +42,20 @@ def fork(
             f"The history has {source.history_n} messages",
             details={"field": "up_to"},
         )
-    hold = Hold(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
-    made, is_new = engine.create(caller, lambda given: lifecycle.begin_fork(caller, hold, given))
-    if not is_new:
+    lease = Lease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
+    begun = engine.handle(lifecycle.begin_fork, lease, caller)
+    made = begun.register
+    if begun.transition is None:
         return made
     try:
         _copy(engine, caller, source, made, last, remaining_ms)
         name = source.title if title is None else title
         revealed = engine.decide(
-            user, fork_id, lambda draft: lifecycle.reveal(draft, hold, source, last, name), absent_too=True
+            user, fork_id, lambda draft: lifecycle.reveal(draft, lease, source, last, name), absent_too=True
         )
     except ProtocolError:
         now = engine.clock()
-        engine.decide(user, fork_id, lambda draft: lifecycle.give_back(draft, hold, now), absent_too=True)
+        engine.decide(user, fork_id, lambda draft: lifecycle.release(draft, lease, now), absent_too=True)
         raise
     if revealed is None:
         raise ProtocolError(ErrorCode.BUSY, "The fork was not completed in its time; send the request again")

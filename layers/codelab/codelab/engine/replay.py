@@ -16,7 +16,7 @@ from codelab.protocol.outgoing import Resumed, ResyncRequired
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 from codelab.turns import control
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 
 _PAGE = 100
 #: Between two tries to post to a connection that is not there yet, in seconds.

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from codelab.engine.engine import BeingDeleted, Engine
+from codelab.engine.engine import Engine
 from codelab.observability import logger
 from codelab.turns import connections
+from codelab.turns.decision import BeingDeleted
 
 #: Time that is left for the sessions that are being looked at.
 _MARGIN_MS = 5_000

@@ -42,9 +42,8 @@ from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps, titles
 from codelab.turns.answers import ANSWER, answer_of, failure, tool_messages
 from codelab.turns.context import assemble, shown_files
-from codelab.turns.draft import Draft
 from codelab.turns.own_tools import declared_by
-from codelab.turns.steps import Lease
+from codelab.turns.steps import Answer, Failure, Lease
 from codelab.turns.usage import breakdown, counted
 
 #: How long the choice of an agent may take, in seconds; whoever does everything answers then.
@@ -155,8 +154,14 @@ class StepRunner:
             on_lost=cancellation.cancel,
         )
         sender.start()
-        decide = self._ask(started.after, lease, sender, cancellation, meter, reading.result, remaining_ms, invocation)
-        committed = engine.decide(user, session_id, decide, register=sender.register, known=reading.result().items)
+        result = self._ask(started.after, lease, sender, cancellation, meter, reading.result, remaining_ms, invocation)
+        committed = engine.decide(
+            user,
+            session_id,
+            lambda draft: steps.commit(draft, lease, result, sender.log_end),
+            register=sender.register,
+            known=reading.result().items,
+        )
         if committed is not None:
             engine.send(outbox, committed)
         return committed
@@ -209,8 +214,8 @@ class StepRunner:
         conversation: Callable[[], Conversation],
         remaining_ms: Callable[[], int],
         invocation: str,
-    ) -> Callable[[Draft], Transition | None]:
-        """Call the model and stream its text. Returns the decision that commits what came of it."""
+    ) -> Answer | Failure:
+        """Call the model and stream its text."""
         streamed: list[str] = []
         config = self._config
         usage: dict[str, int] = {}
@@ -242,7 +247,7 @@ class StepRunner:
                     answer = answer_of(event.result.solution, agent, usage, "".join(streamed), self._engine.ids)
             if answer.text and not streamed:  # a strategy that cannot stream
                 sender.write(answer.text)
-            return lambda draft: steps.commit(draft, lease, answer, sender.log_end)
+            return answer
         except RequestError as error:
             problem = failure(error, invocation)
             log_failure(error, invocation, session=register.pk)
@@ -252,7 +257,7 @@ class StepRunner:
         finally:
             sender.close()
             meter.asked(usage, _estimated(parts, streamed))
-        return lambda draft: steps.fail(draft, lease, problem, usage, "".join(sender.sent), sender.log_end)
+        return Failure(problem, usage, "".join(sender.sent))
 
     def _conversation(self, pk: str, extent: Extent) -> Conversation:
         counters = [keys.usage_key(self._engine.clock())] if self._has_budgets else []

@@ -5,11 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 from codelab.engine.deleter import Deleter
-from codelab.engine.engine import BeingDeleted, Engine
+from codelab.engine.engine import Engine
 from codelab.engine.revoker import Revoker
 from codelab.observability import logger
 from codelab.sessions import keys
 from codelab.turns import sweep
+from codelab.turns.decision import BeingDeleted
 
 #: Time that a sweep leaves for the page of sessions it is working on.
 _MARGIN_MS = 10_000

@@ -1,15 +1,15 @@
-"""The route decorator of the WebSocket functions, and where a frame that is refused is answered.
+"""A WebSocket function: which frames it takes, what handles them, and where a refused frame is answered.
 
-app = WebSocketApp()
+app = WebSocketApp(user_message)  # decisions of `turns`
 
-@app.route("user_message")
-def user_message(frame: UserMessage, caller: Caller, engine: Engine) -> None: ...
+@app.route(Ping)  # a frame that is no decision about the session
+def ping(frame: Ping, caller: Caller, engine: Engine) -> None: ...
 
 handler = app.handler
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -17,34 +17,40 @@ from codelab.engine.engine import Engine
 from codelab.gateway.identity import caller_of
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import FRAMES, Referenced, parse_frame
+from codelab.protocol.incoming import FRAMES, ClientFrame, Referenced, RefreshToken, parse_frame
 from codelab.protocol.outgoing import Error
 from codelab.sessions.keys import partition
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
+from codelab.turns.decision import Decision
 from codelab.wiring import posting_engine
 
 #: What a proxy integration must return; it reaches nobody, for the routes have no route response.
 ACCEPTED = {"statusCode": 200}
 
-#: Takes the frame of its type, who sent it, and the engine.
+F = TypeVar("F", bound=ClientFrame)
+
+#: Takes a frame of its type, who sent it, and the engine.
 Handle = Callable[[Any, Caller, Engine], None]
 
 
 class WebSocketApp:
     """Dispatches the frames of one function. Made at init, so that clients are warm before the first event.
 
-    `starts_steps`: its frames are what steps of turns start with.
+    `starts_steps`: its frames may start the step of a turn.
     """
 
-    def __init__(self, *, starts_steps: bool = False) -> None:
+    def __init__(self, *decisions: Decision[Any], starts_steps: bool = False) -> None:
         self._engine = posting_engine(starts_steps=starts_steps)
-        self._routes: dict[str, Handle] = {}
+        self._decisions = {decision.event: decision for decision in decisions}
+        self._routes: dict[type[ClientFrame], Handle] = {}
+        for frame_type in self._decisions:
+            frame_type.model_rebuild()
 
-    def route(self, frame_type: str) -> Callable[[Handle], Handle]:
-        """Register the function for frames of `frame_type`, whose validator is built now, at init."""
-        FRAMES[frame_type].model_rebuild()
+    def route(self, frame_type: type[F]) -> Callable[[Callable[[F, Caller, Engine], None]], Handle]:
+        """Register the function for these frames. Their validator is built now, at init."""
+        frame_type.model_rebuild()
 
-        def register(handle: Handle) -> Handle:
+        def register(handle: Callable[[F, Caller, Engine], None]) -> Handle:
             self._routes[frame_type] = handle
             return handle
 
@@ -67,17 +73,20 @@ class WebSocketApp:
 
     def _dispatch(self, event: Mapping[str, Any], caller: Caller) -> None:
         frame = parse_frame(event.get("body"))
-        frame_type = getattr(frame, "type", "")
-        if 0 < 1000 * caller.expires <= self._engine.clock() and frame_type != "refresh_token":
+        kind = FRAMES[getattr(frame, "type", "")]
+        if 0 < 1000 * caller.expires <= self._engine.clock() and kind is not RefreshToken:
             self._check_refreshed(caller)
-        handle = self._routes.get(frame_type)
-        if handle is None:
+        decision, handle = self._decisions.get(kind), self._routes.get(kind)
+        if decision is None and handle is None:
             raise ProtocolError(ErrorCode.INVALID_TYPE, "This route does not take that type", details={"field": "type"})
         try:
             if isinstance(frame, Referenced):
                 payloads, now = self._engine.payloads, self._engine.clock()
                 frame = frame.uploaded(payloads.fetch(caller.user, caller.session_id, frame.payload_ref, now))
-            handle(frame, caller, self._engine)
+            if decision is not None:
+                self._engine.handle(decision, frame, caller)
+            elif handle is not None:
+                handle(frame, caller, self._engine)
         except ProtocolError as error:  # says of which frame it is
             error.call_id = error.call_id or getattr(frame, "call_id", None)
             if client_msg_id := getattr(frame, "client_msg_id", None):

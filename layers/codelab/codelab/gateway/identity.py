@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 
 SESSION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 USER_ID = re.compile(r"[^#\x00-\x1f\ud800-\udfff]{1,128}")

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode
-from codelab.protocol.incoming import Id
+from codelab.protocol.incoming import Id, UserMessage
 from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute
 from codelab.rest.errors import refusals
@@ -15,9 +15,7 @@ from codelab.rest.history import Message, example, page
 from codelab.rest.identity import SESSION_ID, Sender, SessionId, User
 from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
-from codelab.sessions.items import InputItem
 from codelab.turns import messages
-from codelab.turns.quotas import Asks
 from codelab.wiring import engine
 
 router = APIRouter(prefix="/chat", tags=["chat"], route_class=JsonRoute)
@@ -90,24 +88,17 @@ def send_message(new: NewMessage, sender: Sender, idempotency_key: IdempotencyKe
     """Say something. While a turn runs the message waits for its end (or what the session's `when_busy` says)."""
     sessions = engine()
     message_id = new.client_msg_id or idempotency_key or "msg_" + sessions.ids()
-    message = InputItem(message_id, new.message, new.role or "user", sessions.clock())
-    caller = sender(new.session_id)
-    accepted = sessions.apply(
-        caller.user,
-        new.session_id,
-        lambda draft: messages.user_message(draft, caller, message),
-        caller=caller,
-        asks=Asks.TURN,
+    frame = UserMessage.model_construct(
+        type="user_message", content=new.message, role=new.role or "user", client_msg_id=message_id
     )
-    assert accepted is not None  # a message is accepted or refused, never ignored
-    last_seq = next((put.seq for put in accepted.puts if isinstance(put, InputItem)), None)
-    if last_seq is None:  # it was accepted before: what is told of it is what was told then
-        found = sessions.store.items(accepted.after.pk, [message.key()])
-        last_seq = InputItem.of(found[message.key()]).seq if found else accepted.after.last_seq
+    decided = sessions.handle(messages.user_message, frame, sender(new.session_id))
+    register, message = decided.register, messages.accepted(decided)
+    if message is None:  # it was accepted before: answer what was answered then
+        message = sessions.store.message(register.pk, message_id)
     return AcceptedMessage(
         message_id=message_id,
-        status="queued" if message_id in accepted.after.inbox else "processing",
-        last_seq=last_seq,
+        status="queued" if message_id in register.inbox else "processing",
+        last_seq=register.last_seq if message is None else message.seq,
     )
 
 

@@ -16,7 +16,6 @@ from codelab.rest.sessions import existing
 from codelab.sessions import keys
 from codelab.sessions.items import FileItem
 from codelab.turns import files
-from codelab.turns.quotas import Asks
 from codelab.wiring import engine
 
 router = APIRouter(prefix="/context", tags=["context"], route_class=JsonRoute)
@@ -102,16 +101,7 @@ class Context(BaseModel):
 )
 def change_context(session_id: SessionId, change: ContextChange, sender: Sender) -> ChangedContext:
     """Change the files of the context. A repeat changes nothing more."""
-    caller = sender(session_id)
-    changed = engine().apply(
-        caller.user,
-        session_id,
-        lambda draft: files.context_update(draft, caller, change),
-        caller=caller,
-        asks=Asks.SPENDS,
-    )
-    assert changed is not None  # a change is made or refused, never ignored
-    register = changed.after
+    register = engine().handle(files.context_update, change, sender(session_id)).register
     return ChangedContext(context_size=files.context_tokens(register), files=len(register.files))
 
 

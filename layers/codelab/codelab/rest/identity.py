@@ -8,7 +8,7 @@ from fastapi import Depends, Path, Request
 
 from codelab.config import settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 
 #: As `codelab.gateway.identity.SESSION_ID`, in OpenAPI's words.
 SESSION_ID = r"^[A-Za-z0-9_.:-]+$"

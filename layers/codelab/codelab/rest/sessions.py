@@ -21,6 +21,8 @@ from codelab.sessions import keys
 from codelab.sessions.items import AboutItem
 from codelab.sessions.register import Phase, Register
 from codelab.turns import control, lifecycle
+from codelab.turns.control import Change
+from codelab.turns.lifecycle import CreateSession
 from codelab.wiring import engine
 
 router = APIRouter(prefix="/sessions", tags=["sessions"], route_class=JsonRoute)
@@ -186,11 +188,11 @@ def create_session(
     session_id = new.session_id or _id_of(idempotency_key)
     caller = sender(session_id)
     check_user(caller.user, new.user_id)
-    about = AboutItem(new.user_id or caller.user, new.metadata or {})
-    register, is_new = engine().create(caller, lambda given: lifecycle.create(caller, about, given, new.title or ""))
-    if not is_new:
+    event = CreateSession(new.user_id or caller.user, new.metadata or {}, new.title or "")
+    created = engine().handle(lifecycle.create, event, caller)
+    if created.transition is None:
         response.status_code = 200
-    return CreatedSession(session_id=session_id, created_at=timestamp(register.created_at))
+    return CreatedSession(session_id=session_id, created_at=timestamp(created.register.created_at))
 
 
 @router.get("", response_model=SessionList, responses=refusals())
@@ -222,7 +224,7 @@ def change_session(session_id: SessionId, change: SessionChange, sender: Sender)
     if change.title is not None:
         changes["title"] = change.title
     caller = sender(session_id)
-    engine().apply(caller.user, session_id, lambda draft: control.change(draft, dict(changes)), caller=caller)
+    engine().handle(control.change, Change(changes), caller)
     return get_session(session_id, caller.user)
 
 

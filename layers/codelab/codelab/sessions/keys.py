@@ -10,9 +10,9 @@ USER_RULES = "USER_RULES"
 REVOKED = "REVOKED"
 ABOUT = "ABOUT"
 TOOLS = "TOOLS"
-#: What a user has beside sessions: the items of `USER#{user}`.
-OF_USERS = frozenset({USER_RULES, REVOKED})
 _USAGE, _SLOT = "USAGE#", "SLOT#"
+#: How the sort keys begin of what a user has beside sessions: the items of `USER#{user}`.
+OF_USERS = (USER_RULES, REVOKED, _USAGE, _SLOT)
 DUE_SHARDS = tuple(f"due{n}" for n in range(8))
 
 
@@ -41,8 +41,7 @@ def user_of(pk: str) -> str | None:
 
 def home(pk: str, sk: str) -> str:
     """The partition in which a session's decision finds the item `sk`: the session's, but for what is its user's."""
-    is_users = sk in OF_USERS or sk.startswith((_USAGE, _SLOT))
-    return of_user(owner_and_session(pk)[0]) if is_users and pk.startswith("SESSION#") else pk
+    return of_user(owner_and_session(pk)[0]) if sk.startswith(OF_USERS) and pk.startswith("SESSION#") else pk
 
 
 def usage_key(now: int) -> str:

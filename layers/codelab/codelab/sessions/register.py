@@ -201,9 +201,11 @@ class Register:
     #: `due_at` as the item had it: earlier than need be where frames were reported as posted since.
     stored_due_at: int | None = field(default=None, compare=False)
 
-    @property
-    def pk(self) -> str:
-        return keys.partition(self.user, self.session_id)
+    #: The partition key of the session's items.
+    pk: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        self.pk = self.pk or keys.partition(self.user, self.session_id)
 
     def live(self, now: int) -> list[str]:
         """The connections that writers post to: whose token is good, and that no replayer is bringing up to date."""
@@ -338,6 +340,7 @@ class Register:
     def of(cls, item: dict[str, Any]) -> Self:
         """The register in an item that `attributes` made."""
         register = cls(
+            pk=item.get("pk", ""),
             user=item["owner"],
             session_id=item["session_id"],
             created_at=item["created_at"],

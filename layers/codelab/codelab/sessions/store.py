@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from codelab.sessions.items import EventItem, FileItem, MessageItem, SummaryItem
+from codelab.sessions.items import EventItem, FileItem, InputItem, MessageItem, SummaryItem
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Transition
@@ -147,6 +147,9 @@ class SessionStore(Protocol):
 
     def items(self, pk: str, wanted: Sequence[str]) -> dict[str, StoredItem]:
         """Those of the items that exist, by sort key, read consistently: one call per 100 of them."""
+
+    def message(self, pk: str, message_id: str) -> InputItem | None:
+        """The accepted message with this id, None if there is none."""
 
     def history(self, pk: str, first: int, last: int) -> list[MessageItem]:
         """Messages first … last, in order."""

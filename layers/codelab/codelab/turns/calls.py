@@ -9,12 +9,15 @@ from codelab.protocol.incoming import HitlDecision, ToolResult
 from codelab.protocol.outgoing import CallUpdate, Status, ToolCall, ToolProgress
 from codelab.protocol.tools import Tool, find_tool
 from codelab.protocol.tools.declared import declared_tool
+from codelab.sessions import keys
 from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
 from codelab.sessions.register import CallEntry, CallState, Phase, Register, SideCall
-from codelab.sessions.rules import Effect
+from codelab.sessions.rules import KEYS, Effect
 from codelab.sessions.transition import Transition
 from codelab.turns import commands, files, policy, rules, turn
-from codelab.turns.connections import Caller, touch
+from codelab.turns.caller import Caller
+from codelab.turns.connections import touch
+from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
 from codelab.turns.outcomes import shown_result
 from codelab.turns.text import excerpt, shortened, within_bytes
@@ -29,6 +32,7 @@ PROGRESS_BYTES = 16_000
 _EDIT_BYTES = 4_000
 
 
+@decision(ToolResult, reads=lambda frame: [keys.call_key(frame.call_id)])
 def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition | None:
     """The IDE says how a call ended. None: nothing to do, because it is known already or came after a rejection.
 
@@ -67,6 +71,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     return draft.finish()
 
 
+@decision(HitlDecision, reads=lambda frame: [keys.call_key(frame.call_id), *(KEYS.values() if frame.remember else ())])
 def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transition | None:
     """A human approves, edits or rejects. None: the same was decided before.
 

@@ -1,18 +1,22 @@
 """Cancel: the running turn ends, open calls are settled as cancelled, what was said stays."""
 
 from codelab.protocol.errors import ErrorCode
+from codelab.protocol.incoming import Cancel
 from codelab.sessions import keys
 from codelab.sessions.register import CallState, Phase
 from codelab.sessions.transition import Transition
 from codelab.turns import calls, turn
-from codelab.turns.connections import Caller, touch
+from codelab.turns.caller import Caller
+from codelab.turns.connections import touch
+from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
 
 
-def cancel(draft: Draft, caller: Caller, turn_id: str | None) -> Transition | None:
-    """Stop the running turn, or only `turn_id`. None where nothing (or another turn) runs: that is no error."""
+@decision(Cancel)
+def cancel(draft: Draft, caller: Caller, frame: Cancel) -> Transition | None:
+    """Stop the running turn, or only the one that the frame names. None where it does not run: that is no error."""
     register = draft.register
-    if register.phase is Phase.IDLE or turn_id not in (None, register.turn_id):
+    if register.phase is Phase.IDLE or frame.turn_id not in (None, register.turn_id):
         return None
     touch(draft, caller)
     stop(draft)

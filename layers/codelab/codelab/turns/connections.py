@@ -1,52 +1,22 @@
 """Connections come and go; neither cancels nor decides anything."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from types import NoneType
 
 from codelab.protocol import limits
 from codelab.sessions.register import CallState, Connection, Phase, Register, SideCall
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Resend, Transition
 from codelab.turns import quotas
-from codelab.turns.draft import Circumstances, Draft
+from codelab.turns.caller import Caller
+from codelab.turns.decision import decision
+from codelab.turns.draft import Draft
+from codelab.turns.quotas import Asks
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who sent an event, as the authorizer said, and when their token was issued and ends: seconds, 0 without tokens.
-    `plan` picks limits.
-
-    A request over HTTP has no connection: `connection_id` is empty.
-    """
-
-    user: str
-    session_id: str
-    connection_id: str
-    extensions: bool = False
-    viewer: bool = False
-    args_profile: bool = False
-    expires: int = 0
-    plan: str = ""
-    issued: int = 0
-
-
-def create(caller: Caller, given: Circumstances) -> Transition:
-    """`$connect` to a session that does not exist. Raises ProtocolError RATE_LIMITED."""
-    register = Register(
-        user=caller.user,
-        session_id=caller.session_id,
-        created_at=given.now,
-        last_activity=given.now,
-        agent=given.settings.default_agent,
-    )
-    draft = Draft(before=None, register=register, given=given)
-    quotas.spend(draft, caller.plan, Spending(connections=1))
-    _join(draft, caller)
-    return draft.finish()
-
-
-def connect(draft: Draft, caller: Caller) -> Transition:
-    """`$connect` to a session that exists. With too many in it the oldest connection is told, and closed.
+@decision(NoneType, quota=Asks.SPENDS, creates=True)
+def connect(draft: Draft, caller: Caller, _: None = None) -> Transition:
+    """`$connect`. With too many connections in the session, tell the oldest one and close it.
 
     Raises ProtocolError RATE_LIMITED.
     """
@@ -119,8 +89,8 @@ def touch(draft: Draft, caller: Caller) -> None:
     connection.expires = max(connection.expires, caller.expires)
     sent_again: set[Resend] = set()
     is_first = not connection.greeted
-    if is_first:
-        connection.greeted = True
+    connection.greeted = True
+    if is_first and (register.calls or register.side_calls):
         missed = [call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq]
         sent_again.update(Resend(caller.connection_id, seq) for seq in missed)
     if not caller.viewer:
@@ -129,7 +99,8 @@ def touch(draft: Draft, caller: Caller) -> None:
         if is_first and not handed_over:
             others = {it.connection_id: it for it in executing(register) if it.connection_id != caller.connection_id}
             sent_again.update(it for connection_id, it in others.items() if connection_id in register.connections)
-    draft.resend.extend(sorted(sent_again, key=lambda it: (it.connection_id == caller.connection_id, it.seq)))
+    if sent_again:
+        draft.resend.extend(sorted(sent_again, key=lambda it: (it.connection_id == caller.connection_id, it.seq)))
 
 
 def lead(draft: Draft, caller: Caller) -> None:
@@ -168,7 +139,7 @@ def _hand_over(register: Register, heir: str) -> list[Resend]:
 def executing(register: Register) -> list[Resend]:
     """The open calls that wait for execution, each with the connection that executes it, in order."""
     found = []
-    for call in register.open_calls.values():
+    for call in (*register.calls.values(), *register.side_calls.values()):
         if call.state is CallState.EXECUTING:
             executor = call.executor if isinstance(call, SideCall) else register.executor
             found.append(Resend(executor, call.seq))

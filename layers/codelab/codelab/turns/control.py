@@ -1,17 +1,23 @@
 """Frames that steer a session: hello, session_config, switch_agent; and what a session says of itself."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from codelab.agents import agents
 from codelab.protocol import PROTOCOL_VERSION, limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Hello, Rules, SessionConfig, SwitchAgent
 from codelab.protocol.outgoing import PendingCall, PlanStep, SessionInfo
 from codelab.sessions import keys
-from codelab.sessions.items import InputItem, PlanItem
+from codelab.sessions.items import PlanItem
 from codelab.sessions.register import Phase, Register
+from codelab.sessions.rules import KEYS
 from codelab.sessions.transition import Transition
 from codelab.turns import connections, handover, messages, own_tools, quotas, rules
-from codelab.turns.connections import Caller, touch
+from codelab.turns.caller import Caller
+from codelab.turns.connections import touch
+from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
 from codelab.turns.quotas import Asks
 
@@ -19,6 +25,29 @@ from codelab.turns.quotas import Asks
 REPLAY_MS = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """The connection's new token was verified; it expires then (seconds)."""
+
+    expires: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Settings of the session by name, `title` among them."""
+
+    settings: Mapping[str, Any]
+
+
+def _plan(_: object) -> list[str]:
+    return [keys.PLAN]
+
+
+@decision(
+    Hello,
+    reads=lambda frame: [keys.PLAN] if frame.capabilities.tools is None else [keys.PLAN, keys.TOOLS],
+    quota=Asks.SHOWN,
+)
 def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
     """The client introduces itself, and may say what it runs on and which tools of its own it has."""
     _greet(draft, caller)
@@ -29,13 +58,8 @@ def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
     return _inform(draft, caller)
 
 
-def greet(draft: Draft, caller: Caller) -> Transition:
-    """A client that sends an extension frame understands extension frames; it is told how the session is."""
-    _greet(draft, caller)
-    return _inform(draft, caller)
-
-
 def _greet(draft: Draft, caller: Caller) -> None:
+    """A client that sends an extension frame understands extension frames."""
     touch(draft, caller)
     draft.register.connections[caller.connection_id].extensions = True
 
@@ -69,21 +93,30 @@ def end_replay(draft: Draft, caller: Caller) -> Transition:
     return draft.finish()
 
 
-def refresh(draft: Draft, caller: Caller, expires: int) -> Transition:
-    """The connection lives on the new token's time (seconds). What it missed, its client resumes."""
+@decision(Refresh, reads=_plan, quota=Asks.SHOWN)
+def refresh(draft: Draft, caller: Caller, event: Refresh) -> Transition:
+    """Keep the connection for as long as its new token is valid. Its client resumes what it missed."""
     _greet(draft, caller)
-    draft.register.connections[caller.connection_id].expires = expires
+    draft.register.connections[caller.connection_id].expires = event.expires
     return _inform(draft, caller)
 
 
+@decision(SessionConfig, reads=_plan, quota=Asks.SHOWN)
 def configure(draft: Draft, caller: Caller, frame: SessionConfig) -> Transition:
     """Change the settings that the frame names."""
     _greet(draft, caller)
-    change(draft, frame.model_dump(exclude_none=True, exclude={"type"}))
+    _change(draft, frame.model_dump(exclude_none=True, exclude={"type"}))
     return _inform(draft, caller)
 
 
-def change(draft: Draft, changes: dict[str, Any]) -> Transition:
+@decision(Change)
+def change(draft: Draft, _caller: Caller, event: Change) -> Transition:
+    """Change the title and the settings that the event names. Raises ProtocolError INVALID_ARGUMENTS."""
+    _change(draft, dict(event.settings))
+    return draft.finish()
+
+
+def _change(draft: Draft, changes: dict[str, Any]) -> None:
     """Change the title, if it is among the `changes`, and the settings that are.
 
     Raises ProtocolError INVALID_ARGUMENTS for a model that is not offered.
@@ -98,9 +131,9 @@ def change(draft: Draft, changes: dict[str, Any]) -> Transition:
     if "title" in changes:
         draft.register.title, draft.register.title_is_draft = changes.pop("title"), False
     draft.register.settings.update(changes)
-    return draft.finish()
 
 
+@decision(Rules, reads=lambda _: KEYS.values())
 def change_rules(draft: Draft, caller: Caller, frame: Rules) -> Transition:
     """List what was remembered, or revoke a rule and list the others. Raises ProtocolError INVALID_ARGUMENTS."""
     _greet(draft, caller)
@@ -110,30 +143,29 @@ def change_rules(draft: Draft, caller: Caller, frame: Rules) -> Transition:
     return draft.finish()
 
 
-def switch_agent(
-    draft: Draft, caller: Caller, frame: SwitchAgent, known: set[str], message: InputItem | None
-) -> Transition:
-    """The user's wish always wins; it counts from the next step on. `message` is what is said to the new agent.
+@decision(SwitchAgent, quota=lambda frame: Asks.TURN if frame.content else Asks.NOTHING)
+def switch_agent(draft: Draft, caller: Caller, frame: SwitchAgent) -> Transition:
+    """Switch from the next step on, whatever agent there was; `content` is a message to the new agent.
 
-    Raises ProtocolError INVALID_ARGUMENTS for an agent that there is not, BUSY as `user_message` does.
+    Raises ProtocolError INVALID_ARGUMENTS for an unknown agent, BUSY and RATE_LIMITED as `user_message` does.
     """
-    register = draft.register
+    register, known = draft.register, agents()
     if frame.agent_type not in known:
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS,
             f"There is no agent {frame.agent_type!r}; known are {', '.join(sorted(known))}",
             details={"field": "agent_type"},
         )
-    if message is not None and messages.is_repeat(draft, message):  # another choice may have been made since
-        return messages.user_message(draft, caller, message)
+    if frame.content and messages.is_repeat(draft, frame.client_msg_id):  # the agent may have been switched again since
+        return messages.accept(draft, caller, frame.client_msg_id, frame.content)
     touch(draft, caller)
     if register.phase is not Phase.IDLE:
         handover.forbid(register)  # in this turn no agent overrules the user
     if register.agent != frame.agent_type:
         handover.switch(draft, frame.agent_type, frame.reason or "The user chose this agent")
-    if message is None:
+    if not frame.content:
         return draft.finish()
-    return messages.user_message(draft, caller, message)
+    return messages.accept(draft, caller, frame.client_msg_id, frame.content)
 
 
 def pending_calls(register: Register) -> list[PendingCall]:
@@ -174,6 +206,6 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
             "file_bytes": limits.FILE_BYTES,
             "diff_bytes": limits.DIFF_BYTES,
         },
-        quotas=quotas.shown(draft.settings, user_plan, draft.given.items, draft.now) if of_user else None,
+        quotas=quotas.shown(draft.settings, user_plan, draft.inputs.items, draft.now) if of_user else None,
         protocol_version=PROTOCOL_VERSION,
     )

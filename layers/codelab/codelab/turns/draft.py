@@ -31,7 +31,7 @@ _POSTINGS = 8
 
 
 class NeedsItems(Exception):
-    """The decision depends on items that were not read yet; the shell reads them and asks again."""
+    """The decision depends on items that were not read yet: read them and ask again."""
 
     def __init__(self, wanted: list[str]) -> None:
         super().__init__(wanted)
@@ -39,7 +39,7 @@ class NeedsItems(Exception):
 
 
 class NeedsObject(Exception):
-    """The decision depends on a content that was not read yet; the shell reads it and asks again."""
+    """The decision depends on a large content that was not read yet: read it and ask again."""
 
     def __init__(self, digest: str) -> None:
         super().__init__(digest)
@@ -47,12 +47,12 @@ class NeedsObject(Exception):
 
 
 class NeedsLog(Exception):
-    """The decision depends on what the running step has streamed; the shell reads the log and asks again."""
+    """The decision depends on what the running step has streamed: read the log and ask again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What a decision may depend on beside the register and the event. Nothing here reaches out of the process."""
+class Inputs:
+    """What a decision may depend on beside the register and the event. Nothing in it does I/O."""
 
     now: int
     settings: Settings
@@ -75,7 +75,9 @@ class Draft:
 
     before: Register | None
     register: Register
-    given: Circumstances
+    inputs: Inputs
+    now: int
+    settings: Settings
     puts: list[Item] = field(default_factory=list)
     events: list[EventItem] = field(default_factory=list)
     deletes: list[str] = field(default_factory=list)
@@ -92,35 +94,34 @@ class Draft:
     counters: Counters = field(default_factory=Counters)
 
     @classmethod
-    def of(cls, register: Register, given: Circumstances) -> "Draft":
-        return cls(before=register, register=register.copy(), given=given)
+    def new(cls, user: str, session_id: str, inputs: Inputs) -> "Draft":
+        """The draft that creates a session."""
+        now, agent = inputs.now, inputs.settings.default_agent
+        register = Register(user, session_id, created_at=now, last_activity=now, agent=agent)
+        return cls(None, register, inputs, now, inputs.settings)
 
-    @property
-    def now(self) -> int:
-        return self.given.now
-
-    @property
-    def settings(self) -> Settings:
-        return self.given.settings
+    @classmethod
+    def of(cls, register: Register, inputs: Inputs) -> "Draft":
+        return cls(register, register.copy(), inputs, inputs.now, inputs.settings)
 
     def need(self, wanted: Iterable[str]) -> None:
         """Raise NeedsItems unless all of these were read: one round trip for all of them."""
-        missing = [key for key in wanted if key not in self.given.items]
+        missing = [key for key in wanted if key not in self.inputs.items]
         if missing:
             raise NeedsItems(missing)
 
     def item(self, key: str) -> dict[str, Any] | None:
         """An item of the session as it was read, None if it does not exist. Raises NeedsItems if it was not read."""
         self.need([key])
-        return self.given.items[key]
+        return self.inputs.items[key]
 
     def streamed(self) -> str:
         """The text that the running or dead step has streamed. Raises NeedsLog if the log was not read."""
-        if self.given.log is None:
+        if self.inputs.log is None:
             raise NeedsLog
-        frames = [event.frame for event in self.given.log]
-        if self.given.log:
-            self.register.last_seq = max(self.register.last_seq, self.given.log[-1].seq)
+        frames = [event.frame for event in self.inputs.log]
+        if self.inputs.log:
+            self.register.last_seq = max(self.register.last_seq, self.inputs.log[-1].seq)
         return "".join(
             frame["token"]
             for frame in frames
@@ -140,9 +141,9 @@ class Draft:
         """The content itself. Raises NeedsObject if it is an object that was not read."""
         if not isinstance(content, Reference):
             return content
-        if content.digest not in self.given.objects:
+        if content.digest not in self.inputs.objects:
             raise NeedsObject(content.digest)
-        found: dict[str, Any] = json.loads(self.given.objects[content.digest])
+        found: dict[str, Any] = json.loads(self.inputs.objects[content.digest])
         return found
 
     def emit(self, frame: ServerFrame, audience: Audience | None = None, payload: Reference | None = None) -> int:
@@ -209,10 +210,10 @@ class Draft:
         register.step = step
         register.attempt = 0
         register.dispatched_at = self.now
-        register.release()
         register.message_id = ""
         register.calls = {}
         self.invoke_step()
+        register.release()
 
     def invoke_step(self) -> None:
         register = self.register
@@ -231,11 +232,14 @@ class Draft:
             oldest, second = sorted(register.postings, key=abs)[:2]
             one, other = register.postings.pop(oldest), register.postings.pop(second)
             register.postings[-abs(oldest)] = Posting(last=max(one.last, other.last), at=min(one.at, other.at))
-        slot = slots.change(self.before, register, self.now, self.given.lost)
+        puts = tuple(put.referring(self.objects) if isinstance(put, CallItem) else put for put in self.puts)
+        replies = tuple((connection_id, frame.wire()) for connection_id, frame in self.replies)
+        has_slot = register.slot or (self.before is not None and self.before.slot)
+        slot = slots.change(self.before, register, self.now, self.inputs.lost) if has_slot else None
         return Transition(
             before=self.before,
             after=register,
-            puts=tuple(put.referring(self.objects) if isinstance(put, CallItem) else put for put in self.puts),
+            puts=puts,
             relies_on=self.relies_on,
             events=tuple(self.events),
             deletes=tuple(self.deletes),
@@ -244,7 +248,7 @@ class Draft:
             repost=tuple(self.repost),
             close=tuple(self.close),
             cut=tuple(self.cut),
-            replies=tuple((connection_id, frame.wire()) for connection_id, frame in self.replies),
+            replies=replies,
             objects=self.objects,
             slot=slot,
             spent=self.spent,

@@ -19,13 +19,17 @@ from codelab.sessions.register import FileEntry, Register
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
 from codelab.turns import quotas
-from codelab.turns.connections import Caller, touch
+from codelab.turns.caller import Caller
+from codelab.turns.connections import touch
+from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
+from codelab.turns.quotas import Asks
 
 #: Tools that show or change the content of files.
 _TOUCHING = frozenset({"read_file", "write_file", "apply_patch", "delete_file", "move_file"})
 
 
+@decision(ContextUpdate, quota=Asks.SPENDS)
 def context_update(draft: Draft, caller: Caller, frame: ContextUpdate) -> Transition:
     """Add a file (again: replace it), remove one, or all.
 

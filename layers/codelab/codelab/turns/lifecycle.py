@@ -6,6 +6,7 @@ that dies is carried on. The process that copies or deletes holds the register's
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -14,51 +15,70 @@ from codelab.sessions.register import Phase, Register
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
 from codelab.turns import quotas
-from codelab.turns.connections import Caller
-from codelab.turns.draft import Circumstances, Draft
+from codelab.turns.caller import Caller
+from codelab.turns.decision import decision
+from codelab.turns.draft import Draft
+from codelab.turns.quotas import Asks
 
 #: What a session without anything in it counts as stored.
 _SESSION_BYTES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Lease:
     """What the one process holds that copies or deletes: a random token, and until when (ms) it can be alive."""
 
     token: str
     until: int
 
 
-def create(caller: Caller, about: AboutItem, given: Circumstances, title: str = "") -> Transition:
-    """A session without connections. Raises ProtocolError PAYLOAD_TOO_LARGE, RATE_LIMITED."""
+@dataclass(frozen=True, slots=True)
+class CreateSession:
+    """What its creator says of a session."""
+
+    user_id: str
+    metadata: dict[str, Any]
+    title: str = ""
+
+
+@decision(CreateSession, quota=Asks.SPENDS, creates=True)
+def create(draft: Draft, caller: Caller, event: CreateSession) -> Transition | None:
+    """A session without connections; None if it exists. Raises ProtocolError PAYLOAD_TOO_LARGE, RATE_LIMITED."""
+    if draft.before is not None:
+        return None
+    about = AboutItem(event.user_id, event.metadata)
     if about.bytes > limits.METADATA_BYTES:
         raise ProtocolError(
             ErrorCode.PAYLOAD_TOO_LARGE,
             f"metadata has {about.bytes} bytes, {limits.METADATA_BYTES} are allowed",
             details={"field": "metadata"},
         )
-    draft = Draft(before=None, register=_new(caller, given), given=given)
     quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES + about.bytes))
-    draft.register.title = title
+    draft.register.title = event.title
     draft.puts.append(about)
     return draft.finish()
 
 
-def begin_fork(caller: Caller, hold: Hold, given: Circumstances) -> Transition:
-    """A session that is not there yet: deleted when its maker has not revealed it in time. Raises RATE_LIMITED."""
-    draft = Draft(before=None, register=_new(caller, given), given=given)
+@decision(Lease, quota=Asks.SPENDS, creates=True)
+def begin_fork(draft: Draft, caller: Caller, lease: Lease) -> Transition | None:
+    """A session that nobody sees yet, and that is deleted if it is not revealed in time; None if it exists.
+
+    Raises ProtocolError RATE_LIMITED.
+    """
+    if draft.before is not None:
+        return None
     quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES))
     draft.register.last_activity = 0
-    _hold(draft.register, hold)
+    _take(draft.register, lease)
     return draft.finish()
 
 
-def reveal(draft: Draft, hold: Hold, source: Register, history_n: int, title: str) -> Transition | None:
+def reveal(draft: Draft, lease: Lease, source: Register, history_n: int, title: str) -> Transition | None:
     """The copies are complete: the session is there, idle, with the first `history_n` messages of `source`.
 
     None: it is no longer ours to reveal.
     """
-    if draft.register.lease != hold.token:
+    if draft.register.lease != lease.token:
         return None
     register = _renewed(draft)
     register.agent = source.agent
@@ -73,7 +93,7 @@ def reveal(draft: Draft, hold: Hold, source: Register, history_n: int, title: st
     return draft.finish()
 
 
-def begin_deletion(draft: Draft, hold: Hold) -> Transition | None:
+def begin_deletion(draft: Draft, lease: Lease) -> Transition | None:
     """From here on the session is absent for everyone. None: another is erasing it right now.
 
     A step's owner may write on until its lease ends, so a last pass must come after that.
@@ -84,27 +104,17 @@ def begin_deletion(draft: Draft, hold: Hold) -> Transition | None:
     purge_after = before.purge_after if before.erase_at else before.lease_until if before.phase is Phase.RUNNING else 0
     register = _renewed(draft)
     register.purge_after = purge_after
-    _hold(register, hold)
+    _take(register, lease)
     return draft.finish()
 
 
-def give_back(draft: Draft, hold: Hold, erase_at: int) -> Transition | None:
+def release(draft: Draft, lease: Lease, erase_at: int) -> Transition | None:
     """Leave what remains to be deleted to the sweep, from `erase_at` (ms) on. None: another holds it."""
     register = draft.register
-    if not register.erase_at or register.lease != hold.token:
+    if not register.erase_at or register.lease != lease.token:
         return None
     register.lease, register.lease_until, register.erase_at = "", 0, erase_at
     return draft.finish()
-
-
-def _new(caller: Caller, given: Circumstances) -> Register:
-    return Register(
-        user=caller.user,
-        session_id=caller.session_id,
-        created_at=given.now,
-        last_activity=given.now,
-        agent=given.settings.default_agent,
-    )
 
 
 def _renewed(draft: Draft) -> Register:
@@ -121,5 +131,5 @@ def _renewed(draft: Draft) -> Register:
     return draft.register
 
 
-def _hold(register: Register, hold: Hold) -> None:
-    register.lease, register.lease_until, register.erase_at = hold.token, hold.until, hold.until
+def _take(register: Register, lease: Lease) -> None:
+    register.lease, register.lease_until, register.erase_at = lease.token, lease.until, lease.until

@@ -1,34 +1,43 @@
 """The user speaks: a turn begins, or the message waits for the running one to end."""
 
-from dataclasses import replace
-
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import UserMessage
 from codelab.protocol.outgoing import Queued
+from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase
 from codelab.sessions.transition import Transition
 from codelab.turns import cancel, quotas, turn
-from codelab.turns.connections import Caller, lead, touch
+from codelab.turns.caller import Caller
+from codelab.turns.connections import lead, touch
+from codelab.turns.decision import Decided, decision
 from codelab.turns.draft import Draft
+from codelab.turns.quotas import Asks
 
 
-def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition:
-    """Accept `message`. Its INPUT item is put if absent: a repeat brings its connection, perhaps a new one.
+@decision(UserMessage, quota=Asks.TURN)
+def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition:
+    """Accept the message. Its INPUT item is put if absent: a repeat only adds its connection, perhaps a new one.
 
     Raises ProtocolError BUSY, RATE_LIMITED.
     """
+    return accept(draft, caller, frame.client_msg_id, frame.content, frame.role)
+
+
+def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, role: str = "user") -> Transition:
+    """`user_message`, whatever frame said it. Without an id of the client's, no repeat can be recognised."""
     register = draft.register
     touch(draft, caller)
-    if is_repeat(draft, message):
+    if is_repeat(draft, message_id):
         return draft.finish()
+    message = InputItem(message_id or draft.inputs.new_id(), content, role, draft.now, register.last_seq)
     try:
         quotas.accept_message(draft, caller.plan)
     except ProtocolError:
-        if draft.item(message.key()) is not None:
-            return draft.finish()  # it was accepted when there was room
+        if _was_accepted(draft, message_id):  # when there was room
+            return draft.finish()
         raise
-    message = replace(message, seq=register.last_seq)
     if register.phase is Phase.IDLE:
         draft.puts.append(message)
         lead(draft, caller)
@@ -36,8 +45,8 @@ def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition
         return draft.finish()
     when_busy = register.settings.get("when_busy", "queue")
     is_full = len(register.inbox) >= limits.INBOX
-    if (when_busy == "reject" or is_full) and draft.item(message.key()) is not None:
-        return draft.finish()  # it was accepted when there was room: the turn that runs may be its own
+    if (when_busy == "reject" or is_full) and _was_accepted(draft, message_id):
+        return draft.finish()  # when there was room: the turn that runs may be its own
     if when_busy == "reject":
         raise ProtocolError(ErrorCode.BUSY, "A turn is running; send the message again when it has ended")
     if is_full:
@@ -51,6 +60,16 @@ def user_message(draft: Draft, caller: Caller, message: InputItem) -> Transition
     return draft.finish()
 
 
-def is_repeat(draft: Draft, message: InputItem) -> bool:
-    """Is it known that `message` was accepted before? It is found out by the attempt to put its item."""
-    return draft.given.items.get(message.key()) is not None
+def accepted(decided: Decided) -> InputItem | None:
+    """The message that `user_message` has accepted, None if it was a repeat."""
+    puts = () if decided.transition is None else decided.transition.puts
+    return next((put for put in puts if isinstance(put, InputItem)), None)
+
+
+def is_repeat(draft: Draft, message_id: str | None) -> bool:
+    """Is it known that this message was accepted before? The attempt to put its item finds out."""
+    return message_id is not None and draft.inputs.items.get(keys.input_key(message_id)) is not None
+
+
+def _was_accepted(draft: Draft, message_id: str | None) -> bool:
+    return message_id is not None and draft.item(keys.input_key(message_id)) is not None

@@ -10,7 +10,7 @@ from codelab.protocol.tools import Tool
 from codelab.protocol.tools.declared import ToolDeclaration, declared_tool
 from codelab.sessions import keys
 from codelab.sessions.items import ToolsItem
-from codelab.turns.connections import Caller
+from codelab.turns.caller import Caller
 from codelab.turns.draft import Draft
 
 

@@ -51,7 +51,7 @@ def wanted(plan: str, asks: Asks, settings: Settings, now: int, choose: Choose =
     if asks is Asks.NOTHING:
         return []
     limits = settings.limits_of(plan)
-    found = [keys.usage_key(now)] if _counts(limits) else []
+    found = [keys.usage_key(now)] if limits.are_counted else []
     slots: Sequence[int] = range(limits.open_turns)
     if asks is Asks.TURN:
         slots = choose(range(limits.open_turns), min(_SAMPLE, limits.open_turns))
@@ -64,18 +64,23 @@ def accept_message(draft: Draft, plan: str) -> None:
     Raises ProtocolError RATE_LIMITED.
     """
     limits = draft.settings.limits_of(plan)
-    _check(draft, limits, Spending(requests=1, tokens=1))
+    if limits.are_counted:
+        _check(draft, limits, Spending(requests=1, tokens=1))
     if draft.register.phase is Phase.IDLE and limits.open_turns:
         _take_slot(draft, limits.open_turns)
-    spend(draft, plan, Spending(messages=1))
+    _spend(draft, limits, Spending(messages=1))
     draft.register.plan = plan
 
 
 def spend(draft: Draft, plan: str, spending: Spending) -> None:
     """Have this counted when the transition is committed. Raises ProtocolError RATE_LIMITED where it is too much."""
-    limits = draft.settings.limits_of(plan)
-    draft.counters = _check(draft, limits, spending)
-    draft.spent += counted(limits, spending)
+    _spend(draft, draft.settings.limits_of(plan), spending)
+
+
+def _spend(draft: Draft, limits: Limits, spending: Spending) -> None:
+    if limits.are_counted:
+        draft.counters = _check(draft, limits, spending)
+        draft.spent += counted(limits, spending)
 
 
 def counted(limits: Limits, spending: Spending) -> Spending:
@@ -138,13 +143,7 @@ def shown(settings: Settings, plan: str, items: Mapping[str, dict[str, Any] | No
     return found
 
 
-def _counts(limits: Limits) -> bool:
-    return any(getattr(limits, limited) for limited, _ in _LIMITS.values())
-
-
 def _check(draft: Draft, limits: Limits, spending: Spending) -> Counters:
-    if not _counts(limits):
-        return Counters()
     return check(limits, draft.item(keys.usage_key(draft.now)), spending, draft.now)
 
 
@@ -154,12 +153,12 @@ def _take_slot(draft: Draft, most: int) -> None:
     Which of the free ones is left to chance: sessions that begin at the same time seldom want the same.
     """
     wanted = {keys.slot_key(k): k for k in range(most)}
-    known = draft.given.items
+    known = draft.inputs.items
     free = [k for key, k in wanted.items() if key in known and Slot.is_free(known[key], draft.now)]
     if not free:
         draft.need(wanted)
         raise _refusal(f"You may have {most} open turns; end, answer or cancel one", "open_turns", most, _SLOT_RETRY_S)
-    token = draft.given.new_id()
+    token = draft.inputs.new_id()
     draft.register.slot = f"{free[zlib.crc32(token.encode()) % len(free)]}.{token}"
 
 

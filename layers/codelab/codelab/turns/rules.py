@@ -91,7 +91,7 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
             raise _refused(call, "remember.pattern", "A command is remembered as it is: give no pattern")
     pattern = _pattern(call, tool, effect, wish.pattern) if wish.pattern else ""
     rule = Rule(
-        rule_id="rule_" + draft.given.new_id(),
+        rule_id="rule_" + draft.inputs.new_id(),
         agent=call.agent,
         tool=tool.name,
         effect=effect,
@@ -163,7 +163,7 @@ def _books(draft: Draft) -> list[RuleBook] | None:
     stale = [
         book.key()
         for book in books
-        if book.version < draft.register.rules.get(book.scope, 0) and book.key() not in draft.given.fresh
+        if book.version < draft.register.rules.get(book.scope, 0) and book.key() not in draft.inputs.fresh
     ]
     if stale:  # read before a change that this session was part of: a step reads them when it begins
         raise NeedsItems(stale)

@@ -1,5 +1,6 @@
 """Calls that belong to no turn: a program asks over HTTP, the IDE executes, and no model hears of it."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from codelab.protocol import limits
@@ -8,25 +9,43 @@ from codelab.protocol.tools import Tool, find_tool
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, dumps, is_same
 from codelab.sessions.register import CallState
+from codelab.sessions.rules import KEYS
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
 from codelab.turns import calls, own_tools, quotas, rules
-from codelab.turns.connections import Caller, lead, leader
+from codelab.turns.caller import Caller
+from codelab.turns.connections import lead, leader
+from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
+from codelab.turns.quotas import Asks
 
 
-def execute(draft: Draft, caller: Caller, call_id: str, tool_name: str, arguments: dict[str, Any]) -> Transition | None:
-    """Make the call `call_id`, or None if this very call was made before: what has come of it is in its item.
+@dataclass(frozen=True, slots=True)
+class ExecuteTool:
+    """A program's call. The same again with the same `call_id` is the same call."""
+
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+
+
+@decision(
+    ExecuteTool,
+    reads=lambda event: [keys.call_key(event.call_id), keys.TOOLS, *KEYS.values()],
+    quota=Asks.SPENDS,
+)
+def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | None:
+    """Make the call, or None if it was made before: its item says what came of it.
 
     Policy and rules decide, as for a model's call, whether a human is asked. Raises ProtocolError: TOOL_NOT_FOUND,
     INVALID_ARGUMENTS (also for a `call_id` that names another call), RATE_LIMITED, PERMISSION_DENIED where a rule
     denies, EXECUTION_FAILED without an IDE.
     """
-    register, known = draft.register, draft.call(call_id)
-    tool = _tool(draft, tool_name, known)
+    call_id, register, known = event.call_id, draft.register, draft.call(event.call_id)
+    tool = _tool(draft, event.tool_name, known)
     if tool.server_side:
         raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"{tool.name} is of the agent's own, no IDE executes it")
-    arguments = tool.check(arguments, lenient_paths=draft.settings.paths_lenient)
+    arguments = tool.check(event.arguments, lenient_paths=draft.settings.paths_lenient)
     if known is not None:
         if (known.turn_id, known.tool) != ("", tool.name) or not is_same(known.arguments, arguments):
             raise ProtocolError(

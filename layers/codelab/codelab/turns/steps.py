@@ -48,6 +48,15 @@ class Answer:
     title: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The model gave no valid answer, or the owner was told to stop. `streamed` is what the user has seen of it."""
+
+    error: ProtocolError
+    usage: dict[str, int]
+    streamed: str
+
+
 def token(invocation: str, random_id: str) -> str:
     """A lease's token: whose it is, and what makes it another one than that of the step before."""
     return f"{invocation}:{random_id}"
@@ -91,8 +100,8 @@ def owns(register: Register, lease: Lease) -> bool:
     return register.phase is Phase.RUNNING and register.lease == lease.token
 
 
-def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transition | None:
-    """The answer into history, its calls into the register and on their way; the turn goes on or ends.
+def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -> Transition | None:
+    """End the step with the model's answer or without one. A turn that was cancelled keeps what was streamed.
 
     `log_end` is the seq of the last frame that was streamed. None: the lease is no longer ours.
     """
@@ -100,10 +109,18 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
     if not owns(register, lease):
         return None
     register.last_seq = max(register.last_seq, log_end)
-    count(register, answer.usage)
+    count(register, result.usage)
     if register.cancelled_at:
-        turn.cancelled(draft, answer.text)
+        turn.cancelled(draft, result.text if isinstance(result, Answer) else result.streamed)
         return draft.finish()
+    if isinstance(result, Failure):
+        return _fail(draft, lease, result)
+    return _take(draft, lease, result)
+
+
+def _take(draft: Draft, lease: Lease, answer: Answer) -> Transition:
+    """The answer goes into the history, its calls into the register and on their way; the turn goes on or ends."""
+    register = draft.register
     titles.entitle(register, answer.title)
     wanted = _within_limits(answer)
     made = _for_the_history([request for request, _ in wanted])
@@ -138,24 +155,11 @@ def commit(draft: Draft, lease: Lease, answer: Answer, log_end: int) -> Transiti
     return draft.finish()
 
 
-def fail(
-    draft: Draft, lease: Lease, error: ProtocolError, usage: dict[str, int], streamed: str, log_end: int
-) -> Transition | None:
-    """The model gave no valid answer: the turn ends with an `error` frame. None: the lease is no longer ours.
-
-    That is also how an owner ends whose turn was cancelled: what it has streamed stays in the history.
-    """
-    register = draft.register
-    if not owns(register, lease):
-        return None
-    register.last_seq = max(register.last_seq, log_end)
-    count(register, usage)
-    if register.cancelled_at:
-        turn.cancelled(draft, streamed)
-        return draft.finish()
-    if streamed:
+def _fail(draft: Draft, lease: Lease, failure: Failure) -> Transition:
+    """The turn ends with an `error` frame."""
+    if failure.streamed:
         draft.emit(turn.delta(draft, "", lease.message_id, is_final=True, aborted=True))
-    turn.fail(draft, error)
+    turn.fail(draft, failure.error)
     return draft.finish()
 
 

@@ -48,7 +48,7 @@ def token_estimate(text: str) -> int:
 
 def message_tokens(content: str, calls: Sequence[CallRequest], *, most: int) -> int:
     """What a message costs in a context of which it may take `most` tokens before it is cut."""
-    return min(most, token_estimate(content) + sum(token_estimate(dumps(call.arguments)) for call in calls))
+    return min(most, sum(token_estimate(dumps(call.arguments)) for call in calls) + token_estimate(content))
 
 
 def within_bytes(text: str, most: int, cut: Callable[[str, int], str] = head_and_tail) -> str:

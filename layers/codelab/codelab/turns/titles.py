@@ -11,7 +11,7 @@ from codelab.sessions.register import Register
 
 TITLE = "title"
 
-_TITLE_CHARS = 80
+TITLE_CHARS = 80
 _FIELD = {
     "type": "string",
     "description": "What the user finds this conversation by in a list: three to six words in the user's language",
@@ -26,12 +26,7 @@ def asked_for(answer: dict[str, Any]) -> dict[str, Any]:
 def title_of(solution: Mapping[str, Any]) -> str:
     """The title on one line; empty if the model had none."""
     title = " ".join(str(solution.get(TITLE) or "").split()).strip("\"'“”«». ")
-    return title if len(title) <= _TITLE_CHARS else title[: _TITLE_CHARS - 1].rstrip() + "…"
-
-
-def draft_of(content: str) -> str:
-    """The beginning of the first message."""
-    return content[:_TITLE_CHARS]
+    return title if len(title) <= TITLE_CHARS else title[: TITLE_CHARS - 1].rstrip() + "…"
 
 
 def entitle(register: Register, title: str) -> None:

@@ -20,15 +20,15 @@ _ENDINGS: Mapping[str, Reason] = {"refusal": "refused", "content_filter": "refus
 
 def begin(draft: Draft, message: InputItem) -> None:
     """Start the turn that answers `message`."""
-    register = draft.register
-    register.turn_id = draft.given.new_id()
+    register, content = draft.register, quoted(message)
+    register.turn_id = draft.inputs.new_id()
     register.turn_seq = register.last_seq
     register.usage = {}
     register.handovers = 0
     register.last_activity = draft.now
     if not register.title:
-        register.title, register.title_is_draft = titles.draft_of(message.content), True
-    draft.append_message("user", quoted(message), message_id=message.input_id)
+        register.title, register.title_is_draft = message.content[: titles.TITLE_CHARS], True
+    draft.append_message("user", content, message_id=message.input_id)
     register.turn_n = register.history_n
     draft.dispatch_step(1)
 
@@ -48,7 +48,7 @@ def next_step(draft: Draft) -> None:
         draft.dispatch_step(step)
         return
     text = f"I stop here: this turn has reached its limit of {most} steps."
-    say(draft, text, draft.given.new_id())
+    say(draft, text, draft.inputs.new_id())
     end(draft, "max_steps", text)
 
 

@@ -11,7 +11,7 @@ from codelab.sessions.dynamodb.bulk import DynamoDBBulk
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
 from codelab.sessions.dynamodb.tally import DynamoDBTally
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
-from codelab.sessions.items import EventItem, FileItem, MessageItem, SummaryItem
+from codelab.sessions.items import EventItem, FileItem, InputItem, MessageItem, SummaryItem
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.rules import RuleBook
 from codelab.sessions.spending import Slot
@@ -60,6 +60,9 @@ class DynamoDBStore:
                     found[plain["sk"]] = plain
                 request = answer.get("UnprocessedKeys") or {}
         return found
+
+    def message(self, pk: str, message_id: str) -> InputItem | None:
+        return next((InputItem.of(found) for found in self.items(pk, [keys.input_key(message_id)]).values()), None)
 
     def history(self, pk: str, first: int, last: int) -> list[MessageItem]:
         found = self.items(pk, [keys.message_key(n) for n in range(first, last + 1)])
@@ -133,11 +136,9 @@ class DynamoDBStore:
         """The SDK gives every transaction a ClientRequestToken: its own retry of one that worked is harmless."""
         after = transition.after
         writes: list[Any] = [{"Update": self._register_update(transition)}]
-        for item in transition.puts:
-            put: dict[str, Any] = {
-                "TableName": self._table,
-                "Item": to_dynamodb({**_place(after.pk, item.key()), **item.attributes()}),
-            }
+        found = [(item, item.attributes(), item.key()) for item in transition.puts]
+        for item, attributes, sk in found:
+            put: dict[str, Any] = {"TableName": self._table, "Item": {**_key(after.pk, sk), **to_dynamodb(attributes)}}
             if isinstance(item, RuleBook):
                 put |= _version_is(item.version - 1)
             elif not item.replaces:
@@ -262,7 +263,7 @@ class DynamoDBStore:
             values[":version"] = {"N": str(before.version)}
         found: dict[str, Any] = {
             "TableName": self._table,
-            "Key": _key(after.pk, keys.REGISTER),
+            "Key": {"pk": {"S": after.pk}, "sk": {"S": keys.REGISTER}},
             "UpdateExpression": update,
             "ConditionExpression": condition,
             "ExpressionAttributeValues": values,
@@ -284,7 +285,7 @@ class DynamoDBStore:
             held["ConditionExpression"] = "attribute_not_exists(pk) OR #until <= :now"
             held["ExpressionAttributeNames"] = {"#until": "until"}
             held["ExpressionAttributeValues"] = to_dynamodb({":now": slot.taken_at})
-        item = to_dynamodb({**_place(pk, slot.key()), **slot.attributes()})
+        item = {**_key(pk, slot.key()), **to_dynamodb(slot.attributes())}
         return {"Put": {"TableName": self._table, "Item": item, **held}}
 
     def _event_put(self, pk: str, event: EventItem) -> dict[str, Any]:
@@ -296,11 +297,7 @@ class DynamoDBStore:
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:
-    return {"pk": {"S": keys.home(pk, sk)}, "sk": {"S": sk}}
-
-
-def _place(pk: str, sk: str) -> dict[str, Any]:
-    return {"pk": keys.home(pk, sk), "sk": sk}
+    return {"pk": {"S": keys.home(pk, sk) if sk.startswith(keys.OF_USERS) else pk}, "sk": {"S": sk}}
 
 
 def _version_is(version: int) -> dict[str, Any]:

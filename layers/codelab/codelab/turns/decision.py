@@ -1,0 +1,199 @@
+"""Decisions about events, and the loop that makes one: read, decide, commit; on a conflict, all of it again.
+
+The loop does no I/O itself. It reads and writes through an `Access`: the engine's is the table, a test's is memory.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
+
+from codelab.config import Settings
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.sessions.items import EventItem
+from codelab.sessions.register import Register
+from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SlotTaken, StoredItem
+from codelab.sessions.transition import Transition
+from codelab.turns import admission
+from codelab.turns.caller import Caller
+from codelab.turns.draft import Draft, Inputs, NeedsItems, NeedsLog, NeedsObject
+from codelab.turns.quotas import Asks
+
+E = TypeVar("E")
+
+#: How often a decision may lose a race before the sender is told to try again.
+_TRIES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[E]):
+    """What an event of one kind does to a session.
+
+    event: the type of the event; NoneType if there is nothing to know but the caller.
+    decide: (draft, caller, event) → the transition, or None if there is nothing to do. It changes nothing but the
+        draft, and may be asked again about the same event. Raises ProtocolError to refuse the event.
+    reads: sort keys that it needs, read in one round trip with the register. It may ask for others, which costs one.
+    quota: what it asks of the caller's quotas.
+    creates: whether it creates the session where there is none; else that is refused.
+    """
+
+    event: type[E]
+    decide: Callable[[Draft, Caller, E], Transition | None]
+    reads: Callable[[E], Iterable[str]] | None = None
+    quota: Asks | Callable[[E], Asks] = Asks.NOTHING
+    creates: bool = False
+
+    def __call__(self, draft: Draft, caller: Caller, event: E) -> Transition | None:
+        return self.decide(draft, caller, event)
+
+    def asks(self, event: E) -> Asks:
+        """What this event asks of its caller's quotas."""
+        return self.quota if isinstance(self.quota, Asks) else self.quota(event)
+
+
+def decision(
+    event: type[E],
+    *,
+    reads: Callable[[E], Iterable[str]] | None = None,
+    quota: Asks | Callable[[E], Asks] = Asks.NOTHING,
+    creates: bool = False,
+) -> Callable[[Callable[[Draft, Caller, E], Transition | None]], Decision[E]]:
+    """Make a Decision of the function that decides; see there for the parameters."""
+    return lambda decide: Decision(event, decide, reads, quota, creates)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The register as it is now, and what was committed; None if there was nothing to do."""
+
+    register: Register
+    transition: Transition | None
+
+
+class BeingDeleted(ProtocolError):
+    """The session is being deleted, or its fork was never completed. Callers see SESSION_NOT_FOUND."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+
+
+class Access(Protocol):
+    """What the loop reads and writes of one session, and what else a decision depends on."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def clock(self) -> int:
+        """The time (ms)."""
+
+    def new_id(self) -> str: ...
+
+    def read(self, wanted: Sequence[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
+        """The register and the items with these sort keys, None for what does not exist; in one round trip."""
+
+    def items(self, wanted: Sequence[str]) -> Mapping[str, StoredItem]:
+        """Those of the items that exist, by sort key."""
+
+    def object(self, digest: str) -> str:
+        """A large content of the session, as JSON text."""
+
+    def streamed(self, register: Register) -> list[EventItem]:
+        """The log behind the register's `message_seq`."""
+
+    def log_end(self, known: int) -> int:
+        """The seq of the last logged frame, at least `known`."""
+
+    def commit(self, transition: Transition) -> None:
+        """Write the transition, all or nothing. Raises what `SessionStore.commit` does."""
+
+    def back_off(self, attempt: int) -> None:
+        """Wait a little, longer from attempt to attempt."""
+
+
+def settle(
+    decide: Callable[..., Transition | None],
+    access: Access,
+    *event: Any,
+    register: Register | None = None,
+    known: Mapping[str, StoredItem | None] = MappingProxyType({}),
+    wanted: Iterable[str] = (),
+    caller: Caller | None = None,
+    asks: Asks = Asks.NOTHING,
+    creates: bool = False,
+    absent_too: bool = False,
+) -> Decided:
+    """Commit what `decide(draft, *event)` makes of the session, without running its effects.
+
+    `wanted` items are read with the register; a `register` and `known` items that were just read save the first read.
+    `caller` is who sent the event: their quotas (`asks`) and revocation are read as well, and checked. `creates`: where
+    there is no session, decide about a new one of the caller's. `absent_too`: decide also about a session that is being
+    forked or deleted.
+
+    Raises ProtocolError: SESSION_NOT_FOUND (BeingDeleted while the session is being deleted; BUSY if the decision
+    creates sessions), DATABASE_ERROR after too many conflicts, and what the decision raises.
+    """
+    wanted = [*wanted]
+    items: dict[str, StoredItem | None] = dict(known)
+    fresh: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()
+    accepted: dict[str, StoredItem | None] = {}
+    log: list[EventItem] | None = None
+    objects: dict[str, str] = {}
+    log_end = attempt = 0
+    is_read = register is not None
+    while attempt < _TRIES:
+        now = access.clock()
+        if not is_read:
+            of_user = [] if caller is None else admission.wanted(caller, access.settings, now, asks)
+            register, items = access.read([*wanted, *of_user])
+            is_read = True
+        if caller is not None:
+            admission.check(caller, items)
+        inputs = Inputs(now, access.settings, access.new_id, {**accepted, **items}, fresh, log, objects, lost)
+        try:
+            draft = _draft(register, inputs, caller if creates else None, log_end, absent_too=absent_too)
+            transition = decide(draft, *event)
+            if transition is None:
+                return Decided(draft.before or draft.register, None)
+            if transition.writes:
+                access.commit(transition)
+            return Decided(transition.after, transition)
+        except NeedsItems as needs:
+            found = access.items(needs.keys)
+            items |= {key: found.get(key) for key in needs.keys}
+            fresh |= set(needs.keys)
+            continue
+        except NeedsObject as needs:
+            objects[needs.digest] = access.object(needs.digest)
+            continue
+        except NeedsLog:
+            assert draft.before is not None  # a new session has streamed nothing
+            log = access.streamed(draft.before)
+            continue
+        except Duplicate as duplicate:  # a repeat brings no more than its connection
+            accepted = dict(access.items([duplicate.key]))
+        except SeqTaken:
+            assert draft.before is not None
+            log_end = access.log_end(draft.before.last_seq)
+        except SlotTaken as slot:
+            lost |= {slot.token}
+        except Conflict:
+            access.back_off(attempt)
+        attempt += 1
+        is_read, items, fresh, log = False, {}, frozenset(), None
+    raise ProtocolError(ErrorCode.DATABASE_ERROR, "The session is contended; send the frame again")
+
+
+def _draft(
+    register: Register | None, inputs: Inputs, creator: Caller | None, log_end: int, *, absent_too: bool
+) -> Draft:
+    if register is None:
+        if creator is None:
+            raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+        return Draft.new(creator.user, creator.session_id, inputs)
+    if register.erase_at and not absent_too:
+        if creator is None:
+            raise BeingDeleted
+        raise ProtocolError(ErrorCode.BUSY, "A session with this id is being deleted; try again in a moment")
+    register.last_seq = max(register.last_seq, log_end)
+    return Draft.of(register, inputs)
