@@ -27,8 +27,8 @@ LONGEST = (
     "turns/test_interleavings.py",
     "conversations/test_reference_client.py",
     "functions/test_compaction.py",
-    "requests/test_codec_oracles.py",
-    "requests/test_codec.py",
+    "llm/test_codec_oracles.py",
+    "llm/test_codec.py",
 )
 
 _sessions = (f"talk_{n}" for n in itertools.count(1))
@@ -97,7 +97,7 @@ def data() -> Path | None:
 def rows(request: pytest.FixtureRequest, data: Path | None) -> list[dict[str, Any]]:
     """Schemas with instances: {"id", "schema", "valid", "invalid"}. Ours use together what real ones do."""
     if request.param == "ours":
-        ours = TESTS / "requests" / "corpus" / "schemas.jsonl"
+        ours = TESTS / "llm" / "corpus" / "schemas.jsonl"
         return [json.loads(line) for line in ours.read_text(encoding="utf-8").splitlines()]
     assert data is not None
     with gzip.open(data / "jsb_tools_like.jsonl.gz", "rt", encoding="utf-8") as lines:

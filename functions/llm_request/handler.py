@@ -7,16 +7,12 @@ from typing import Any
 from codelab import aws
 from codelab.config import settings
 from codelab.engine.step_runner import StepRunner, log_failure
-from codelab.requests import (
-    CallerBounds,
-    CallError,
-    Memory,
-    bedrock_transport,
-    estimate_tokens,
-    openai_transport,
-    run_bare,
-)
-from codelab.requests.downgrade import KEPT_S
+from codelab.llm.caller import CallerBounds
+from codelab.llm.client.bare import run_bare
+from codelab.llm.client.downgrade import KEPT_S, Memory
+from codelab.llm.client.openai_sdk import bedrock_transport, openai_transport
+from codelab.llm.errors import CallError
+from codelab.llm.tokens import estimate_tokens
 from codelab.secret import secret
 from codelab.sessions.dynamodb.refusals import Refusals
 from codelab.sessions.items import dumps

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from codelab.agents import FALLBACK, agents, read_agents
+from codelab.llm.config import RequestConfig
 from codelab.protocol.globs import matches
 from codelab.protocol.tools import CATALOGUE
-from codelab.requests import RequestConfig
 
 from tests.turns.world import World
 

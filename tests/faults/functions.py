@@ -28,12 +28,11 @@ from typing import Any, cast
 
 import botocore.endpoint
 import codelab.delivery.stream as stream
-import codelab.requests
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 from codelab import aws, wiring
-from codelab.requests import Call
+from codelab.llm.client.transport import Call
 from codelab_local.processes import die_with_parent
 from urllib3 import HTTPConnectionPool, HTTPResponse
 from urllib3.connection import HTTPConnection
@@ -100,7 +99,8 @@ class Worker:
     # -- before the fork -----------------------------------------------------------------------------------------
 
     def _init(self) -> None:
-        codelab.requests.openai_transport = lambda **_: self._transport  # type: ignore[assignment]
+        sdk = types.SimpleNamespace(openai_transport=lambda **_: self._transport, bedrock_transport=None)
+        sys.modules["codelab.llm.client.openai_sdk"] = sdk  # type: ignore[assignment]
         wiring.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,attr-defined,misc]
         for folder in FOLDERS:
             spec = importlib.util.spec_from_file_location(f"handler_of_{folder}", FUNCTIONS / folder / "handler.py")

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codelab.requests import Call, TransportError
+from codelab.llm.client.transport import Call
+from codelab.llm.errors import TransportError
 
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 

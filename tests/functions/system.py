@@ -2,16 +2,17 @@
 
 import importlib.util
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
 from codelab import aws, config, observability, wiring
 from codelab.engine.engine import Engine
-from codelab.requests import Call
+from codelab.llm.client.transport import Call
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 from fastapi.testclient import TestClient
 
@@ -123,7 +124,9 @@ class System:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         with self.aws.run_by(folder), self._monkeypatch.context() as patched:
-            patched.setattr("codelab.requests.openai_transport", self.transport)
+            # In place of the module, whose import takes a second and more.
+            sdk = SimpleNamespace(openai_transport=self.transport, bedrock_transport=self.transport)
+            patched.setitem(sys.modules, "codelab.llm.client.openai_sdk", sdk)
             patched.setattr("codelab.aws.warm", self._warm)
             spec.loader.exec_module(module)
         return Function(module, lambda: self.aws.run_by(folder))

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from codelab.requests import Call, estimate_context
+from codelab.llm.client.transport import Call
+from codelab.llm.tokens import estimate_context
 
 from tests.functions.recorder import APPEND, CLEAR, POST, READ, READ_MANY, TRANSACTION
 from tests.functions.system import System

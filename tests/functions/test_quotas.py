@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from codelab.config import USUAL_LIMITS
-from codelab.requests.errors import InvalidRequest, TransportError
+from codelab.llm.errors import InvalidRequest, TransportError
 from codelab.sessions.dynamodb.tally import DynamoDBTally
 from codelab.sessions.dynamodb.values import from_dynamodb
 from codelab.sessions.spending import Spending

@@ -8,12 +8,13 @@ from typing import Any
 import boto3
 import jwt
 import pytest
-from codelab.requests import TransportError, openai_transport
+from codelab.llm.client.openai_sdk import openai_transport
+from codelab.llm.errors import TransportError
 
 from tests.functions import events
 from tests.functions.system import JWT_SECRET, Function, System
 from tests.functions.template import REGION
-from tests.requests.server import Exchange, ScriptedServer, saying
+from tests.llm.server import Exchange, ScriptedServer, saying
 
 NEW = "the new secret, which is long enough for HS256"
 ARN = "LlmApiKeySecret"

@@ -16,7 +16,7 @@ import jwt
 import pytest
 from botocore.exceptions import ClientError
 from codelab.agents import agents
-from codelab.requests.profiles import PROFILES
+from codelab.llm.profiles import PROFILES
 from codelab_local import LocalCloud
 from codelab_local.template import read_template
 from samtranslator.yaml_helper import yaml_parse

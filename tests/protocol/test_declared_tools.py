@@ -4,15 +4,16 @@ import json
 import random
 
 import pytest
+from codelab.llm.client.request import Request
+from codelab.llm.config import RequestConfig
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Hello, parse_frame
 from codelab.protocol.tools import ALIASES, KNOWN
 from codelab.protocol.tools.declared import check_schema, declared_tool
-from codelab.requests import Request, RequestConfig
 from codelab.turns.answers import ANSWER
 
-from tests.requests.schemas import Schemas
+from tests.llm.schemas import Schemas
 
 DEPLOY = {
     "name": "deploy",

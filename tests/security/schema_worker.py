@@ -13,9 +13,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from codelab.llm.caller import CallerBounds
+from codelab.llm.client.bare import run_bare
+from codelab.llm.client.request import Request
+from codelab.llm.client.transport import Call
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import CallError, InvalidRequest
 from codelab.protocol.errors import ProtocolError
 from codelab.protocol.tools.declared import check_schema, declared_tool
-from codelab.requests import Call, CallerBounds, CallError, InvalidRequest, Request, RequestConfig, run_bare
 from codelab.turns.answers import ANSWER
 
 from tests.security.hostile_schemas import Hostile

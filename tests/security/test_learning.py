@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from codelab.requests import Call, Memory, Request, RequestConfig, TransportError, run_bare
+from codelab.llm.client.bare import run_bare
+from codelab.llm.client.downgrade import Memory
+from codelab.llm.client.request import Request
+from codelab.llm.client.transport import Call
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import TransportError
 from codelab.sessions.dynamodb.refusals import ITEM, read_refused
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
-from codelab.requests.errors import InvalidRequest, TransportError
+from codelab.llm.errors import InvalidRequest, TransportError
 from codelab.sessions.dynamodb.values import to_dynamodb
 
 from tests.functions import events

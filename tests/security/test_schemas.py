@@ -11,14 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from codelab.llm.caller import CallerBounds
+from codelab.llm.client.bare import parse_bare
+from codelab.llm.errors import InvalidRequest
+from codelab.llm.schema.codec import encode
+from codelab.llm.schema.effort import Judge, Verdict
+from codelab.llm.schema.plan import Plan
+from codelab.llm.schema.validation import compile_schema
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.tools.declared import declared_tool
-from codelab.requests import CallerBounds, InvalidRequest, parse_bare
-from codelab.requests.codec import encode
-from codelab.requests.effort import Judge, Verdict
-from codelab.requests.plan import Plan
-from codelab.requests.validation import compile_schema
 
 BOUNDS = CallerBounds(frozenset({"m"}), "openai", 1_000_000)
 Schema = dict[str, Any]
@@ -95,7 +97,7 @@ def test_the_codec_is_bounded_on_doubling_references_by_itself(keyword: str) -> 
     code = f"""
 import json, resource, time
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-from codelab.requests.codec import encode
+from codelab.llm.schema.codec import encode
 from tests.security.schema_worker import peak_megabytes
 branches = lambda n: [{{"$ref": f"#/$defs/d{{n + 1}}", "title": str(m)}} for m in range(2)]
 twice = {{f"d{{n}}": {{"{keyword}": branches(n)}} for n in range(24)}}

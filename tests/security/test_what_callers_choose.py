@@ -6,7 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
-from codelab.requests import Call, CallerBounds, ContextTooLarge, InvalidRequest, TransportError, parse_bare, run_bare
+from codelab.llm.caller import CallerBounds
+from codelab.llm.client.bare import parse_bare, run_bare
+from codelab.llm.client.transport import Call
+from codelab.llm.errors import ContextTooLarge, InvalidRequest, TransportError
 
 from tests.functions.system import System
 from tests.scripted_model import Says, ScriptedModel

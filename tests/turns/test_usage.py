@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 from codelab.config import ConfigurationError, Price, read_settings
-from codelab.requests import Usage
+from codelab.llm.outcome import Usage
 from codelab.turns.usage import breakdown, counted, told
 
 from tests.turns.world import World

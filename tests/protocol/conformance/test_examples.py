@@ -3,9 +3,10 @@
 import json
 
 import pytest
+from codelab.llm.client.request import Request
+from codelab.llm.config import RequestConfig
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.tools import find_tool
-from codelab.requests import Request, RequestConfig
 
 from tests.frames import validator_of
 from tests.protocol.conformance.client import DIALECTS, FIFTEEN_KEYS, Dialect, fifteen_keys

@@ -6,9 +6,14 @@ from collections.abc import Callable
 from codelab.config import Settings
 from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
+from codelab.llm.client.downgrade import Memory
+from codelab.llm.client.request import Request
+from codelab.llm.client.transport import Transport
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import CallError, RequestError
+from codelab.llm.retry import RetryPolicy
 from codelab.observability import logger
 from codelab.protocol.errors import ProtocolError
-from codelab.requests import CallError, Memory, Request, RequestConfig, RequestError, RetryPolicy, Transport
 from codelab.sessions.register import Register
 from codelab.turns import compaction
 from codelab.turns.usage import counted

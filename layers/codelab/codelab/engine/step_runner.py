@@ -16,23 +16,16 @@ from codelab.delivery.stream import StreamSender
 from codelab.engine.compactor import Compactor
 from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
+from codelab.llm.client.downgrade import Memory
+from codelab.llm.client.request import Request
+from codelab.llm.client.transport import Cancellation, Transport
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import CallError, RequestError, TransportError
+from codelab.llm.outcome import Done, TextDelta, Usage
+from codelab.llm.retry import RetryPolicy
+from codelab.llm.tokens import estimate_tokens
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.requests import (
-    CallError,
-    Cancellation,
-    Done,
-    Memory,
-    Request,
-    RequestConfig,
-    RequestError,
-    RetryPolicy,
-    TextDelta,
-    Transport,
-    TransportError,
-    Usage,
-    estimate_tokens,
-)
 from codelab.sessions import keys
 from codelab.sessions.items import MessageItem
 from codelab.sessions.register import LEASE_MARGIN_MS, Extent, Register

@@ -5,9 +5,9 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
+from codelab.llm.tokens import estimate_tokens
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import ContextUpdate
-from codelab.requests import estimate_tokens
 from codelab.rest.bodies import JsonRoute, timestamp
 from codelab.rest.errors import refusals
 from codelab.rest.history import Message, example, page

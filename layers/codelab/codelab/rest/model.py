@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from codelab import aws
 from codelab.config import settings
+from codelab.llm import errors
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.requests import errors
 
 #: What the message of a failed Request ends with (functions/llm_request), and how it names the provider's status.
 _REQUEST_ID = re.compile(r"(.*) \(request ([\w-]+)\)", re.DOTALL)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from codelab.agents import Agent
+from codelab.llm.errors import RequestError, TransportError
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.requests import RequestError, TransportError
 from codelab.sessions.items import CallRequest
 from codelab.turns import titles
 from codelab.turns.steps import Answer

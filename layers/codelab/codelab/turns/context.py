@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.requests import estimate_context, estimate_tokens
 from codelab.sessions.items import FileItem, MessageItem, dumps
 from codelab.sessions.store import Conversation
 from codelab.turns.text import excerpt, head_and_tail, shortened

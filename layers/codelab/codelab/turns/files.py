@@ -6,13 +6,13 @@ The register knows of each file its size; the content is in its FILE item. The a
 from posixpath import normpath
 from typing import Any
 
+from codelab.llm.tokens import estimate_tokens
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import ContextUpdate
 from codelab.protocol.outgoing import ContextUpdated
 from codelab.protocol.paths import workspace_path
 from codelab.protocol.tools import CATALOGUE
-from codelab.requests import estimate_tokens
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, FileItem
 from codelab.sessions.register import FileEntry, Register

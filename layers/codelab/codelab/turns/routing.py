@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codelab.agents import FALLBACK, Agent
-from codelab.requests import Result
+from codelab.llm.outcome import Result
 from codelab.sessions.items import MessageItem
 from codelab.sessions.transition import Transition
 from codelab.turns import handover

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from codelab.requests import estimate_tokens
+from codelab.llm.tokens import estimate_tokens
 from codelab.sessions.items import CallRequest, dumps
 
 #: Characters of a text that are looked at to estimate the tokens of a longer one.

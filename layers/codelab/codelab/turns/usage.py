@@ -5,8 +5,9 @@ from functools import lru_cache
 from typing import Any
 
 from codelab.config import Price
+from codelab.llm.outcome import Usage
+from codelab.llm.tokens import estimate_tokens
 from codelab.protocol.outgoing import PromptDetails, TurnUsage
-from codelab.requests import Usage, estimate_tokens
 from codelab.sessions.items import dumps
 
 #: DynamoDB would give a fraction back as another one: money is counted in nano-dollars.

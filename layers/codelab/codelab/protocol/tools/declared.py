@@ -120,9 +120,9 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     if isinstance(properties, dict) and "_tool" in properties:
         raise ValueError("_tool is not free")
     # Imported here: of all frames that are parsed, few declare tools.
-    from codelab.requests.budget import SchemaBudget, linear
-    from codelab.requests.budget import check_schema as check_budget
-    from codelab.requests.errors import InvalidRequest
+    from codelab.llm.errors import InvalidRequest
+    from codelab.llm.schema.budget import SchemaBudget, linear
+    from codelab.llm.schema.budget import check_schema as check_budget
 
     budget = SchemaBudget(limits.DECLARED_BYTES, places=_PLACES, depth=_DEPTH, followed=_PLACES)
     try:

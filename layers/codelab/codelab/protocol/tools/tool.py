@@ -80,7 +80,7 @@ class Tool:
         """What is wrong first. Raises ProtocolError INVALID_ARGUMENTS where a client's schema would make that too much
         work to find out."""
         if self.declaration is not None:
-            from codelab.requests.effort import Judge, Verdict  # here alone: the catalogue's own schemas are harmless
+            from codelab.llm.schema.effort import Judge, Verdict  # here alone: the catalogue's own schemas are harmless
 
             verdict = Judge(self.parameters, self._validator).verdict(arguments)
             if verdict is Verdict.VALID:

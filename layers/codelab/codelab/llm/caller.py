@@ -1,0 +1,167 @@
+"""What somebody else than the program may choose in a Request: bounds for a bare one, whoever it comes from.
+
+The program itself, and what an operator has written into an agent's file, is not bound by them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codelab.llm.config import RequestConfig
+from codelab.llm.content import BUILT_IN
+from codelab.llm.errors import ContextTooLarge, InvalidRequest
+from codelab.llm.pipeline import ContentError, Prepared, Registry
+from codelab.llm.schema.budget import check_schema, depth_of
+from codelab.llm.tokens import estimate_context, estimate_tokens
+
+#: The most that each of these settings may be. `n` and `max_repairs` multiply what a Request costs.
+MOST = {"n": 4, "max_repairs": 3, "max_output_tokens": 32_000, "seed": 2**63 - 1}
+_STREAMED_FIELDS, _NAME_CHARS = 16, 200
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+#: What a message, and each part of its content, may have.
+_MESSAGE_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "refusal"})
+_PART_FIELDS = {
+    "text": frozenset({"text"}),
+    "refusal": frozenset({"refusal"}),
+    "image_url": frozenset({"image_url"}),
+    "input_audio": frozenset({"input_audio"}),
+    "file": frozenset({"file"}),
+}
+#: How deep a message may be nested; an estimated token is no more characters than this; what an image counts for.
+_DEPTH, _CHARS_PER_TOKEN, _IMAGE_TOKENS = 64, 16, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class CallerBounds:
+    """models: those that may be named. provider: the only profile. context_tokens: what the model is given, at most,
+    messages and schema together, as they are estimated here."""
+
+    models: frozenset[str]
+    provider: str
+    context_tokens: int
+
+    def check_settings(self, config: RequestConfig, pointer: str = "/config") -> None:
+        """Raise InvalidRequest that names the setting which is not the caller's to choose, or too much."""
+
+        def bad(name: str, message: str) -> InvalidRequest:
+            return InvalidRequest(message, f"{pointer}/{name}")
+
+        if config.extra_body:
+            raise bad("extra_body", "extra_body is not a caller's to set")
+        if config.model not in self.models:
+            known = ", ".join(sorted(self.models))
+            raise bad("model", f"the model {config.model[:_NAME_CHARS]!r} is not offered; offered are {known}")
+        if config.provider != self.provider:
+            raise bad("provider", f"the provider is {self.provider!r}")
+        for name, most in MOST.items():
+            value = getattr(config, name)
+            if value is not None and not -most <= value <= most:
+                raise bad(name, f"{name} may be {most} at most")
+        if config.reasoning_effort is not None and config.reasoning_effort not in _EFFORTS:
+            raise bad("reasoning_effort", f"reasoning_effort is one of {', '.join(_EFFORTS)}")
+        if len(config.stream_fields) > _STREAMED_FIELDS or any(len(it) > _NAME_CHARS for it in config.stream_fields):
+            raise bad("stream_fields", f"at most {_STREAMED_FIELDS} fields may be streamed, their names short")
+        if config.stream_items is not None and len(config.stream_items) > _NAME_CHARS:
+            raise bad("stream_items", "the name of the streamed items is too long")
+
+    def check_input(self, schema: Any, context: Any) -> None:
+        """Raise InvalidRequest, or ContextTooLarge, for what is too much to be looked at any closer."""
+        check_schema(schema)
+        for index, message in enumerate(context if isinstance(context, list) else ()):
+            if depth_of(message, _DEPTH) > _DEPTH:
+                raise InvalidRequest("the message is nested too deeply", f"/context/{index}")
+        characters = len(json.dumps(schema)) + sum(map(len, _texts(context)))
+        if characters > _CHARS_PER_TOKEN * self.context_tokens:
+            raise self._too_large()
+
+    def check_prepared(self, config: RequestConfig, schema: Any, messages: list[dict[str, Any]]) -> None:
+        """Raise as the others do, for what the content handlers have made of the input."""
+        self.check_settings(config)
+        check_schema(schema)
+        for message in messages:
+            _check_fields(message)
+        images = sum(1 for _ in _images(messages))
+        tokens = estimate_context([_without_images(message) for message in messages])
+        tokens += sum(estimate_tokens(str(message.get("refusal") or "")) for message in messages)
+        tokens += estimate_tokens(json.dumps(schema, ensure_ascii=False)) + _IMAGE_TOKENS * images
+        if tokens > self.context_tokens:
+            raise self._too_large()
+
+    def registry(self) -> Registry:
+        """The built-in content types, of which `meta` changes no setting that the caller must not."""
+        registry = BUILT_IN.copy()
+        change = registry.handler("meta")
+        assert change is not None
+
+        @registry.register("meta", role="system")
+        def checked(config: RequestConfig, schema: Any, messages: list[dict[str, Any]]) -> Prepared:
+            prepared = change(config, schema, messages)
+            try:
+                self.check_settings(prepared[0], "")
+            except InvalidRequest as error:
+                raise ContentError(error.message, "config") from None
+            return prepared
+
+        return registry
+
+    def _too_large(self) -> ContextTooLarge:
+        return ContextTooLarge(f"the context and the schema have more than {self.context_tokens} tokens", "/context")
+
+
+def _check_fields(message: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest for a field that would reach the provider as a setting, or name something of the operator's.
+
+    Providers take settings in messages, too (a cache's, a tier's), and files by the id that they have in the account.
+    """
+    for name in message:
+        if not name.startswith("_") and name not in _MESSAGE_FIELDS:
+            raise InvalidRequest(f"a message has no field {name[:_NAME_CHARS]!r} that a caller may set", "/context")
+    for name in ("name", "tool_call_id"):
+        if len(str(message.get(name) or "")) > _NAME_CHARS:
+            raise InvalidRequest(f"{name} has more than {_NAME_CHARS} characters", "/context")
+    content = message.get("content")
+    for part in content if isinstance(content, list) else ():
+        if not isinstance(part, Mapping):
+            continue
+        extra = part.keys() - _PART_FIELDS.get(str(part.get("type")), frozenset()) - {"type"}
+        if str(part.get("type")) not in _PART_FIELDS or extra:
+            raise InvalidRequest("a part of a message is text, an image, or a file's data", "/context")
+        for name, allowed in (("file", {"file_data", "filename"}), ("image_url", {"url", "detail"})):
+            value = part.get(name)
+            if isinstance(value, Mapping) and not value.keys() <= allowed:
+                raise InvalidRequest(f"{name} may have {' and '.join(sorted(allowed))} only", "/context")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every string in a JSON value but the data of images."""
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            if not node.startswith("data:image/"):
+                yield node
+        elif isinstance(node, Mapping):
+            is_image = node.get("type") == "image"
+            stack.extend(item for name, item in node.items() if not (is_image and name == "data"))
+            yield from (str(name) for name in node)
+        elif isinstance(node, list):
+            stack.extend(node)
+
+
+def _images(messages: list[dict[str, Any]]) -> Iterator[Any]:
+    for message in messages:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, Mapping) and part.get("type") == "image_url":
+                yield part
+
+
+def _without_images(message: dict[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    kept = [part for part in content if not (isinstance(part, Mapping) and part.get("type") == "image_url")]
+    return {**message, "content": kept}

@@ -1,0 +1,83 @@
+"""A Request as JSON in and JSON out: what a function, a queue or an HTTP route needs to offer it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codelab.llm.caller import CallerBounds
+from codelab.llm.client.downgrade import Memory
+from codelab.llm.client.request import MEMORY, Request
+from codelab.llm.client.transport import Transport
+from codelab.llm.config import RequestConfig, escape
+from codelab.llm.errors import InvalidRequest
+
+_FIELDS = ("kind", "config", "schema", "context")
+
+
+def parse_bare(
+    payload: Any,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    bounds: CallerBounds | None = None,
+    memory: Memory = MEMORY,
+) -> Request:
+    """The Request of {"kind": "request", "context", "schema", "config"}.
+
+    `defaults` are settings that the payload need not name, `bounds` what it may ask for (None: anything). It profits
+    from `memory`, and adds nothing to it. Raises InvalidRequest that names the wrong place.
+    """
+    if not isinstance(payload, Mapping):
+        raise InvalidRequest("the payload is not an object")
+    if payload.get("kind", "request") != "request":
+        raise InvalidRequest(f"the kind is {payload['kind']!r}, not 'request'", "/kind")
+    for name in payload:
+        if name not in _FIELDS:
+            raise InvalidRequest(f"unknown field {name!r}", f"/{escape(str(name))}")
+    for name in ("schema", "context"):
+        if name not in payload:
+            raise InvalidRequest(f"the {name} is missing", f"/{name}")
+    config = payload.get("config", {})
+    if isinstance(config, Mapping):
+        config = {**(defaults or {}), **config}
+    parsed = RequestConfig.parse(config)
+    if bounds is None:
+        return Request(parsed, payload["schema"], payload["context"], memory=memory, learns=False)
+    bounds.check_settings(parsed)
+    bounds.check_input(payload["schema"], payload["context"])
+    return Request(
+        parsed,
+        payload["schema"],
+        payload["context"],
+        registry=bounds.registry(),
+        memory=memory,
+        learns=False,
+        admit=bounds.check_prepared,
+    )
+
+
+def run_bare(
+    payload: Any,
+    transport: Transport,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    bounds: CallerBounds | None = None,
+    memory: Memory = MEMORY,
+    deadline: float | None = None,
+) -> dict[str, Any]:
+    """Run a bare Request: {"solution", "usage", "strategy", "attempts", "finish_reason"}, and "solutions" for n > 1.
+
+    Raises RequestError: InvalidRequest for bad input, a CallError when there is no solution.
+    """
+    request = parse_bare(payload, defaults=defaults, bounds=bounds, memory=memory)
+    result = request.run(transport, deadline=deadline)
+    out: dict[str, Any] = {
+        "solution": result.solution,
+        "usage": result.usage.as_dict(),
+        "strategy": result.strategy,
+        "attempts": result.attempts,
+        "finish_reason": result.finish_reason,
+    }
+    if request.config.n > 1:
+        out["solutions"] = result.solutions
+    return out

@@ -1,0 +1,108 @@
+"""Amazon Bedrock's OpenAI-compatible endpoint, by the role that the code runs under: no key to store.
+
+Bedrock takes short-lived bearer tokens. A token is a presigned call of `CallWithBearerToken`, encoded: making one needs
+the role's credentials and no network. The role must be allowed `bedrock:CallWithBearerToken` beside the invoke actions.
+https://docs.aws.amazon.com/bedrock/latest/userguide/api-keys-generate.html
+
+botocore is imported when the first token is made.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from codelab.llm.errors import InvalidRequest
+
+_HOST = "bedrock.amazonaws.com"
+_PREFIX = "bedrock-api-key-"
+# botocore renews a role's credentials ten minutes before they expire at the latest: a token that lives no longer than
+# that never outlives the credentials that signed it.
+LIFETIME_S = 600
+MARGIN_S = 60
+#: The least time between two tokens that are made because one was refused, in seconds.
+RENEW_EVERY_S = 60
+
+
+class BedrockKey:
+    """The current token, as a function: what `openai_transport(api_key=…)` takes.
+
+    region: where the model is; the environment's AWS_REGION by default. credentials: a function that gives botocore
+    credentials (the default chain otherwise). clock: seconds; a token is renewed `margin_s` before it expires by it.
+    """
+
+    def __init__(
+        self,
+        region: str | None = None,
+        *,
+        credentials: Callable[[], Any] | None = None,
+        lifetime_s: int = LIFETIME_S,
+        margin_s: int = MARGIN_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.region = region_of(region)
+        self._credentials = credentials
+        self._lifetime_s = lifetime_s
+        self._margin_s = margin_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._token = ""
+        self._expires = 0.0
+        self._renewed: float | None = None
+
+    def __call__(self) -> str:
+        with self._lock:
+            now = self._clock()
+            if now >= self._expires - self._margin_s:
+                self._make(now)
+            return self._token
+
+    def renew(self, refused: str) -> bool:
+        """Bedrock did not accept the token `refused`: whether there is another now."""
+        with self._lock:
+            now = self._clock()
+            if self._token == refused and (self._renewed is None or now - self._renewed >= RENEW_EVERY_S):
+                self._renewed = now
+                self._make(now)
+            return self._token != refused
+
+    def _make(self, now: float) -> None:
+        self._token = self._presigned()
+        self._expires = now + self._lifetime_s
+
+    def _presigned(self) -> str:
+        from botocore.auth import SigV4QueryAuth
+        from botocore.awsrequest import AWSRequest
+
+        if self._credentials is None:
+            import botocore.session
+
+            session = botocore.session.get_session()
+            self._credentials = session.get_credentials
+        credentials = self._credentials()
+        if credentials is None:
+            raise InvalidRequest("there are no AWS credentials to call Bedrock with", "/config/provider")
+        request = AWSRequest(
+            method="POST", url=f"https://{_HOST}/", headers={"host": _HOST}, params={"Action": "CallWithBearerToken"}
+        )
+        frozen = credentials.get_frozen_credentials() if hasattr(credentials, "get_frozen_credentials") else credentials
+        SigV4QueryAuth(frozen, "bedrock", self.region, expires=self._lifetime_s).add_auth(request)
+        signed = str(request.url).removeprefix("https://") + "&Version=1"
+        return _PREFIX + base64.b64encode(signed.encode()).decode()
+
+
+def region_of(region: str | None = None) -> str:
+    """The region, from the environment when it is not given. Raises InvalidRequest without one."""
+    region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not region:
+        raise InvalidRequest("no AWS region is set for Bedrock", "/config/provider")
+    return region
+
+
+def bedrock_base_url(region: str | None = None) -> str:
+    """The endpoint of a region."""
+    return f"https://bedrock-runtime.{region_of(region)}.amazonaws.com/openai/v1"

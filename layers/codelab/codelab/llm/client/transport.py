@@ -1,0 +1,101 @@
+"""Between a Request and a provider: a small interface, and what bounds a call from outside.
+
+A transport takes the body of a chat completion and gives the provider's JSON objects: the chunks of a stream, in lists
+of those that arrived together, or the one object of an answer that is not streamed. Everything that fails is raised as
+`TransportError`; nothing is retried here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from codelab.llm.errors import Cancelled, DeadlineExceeded
+
+
+class Cancellation:
+    """A switch that another thread may flip. What is blocked on the network is interrupted at once."""
+
+    __slots__ = ("_event", "_interrupts", "_lock")
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._interrupts: set[Callable[[], None]] = set()
+
+    def cancel(self) -> None:
+        """Idempotent, never blocks, never raises."""
+        self._event.set()
+        with self._lock:
+            interrupts = list(self._interrupts)
+        for interrupt in interrupts:
+            interrupt()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, or return True early when cancelled."""
+        return self._event.wait(seconds)
+
+    def attach(self, interrupt: Callable[[], None]) -> None:
+        """Run `interrupt` when cancelled, at once if that has already happened."""
+        with self._lock:
+            self._interrupts.add(interrupt)
+        if self._event.is_set():
+            interrupt()
+
+    def detach(self, interrupt: Callable[[], None]) -> None:
+        with self._lock:
+            self._interrupts.discard(interrupt)
+
+
+class Call:
+    """One call's bounds: an absolute deadline of `clock` (None: none) and a cancellation."""
+
+    __slots__ = ("cancellation", "clock", "deadline")
+
+    def __init__(
+        self,
+        cancellation: Cancellation | None = None,
+        deadline: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.cancellation = cancellation or Cancellation()
+        self.deadline = deadline
+        self.clock = clock
+
+    def remaining(self) -> float | None:
+        """Seconds until the deadline, not below 0; None without one."""
+        return None if self.deadline is None else max(0.0, self.deadline - self.clock())
+
+    def bound(self, timeout: float | None) -> float | None:
+        """The shorter of a timeout and what remains."""
+        remaining = self.remaining()
+        if remaining is None:
+            return timeout
+        return remaining if timeout is None else min(timeout, remaining)
+
+    def check(self) -> None:
+        """Raise if the call must not go on."""
+        if self.cancellation.cancelled:
+            raise Cancelled("the call was cancelled")
+        if self.deadline is not None and self.clock() >= self.deadline:
+            raise DeadlineExceeded("the deadline has passed")
+
+
+class Transport(Protocol):
+    """What a Request needs of a provider's client."""
+
+    @property
+    def base_url(self) -> str:
+        """Names the provider's endpoint; what was learned about a model is remembered under it."""
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        """POST a chat completion. With `body["stream"]` gives chunks as they arrive, else one list of one object.
+
+        Closing the iterator closes the connection at once. Raises TransportError, Cancelled, DeadlineExceeded.
+        """

@@ -1,0 +1,194 @@
+"""HTTP for the openai SDK, with two things that its own client does not do.
+
+A blocked read can be interrupted from another thread, also while the provider has not even sent its headers (a model
+that thinks is silent for minutes), and every read ends at the call's deadline, however often the provider sends a byte.
+Both need the socket, so this is an httpx transport on httpcore's public interface whose network streams know the call
+they serve. A stream learns its call when the request is written, by the thread that makes the call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import httpcore2
+import httpx2
+
+from codelab.llm.client.transport import Call
+
+_current = threading.local()
+
+
+class Binding:
+    """Ties one call to the connection that serves it, from the moment the request is written until `release`."""
+
+    __slots__ = ("_interrupt", "call")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self._interrupt: Callable[[], None] | None = None
+
+    def attach(self, interrupt: Callable[[], None]) -> None:
+        if self._interrupt != interrupt:
+            self.release()
+            self._interrupt = interrupt
+            self.call.cancellation.attach(interrupt)
+
+    def release(self) -> None:
+        """From now on the connection may serve somebody else: a late cancel does not touch it."""
+        if self._interrupt is not None:
+            self.call.cancellation.detach(self._interrupt)
+            self._interrupt = None
+
+
+@contextlib.contextmanager
+def serving(call: Call) -> Iterator[Binding]:
+    """Requests that this thread writes inside the block serve `call`."""
+    binding = Binding(call)
+    _current.binding = binding
+    try:
+        yield binding
+    finally:
+        _current.binding = None
+
+
+def _served() -> Binding | None:
+    return getattr(_current, "binding", None)
+
+
+class _Stream(httpcore2.NetworkStream):
+    def __init__(self, inner: httpcore2.NetworkStream) -> None:
+        self._inner = inner
+        self._call: Call | None = None
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        call = self._call
+        if call is None:
+            return self._inner.read(max_bytes, timeout)
+        call.check()
+        return self._inner.read(max_bytes, call.bound(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        binding = _served()
+        self._call = call = binding.call if binding else None
+        if binding is not None and call is not None:
+            binding.attach(self._interrupt)
+            call.check()
+            timeout = call.bound(timeout)
+        self._inner.write(buffer, timeout)
+
+    def _interrupt(self) -> None:
+        # Shutting the TCP socket down wakes a thread that is blocked in recv; closing it would not.
+        sock = self._inner.get_extra_info("socket")
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        binding = _served()
+        if binding is not None:
+            timeout = binding.call.bound(timeout)
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class _Backend(httpcore2.SyncBackend):
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        binding = _served()
+        if binding is not None:
+            binding.call.check()
+            timeout = binding.call.bound(timeout)
+        options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *(socket_options or ())]
+        return _Stream(super().connect_tcp(host, port, timeout, local_address, options))
+
+
+_EXCEPTIONS = (
+    (httpcore2.ConnectTimeout, httpx2.ConnectTimeout),
+    (httpcore2.ReadTimeout, httpx2.ReadTimeout),
+    (httpcore2.WriteTimeout, httpx2.WriteTimeout),
+    (httpcore2.PoolTimeout, httpx2.PoolTimeout),
+    (httpcore2.ConnectError, httpx2.ConnectError),
+    (httpcore2.ReadError, httpx2.ReadError),
+    (httpcore2.WriteError, httpx2.WriteError),
+    (httpcore2.ProxyError, httpx2.ProxyError),
+    (httpcore2.UnsupportedProtocol, httpx2.UnsupportedProtocol),
+    (httpcore2.LocalProtocolError, httpx2.LocalProtocolError),
+    (httpcore2.RemoteProtocolError, httpx2.RemoteProtocolError),
+)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        for ours, theirs in _EXCEPTIONS:
+            if isinstance(error, ours):
+                raise theirs(str(error)) from error
+        raise
+
+
+class _Body(httpx2.SyncByteStream):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _translated():
+            yield from self._stream
+
+    def close(self) -> None:
+        if hasattr(self._stream, "close"):
+            self._stream.close()
+
+
+class InterruptibleTransport(httpx2.BaseTransport):
+    """An httpx transport over a connection pool whose streams obey `serving(call)`. HTTP/1.1, keep-alive."""
+
+    def __init__(self, *, keepalive_s: float = 55.0, max_connections: int = 100) -> None:
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=httpx2.create_ssl_context(),
+            max_connections=max_connections,
+            max_keepalive_connections=max_connections,
+            keepalive_expiry=keepalive_s,
+            network_backend=_Backend(),
+        )
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        url = request.url
+        with _translated():
+            response = self._pool.handle_request(
+                httpcore2.Request(
+                    method=request.method,
+                    url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                    headers=request.headers.raw,
+                    content=request.stream,
+                    extensions=request.extensions,
+                )
+            )
+        return httpx2.Response(
+            status_code=response.status,
+            headers=response.headers,
+            stream=_Body(response.stream),
+            extensions=response.extensions,
+        )
+
+    def close(self) -> None:
+        self._pool.close()

@@ -1,0 +1,220 @@
+"""The built-in content types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import InvalidRequest
+from codelab.llm.pipeline import ContentError, Message, Prepared, Registry
+from codelab.llm.tools import with_tool
+
+BUILT_IN = Registry()
+
+
+def _content(messages: list[Message]) -> dict[str, Any]:
+    content: dict[str, Any] = messages[-1]["content"]
+    return content
+
+
+def _field(content: dict[str, Any], name: str, *types: type) -> Any:
+    """A field that must be there."""
+    if name not in content:
+        raise ContentError(f"{name} is missing", name)
+    value = content[name]
+    if types and not isinstance(value, types):
+        raise ContentError(f"{name} has the wrong type", name)
+    return value
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise ContentError(f"is not JSON: {error}") from None
+
+
+def _said(message: Message, text: str | list[dict[str, Any]], keep: dict[str, Any] | None = None) -> Message:
+    """The message with its content as the model reads it."""
+    said = {**message, "content": text}
+    if keep is not None:
+        said["_content"] = keep
+    return said
+
+
+def _section(title: str, content: dict[str, Any], value: Any) -> str:
+    """A titled block: what it is, what it looks like, the data."""
+    lines = [f"# {title}"]
+    if content.get("description"):
+        lines.append(str(content["description"]))
+    if content.get("schema") is not None:
+        lines.append(f"Schema: {_json(content['schema'])}")
+    lines.append(value if isinstance(value, str) else _json(value))
+    return "\n".join(lines)
+
+
+@BUILT_IN.register("text")
+def text(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    """{"type": "text", "text": "Hello"}: as if it were a string."""
+    message = messages[-1]
+    if isinstance(message["content"], dict):
+        messages[-1] = _said(message, _field(message["content"], "text", str))
+    return config, schema, messages
+
+
+@BUILT_IN.register("data")
+def data(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    """{"type": "data", "kind": "orders", "data": […], "schema": …, "description": …}: data to work with.
+
+    Messages of the same kind are one: objects are merged, lists joined, anything else replaced, at the first's place.
+    """
+    content = _content(messages)
+    kind = _field(content, "kind", str)
+    _field(content, "data")
+    for index, earlier in enumerate(messages[:-1]):
+        known = earlier.get("_content", {})
+        if known.get("type") == "data" and known.get("kind") == kind:
+            merged = {**known, **content, "data": _merged(known["data"], content["data"])}
+            messages[index] = _said(earlier, _section(f"Data: {kind}", merged, merged["data"]), merged)
+            return config, schema, messages[:-1]
+    messages[-1] = _said(messages[-1], _section(f"Data: {kind}", content, content["data"]), content)
+    return config, schema, messages
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**old, **{key: _merged(old[key], value) if key in old else value for key, value in new.items()}}
+    if isinstance(old, list) and isinstance(new, list):
+        return [*old, *new]
+    return new
+
+
+@BUILT_IN.register("input")
+def input_(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    """{"type": "input", "input": {"question": "…"}, "schema": …, "description": …}: what the request is about."""
+    content = _content(messages)
+    messages[-1] = _said(messages[-1], _section("Input", content, _field(content, "input")))
+    return config, schema, messages
+
+
+def _latest(type_: str, title: str) -> Callable[[RequestConfig, Any, list[Message]], Prepared]:
+    """A type of which only the latest message counts. It stands where it was given: what came before it is unchanged,
+    up to the place where the previous one stood."""
+
+    def handler(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+        content = _content(messages)
+        value = _field(content, type_)
+        earlier = [message for message in messages[:-1] if message.get("_content", {}).get("type") != type_]
+        return config, schema, [*earlier, _said(messages[-1], _section(title, content, value), content)]
+
+    return handler
+
+
+# {"type": "state", "state": {…}}: what is so at this moment.
+BUILT_IN.register("state", role="system")(_latest("state", "Current state"))
+# {"type": "plan", "plan": […]}: what is to be done, and how far it is.
+BUILT_IN.register("plan", role="system")(_latest("plan", "Plan"))
+
+
+@BUILT_IN.register("tool", role="system")
+def tool(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    """{"type": "tool", "name": "read_file", "description": "…", "parameters": {…}}: something that may be called.
+
+    The solution gets an array `calls` with a branch for the tool, whose first property is the constant `_tool`. The
+    last definition of a name wins. The definition may also stand in a field `tool`.
+    """
+    content = _content(messages)
+    definition = content.get("tool", content)
+    if not isinstance(definition, dict):
+        raise ContentError("tool is not an object", "tool")
+    if isinstance(definition.get("function"), dict):  # as the chat completions API writes it
+        definition = definition["function"]
+    name = _field(definition, "name", str)
+    if not name:
+        raise ContentError("the name is empty", "name")
+    parameters = definition.get("parameters", {})
+    if not isinstance(parameters, (dict, bool)):
+        raise ContentError("parameters is not a schema", "parameters")
+    try:
+        schema = with_tool(schema, name, parameters, str(definition.get("description") or ""))
+    except ValueError as error:
+        raise InvalidRequest(str(error), "/schema") from None
+    return config, schema, messages[:-1]
+
+
+@BUILT_IN.register("meta", role="system")
+def meta(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    """{"type": "meta", "meta": {"locale": "de"}, "config": {"temperature": 0}}: facts about the request, and settings.
+
+    `config` changes the configuration of this request; `meta` is told to the model. Either may be left out.
+    """
+    content = _content(messages)
+    changes = content.get("config", {})
+    if not isinstance(changes, dict):
+        raise ContentError("config is not an object", "config")
+    if changes:
+        try:
+            config = RequestConfig.parse({**_settings(config), **changes}, "")
+        except InvalidRequest as error:
+            raise ContentError(error.message, "config") from None
+    if not changes or "meta" in content:
+        messages[-1] = _said(messages[-1], _section("About this request", content, _field(content, "meta")))
+        return config, schema, messages
+    return config, schema, messages[:-1]
+
+
+def _settings(config: RequestConfig) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in RequestConfig.__dataclass_fields__}
+
+
+@BUILT_IN.register("error")
+def error_(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    """{"type": "error", "error": "…" or {"code", "message", …}}: something went wrong, and the model should know."""
+    content = _content(messages)
+    problem = _field(content, "error", str, dict)
+    messages[-1] = _said(messages[-1], _section("Error", content, problem))
+    return config, schema, messages
+
+
+@BUILT_IN.register("file")
+def file(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    """{"type": "file", "path": "src/a.py", "content": "…", "language": "python"}: a text file.
+
+    A file that is not text is given as {"type": "file", "file": {…}}, as the chat completions API takes it.
+    """
+    content = _content(messages)
+    if "file" in content:
+        part = {"type": "file", "file": _field(content, "file", dict)}
+        messages[-1] = _said(messages[-1], [part])
+        return config, schema, messages
+    path = _field(content, "path", str)
+    body = _field(content, "content", str)
+    fence = "```"
+    while fence in body:
+        fence += "`"
+    block = f"{fence}{content.get('language') or ''}\n{body}\n{fence}"
+    messages[-1] = _said(messages[-1], _section(f"File: {path}", content, block), content)
+    return config, schema, messages
+
+
+@BUILT_IN.register("image")
+def image(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    """{"type": "image", "url": "https://…"} or {"type": "image", "data": "base64…", "media_type": "image/png"}.
+
+    `text` is said with it, `detail` is "low", "high" or "auto".
+    """
+    content = _content(messages)
+    if "url" in content:
+        url = _field(content, "url", str)
+    else:
+        url = f"data:{content.get('media_type') or 'image/png'};base64,{_field(content, 'data', str)}"
+    described: dict[str, Any] = {"url": url}
+    if content.get("detail"):
+        described["detail"] = content["detail"]
+    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": described}]
+    if content.get("text"):
+        parts.insert(0, {"type": "text", "text": str(content["text"])})
+    messages[-1] = _said(messages[-1], parts)
+    return config, schema, messages

@@ -1,0 +1,52 @@
+"""JSON text of a model to a value."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from codelab.llm.scanner import mend_escapes
+
+_FENCE = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda name: _refuse(name))
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def parse(text: str, *, prose: bool = False) -> Any:
+    """The value that a text is. Raises ValueError that says where it stops being JSON.
+
+    Control characters inside strings are tolerated, halves of surrogate pairs become U+FFFD. With `prose`, the object
+    may stand in a sentence or a code fence: the last fence or the first object that parses is taken.
+    """
+    text = mend_escapes(text)
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+    except ValueError:
+        if not prose:
+            raise
+        return _find(text)
+
+
+def _find(text: str) -> Any:
+    for fenced in reversed(_FENCE.findall(text)):
+        try:
+            return _DECODER.decode(fenced.strip())
+        except ValueError:
+            continue
+    first: ValueError | None = None
+    at = text.find("{")
+    for _ in range(64):
+        if at < 0:
+            break
+        try:
+            return _DECODER.raw_decode(text, at)[0]
+        except ValueError as error:
+            first = first or error
+        at = text.find("{", at + 1)
+    raise first or ValueError("there is no JSON object in the answer")

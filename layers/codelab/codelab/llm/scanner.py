@@ -1,0 +1,361 @@
+"""An incremental JSON scanner: what a stream already says, as soon as it says it.
+
+It takes pieces of JSON text, cut anywhere, and reports the characters of chosen string fields while the string is still
+open, and each item of one chosen array at its last character. Every character is looked at once, so the cost is linear.
+
+It follows structure and does not validate: the whole text is parsed at the end by whoever collects it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from codelab.llm.outcome import ItemDone, TextDelta
+
+Path = tuple[str | int, ...]
+
+_STRING_END = re.compile(r'["\\]')
+_STRUCTURE = re.compile(r'["{}\[\],]')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_ROOT = re.compile(r'\{\s*["}]')
+_ROOT_BEGUN = re.compile(r"\{\s*\Z")
+_HEX = frozenset("0123456789abcdefABCDEF")
+
+_BEFORE, _STRUCT, _TEXT, _KEY, _SKIP, _AFTER = range(6)
+
+
+def mend(text: str) -> str:
+    """Join surrogate halves that arrived in different pieces; a half without its partner becomes U+FFFD."""
+    if text.isascii() or _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class Scanner:
+    """Feed it pieces; it returns the events each piece completes.
+
+    `fields` are the paths of the string fields to report, `items` is the path of the array whose items to report. A
+    path is a sequence of keys and indices from the root; "*" stands for any of them. With `prose` set, text before
+    the first JSON object (an introduction, a code fence) is skipped. Thoughts have been taken out (see `reasoning`).
+    """
+
+    __slots__ = (
+        "_capture",
+        "_carry",
+        "_depths",
+        "_exact",
+        "_expect_key",
+        "_field",
+        "_index",
+        "_item_depth",
+        "_items",
+        "_items_exact",
+        "_key",
+        "_levels",
+        "_mode",
+        "_parts",
+        "_path",
+        "_prose",
+        "_skip_next",
+        "_stack",
+        "_wild",
+        "attempt",
+    )
+
+    def __init__(
+        self,
+        fields: Iterable[Sequence[str | int]] = (),
+        items: Sequence[str | int] | None = None,
+        *,
+        prose: bool = False,
+        attempt: int = 1,
+    ) -> None:
+        paths = [tuple(path) for path in fields]
+        self._exact = {path: _name(path) for path in paths if "*" not in path}
+        self._wild = [path for path in paths if "*" in path]
+        self._depths = {len(path) for path in paths}
+        self._items = tuple(items) if items is not None else None
+        self._items_exact = self._items is not None and "*" not in self._items
+        self._levels = max([len(path) for path in paths] + [len(self._items or ())], default=0)
+        self._prose = prose
+        self._mode = _BEFORE
+        self._stack: list[str] = []  # open brackets
+        self._path: list[str | int] = []  # the current key or index in each
+        self._expect_key = False
+        self._key: list[str] = []
+        self._field = ""
+        self._carry = ""  # an escape, or a root, that is not complete yet
+        self._skip_next = False
+        self._item_depth = -1
+        self._index = 0
+        self._capture = False
+        self._parts: list[str] = []
+        self.attempt = attempt
+
+    @property
+    def complete(self) -> bool:
+        """Whether the root value has been closed."""
+        return self._mode == _AFTER
+
+    def feed(self, piece: str) -> list[TextDelta | ItemDone]:
+        """Take the next piece of text; give what it completes, in order."""
+        mode = self._mode
+        if mode == _TEXT and not self._carry and not self._capture:
+            # Nearly every piece of a long answer: inside a streamed string, nothing special in it.
+            if '"' not in piece and "\\" not in piece and piece.isascii():
+                return [TextDelta(self._field, piece)] if piece else []
+        elif mode == _AFTER:
+            return []
+        return self._scan(piece)
+
+    def _scan(self, piece: str) -> list[TextDelta | ItemDone]:
+        if self._carry:
+            piece = self._carry + piece
+            self._carry = ""
+        out: list[TextDelta | ItemDone] = []
+        at, end = 0, len(piece)
+        taken = 0  # up to where the captured item has been put aside
+        while at < end:
+            mode = self._mode
+            if mode == _STRUCT:
+                found = _STRUCTURE.search(piece, at)
+                if found is None:
+                    break
+                char = found.group()
+                start = found.start()
+                at = start + 1
+                if char == '"':
+                    self._open_string()
+                elif char == ",":
+                    if self._stack and self._stack[-1] == "{":
+                        self._expect_key = True
+                    else:
+                        if self._capture and len(self._stack) == self._item_depth:
+                            self._parts.append(piece[taken:start])
+                            self._finish_scalar(out)
+                        if self._stack:
+                            self._path[-1] += 1  # type: ignore[operator]
+                        if len(self._stack) == self._item_depth:
+                            self._capture = True
+                            taken = at
+                elif char in "{[":
+                    self._open(char)
+                    if char == "[" and len(self._stack) == self._item_depth and not self._capture:
+                        self._capture = True
+                        taken = at
+                else:
+                    if self._capture:
+                        inner = len(self._stack) > self._item_depth
+                        self._parts.append(piece[taken : at if inner else start])
+                        taken = at
+                        if not inner:
+                            self._finish_scalar(out)
+                    self._close(out)
+            elif mode == _SKIP:
+                if self._skip_next:
+                    self._skip_next = False
+                    at += 1
+                    continue
+                found = _STRING_END.search(piece, at)
+                if found is None:
+                    break
+                at = found.end()
+                if found.group() == "\\":
+                    self._skip_next = True
+                else:
+                    self._mode = _STRUCT
+                    if self._capture and len(self._stack) == self._item_depth:
+                        self._parts.append(piece[taken:at])
+                        taken = at
+                        self._finish_item(out)
+            elif mode == _BEFORE:
+                at = self._find_root(piece, at)
+                taken = at
+            elif mode == _AFTER:
+                break
+            else:
+                stop, text = self._string(piece, at)
+                if mode == _KEY:
+                    self._key.append(text)
+                elif text:
+                    last = out[-1] if out else None
+                    if isinstance(last, TextDelta) and last.field == self._field:
+                        last.text += text
+                    else:
+                        out.append(TextDelta(self._field, text))
+                if self._carry:
+                    end = stop
+                    break
+                at = stop
+                if self._mode == _STRUCT:
+                    if mode == _KEY:
+                        self._path[-1] = "".join(self._key)
+                    elif self._capture and len(self._stack) == self._item_depth:
+                        self._parts.append(piece[taken:at])
+                        taken = at
+                        self._finish_item(out)
+        if self._capture and taken < end:
+            self._parts.append(piece[taken:end])
+        return out
+
+    def _find_root(self, piece: str, at: int) -> int:
+        """Where the root begins, or the end of the piece; what may still become a root is carried over."""
+        if not self._prose:
+            for i in range(at, len(piece)):
+                if piece[i] in "{[":
+                    self._mode = _STRUCT
+                    return i
+            return len(piece)
+        text = piece[at:]
+        found = _ROOT.search(text)
+        if found is None:
+            begun = _ROOT_BEGUN.search(text)
+            if begun is not None:
+                self._carry = text[begun.start() :]
+            return len(piece)
+        self._mode = _STRUCT
+        return at + found.start()
+
+    def _open_string(self) -> None:
+        depth = len(self._stack)
+        if self._expect_key:
+            self._expect_key = False
+            if depth <= self._levels:
+                self._key = []
+                self._mode = _KEY
+                return
+        elif depth in self._depths:
+            field = self._streamed()
+            if field is not None:
+                self._field = field
+                self._mode = _TEXT
+                return
+        self._mode = _SKIP
+
+    def _streamed(self) -> str | None:
+        path = tuple(self._path)
+        if path in self._exact:
+            return self._exact[path]
+        return _name(path) if any(_matches(path, wild) for wild in self._wild) else None
+
+    def _open(self, char: str) -> None:
+        if (
+            char == "["
+            and self._items is not None
+            and self._item_depth < 0
+            and len(self._stack) == len(self._items)
+            and (tuple(self._path) == self._items if self._items_exact else _matches(tuple(self._path), self._items))
+        ):
+            self._item_depth = len(self._stack) + 1
+            self._parts = []
+        self._stack.append(char)
+        self._path.append("" if char == "{" else 0)
+        self._expect_key = char == "{"
+
+    def _close(self, out: list[TextDelta | ItemDone]) -> None:
+        if self._stack:
+            self._stack.pop()
+            self._path.pop()
+        self._expect_key = False
+        depth = len(self._stack)
+        if depth == self._item_depth and self._capture:
+            self._finish_item(out)
+        elif depth < self._item_depth:
+            self._item_depth = -1
+            self._capture = False
+        if not self._stack:
+            self._mode = _AFTER
+
+    def _finish_item(self, out: list[TextDelta | ItemDone]) -> None:
+        text = "".join(self._parts)
+        self._parts = []
+        self._capture = False
+        try:
+            value: Any = json.loads(mend_escapes(mend(text)), strict=False)
+        except ValueError:
+            return  # not JSON: the parse of the whole answer will say so
+        out.append(ItemDone(self._index, value, self.attempt))
+        self._index += 1
+
+    def _finish_scalar(self, out: list[TextDelta | ItemDone]) -> None:
+        if any(part and not part.isspace() for part in self._parts):
+            self._finish_item(out)
+        self._parts = []
+        self._capture = False
+
+    def _string(self, piece: str, at: int) -> tuple[int, str]:
+        """Decode string characters from `at` on. Stops after the closing quote, or before what is incomplete."""
+        found = _STRING_END.search(piece, at)
+        texts: list[str] = []
+        while found is not None:
+            stop = found.start()
+            if stop > at:
+                texts.append(piece[at:stop])
+            if found.group() == '"':
+                self._mode = _STRUCT
+                return stop + 1, mend("".join(texts))
+            char, at = _unescape(piece, stop)
+            if at < 0:
+                self._carry = piece[stop:]
+                return stop, mend("".join(texts))
+            texts.append(char)
+            found = _STRING_END.search(piece, at)
+        rest = piece[at:]
+        end = len(piece)
+        if rest and "\ud800" <= rest[-1] <= "\udbff":
+            self._carry = rest[-1]
+            rest = rest[:-1]
+            end -= 1
+        texts.append(rest)
+        return end, mend("".join(texts))
+
+
+def _unescape(piece: str, at: int) -> tuple[str, int]:
+    """The character of the escape at `at` and the position behind it; the position is -1 while it is incomplete."""
+    if at + 1 >= len(piece):
+        return "", -1
+    kind = piece[at + 1]
+    if kind != "u":
+        return _ESCAPES.get(kind, kind), at + 2
+    digits = piece[at + 2 : at + 6]
+    if not _HEX.issuperset(digits):
+        return "\ufffd", at + 2
+    if len(digits) < 4:
+        return "", -1
+    code = int(digits, 16)
+    behind = at + 6
+    if not 0xD800 <= code <= 0xDFFF:
+        return chr(code), behind
+    if code <= 0xDBFF:
+        low = piece[behind : behind + 6]
+        if len(low) < 6 and "\\u".startswith(low[:2]) and _HEX.issuperset(low[2:]):
+            return "", -1
+        if low[:2] == "\\u" and len(low) == 6 and _HEX.issuperset(low[2:]):
+            second = int(low[2:], 16)
+            if 0xDC00 <= second <= 0xDFFF:
+                return chr(0x10000 + ((code - 0xD800) << 10) + (second - 0xDC00)), behind + 6
+    return "\ufffd", behind
+
+
+_PAIR_OR_HALF = re.compile(
+    r"(\\\\)|(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+
+
+def mend_escapes(text: str) -> str:
+    r"""Replace `\ud83d` without its partner by `\ufffd`, so that what is parsed can be encoded as UTF-8 again."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _PAIR_OR_HALF.sub(lambda m: m.group() if m.group(1) or m.group(2) else "\\ufffd", text)
+
+
+def _name(path: Sequence[str | int]) -> str:
+    return ".".join(map(str, path))
+
+
+def _matches(path: Path, pattern: Path) -> bool:
+    return len(path) == len(pattern) and all(b in ("*", a) for a, b in zip(path, pattern, strict=True))

@@ -1,0 +1,1 @@
+"""JSON Schemas: what they may cost, their strict form, and validation. Pure."""

@@ -1,0 +1,289 @@
+"""Nodes for arrays and objects, in whichever strict form they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from codelab.llm.schema.nodes import Mismatch, Node, NotExpressible, Text, json_type
+
+
+class Array(Node):
+    __slots__ = ("item", "least", "most")
+
+    def __init__(self, item: Node, least: int = 0, most: int | None = None) -> None:
+        self.item = item
+        self.least = least
+        self.most = most
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if not isinstance(value, list):
+            if exact:
+                raise Mismatch
+            return value
+        if exact and _wrong_count(len(value), self.least, self.most):
+            raise Mismatch
+        decode = self.item.decode
+        return [decode(item, exact) for item in value]
+
+    def express(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            raise NotExpressible(f"{json_type(value)} instead of array")
+        if _wrong_count(len(value), self.least, self.most):
+            raise NotExpressible("too few items" if len(value) < self.least else "too many items")
+        return [_inner(self.item, item, index) for index, item in enumerate(value)]
+
+
+def _wrong_count(count: int, least: int, most: int | None) -> bool:
+    return count < least or (most is not None and count > most)
+
+
+def _inner(node: Node, value: Any, part: str | int) -> Any:
+    try:
+        return node.express(value)
+    except NotExpressible as error:
+        error.parts.append(part)
+        raise
+
+
+class Tuple(Node):
+    """An array whose positions differ, as an object with the positions as keys; `rest` holds what follows."""
+
+    __slots__ = ("items", "least", "rest")
+
+    def __init__(self, items: list[Node], least: int, rest: Node | None) -> None:
+        self.items = items
+        self.least = least
+        self.rest = rest
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        size = len(self.items)
+        if not isinstance(value, dict) or (exact and len(value) != size + (self.rest is not None)):
+            if exact:
+                raise Mismatch
+            return value
+        if not exact and not any(str(index) in value for index in range(size)) and "rest" not in value:
+            return value
+        out: list[Any] = []
+        absent = 0
+        for index, node in enumerate(self.items):
+            if exact and str(index) not in value:
+                raise Mismatch
+            item = value.get(str(index))
+            if item is None and index >= self.least:
+                absent += 1
+                continue
+            out += [None] * absent
+            absent = 0
+            out.append(node.decode(item, exact))
+        if self.rest is not None:
+            rest = self.rest.decode(value.get("rest", []), exact)
+            if rest:
+                out += [None] * absent
+                out += rest
+        return out
+
+    def express(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            raise NotExpressible(f"{json_type(value)} instead of array")
+        size = len(self.items)
+        if len(value) < self.least:
+            raise NotExpressible(f"fewer than {self.least} items")
+        out: dict[str, Any] = {}
+        for index, node in enumerate(self.items):
+            out[str(index)] = _inner(node, value[index], index) if index < len(value) else None
+        if self.rest is not None:
+            out["rest"] = self.rest.express(value[size:])
+        elif len(value) > size:
+            raise NotExpressible(f"more than {size} items")
+        return out
+
+
+class Entry:
+    """One kind of key/value pair of a map: which keys, and the node of their values."""
+
+    __slots__ = ("key", "matches", "node")
+
+    def __init__(self, key: Node, node: Node, matches: Callable[[str], bool] | None = None) -> None:
+        self.key = key
+        self.node = node
+        self.matches = matches
+
+
+class Entries(Node):
+    """An object with any keys, as a list of {"key": …, "value": …}."""
+
+    __slots__ = ("kinds", "least", "most")
+    lenient = True
+
+    def __init__(self, kinds: list[Entry], least: int = 0, most: int | None = None) -> None:
+        self.kinds = kinds
+        self.least = least
+        self.most = most
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if isinstance(value, dict) and not exact:
+            # The model answered in the original shape.
+            return {key: self._value(key, item, exact) for key, item in value.items()}
+        if not isinstance(value, list):
+            if exact:
+                raise Mismatch
+            return value
+        if exact and _wrong_count(len(value), self.least, self.most):
+            raise Mismatch
+        out: dict[str, Any] = {}
+        for entry in value:
+            if not isinstance(entry, dict) or len(entry) != 2 or "key" not in entry or "value" not in entry:
+                if exact:
+                    raise Mismatch
+                return value
+            key = entry["key"]
+            if not isinstance(key, str):
+                if exact:
+                    raise Mismatch
+                return value
+            out[key] = self._value(key, entry["value"], exact)
+        return out
+
+    def _value(self, key: str, value: Any, exact: bool) -> Any:
+        kinds = [kind for kind in self.kinds if kind.matches is None or kind.matches(key)] or self.kinds
+        for kind in kinds:
+            try:
+                return kind.node.decode(value, True)
+            except Mismatch:
+                continue
+        if exact:
+            raise Mismatch
+        return kinds[0].node.decode(value, False)
+
+    def express(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise NotExpressible(f"{json_type(value)} instead of object")
+        if _wrong_count(len(value), self.least, self.most):
+            raise NotExpressible("too few keys" if len(value) < self.least else "too many keys")
+        out = []
+        for key, item in value.items():
+            problem: NotExpressible | None = None
+            for kind in self.kinds:
+                if kind.matches is not None and not kind.matches(key):
+                    continue
+                try:
+                    kind.key.express(key)
+                    out.append({"key": key, "value": _inner(kind.node, item, key)})
+                    break
+                except NotExpressible as error:
+                    problem = problem or error
+            else:
+                raise problem or NotExpressible(f"the key {key!r} is not allowed")
+        return out
+
+
+class Field:
+    """A property of an object. An optional one is null when it is absent."""
+
+    __slots__ = ("name", "node", "optional")
+
+    def __init__(self, name: str, node: Node, optional: bool) -> None:
+        self.name = name
+        self.node = node
+        self.optional = optional
+
+
+class Object(Node):
+    """An object with known keys, and perhaps a list of further ones under the name `extra`."""
+
+    __slots__ = ("extra", "extra_name", "fields", "names", "why_closed")
+
+    def __init__(
+        self, fields: list[Field], extra_name: str = "", extra: Node | None = None, why_closed: str = ""
+    ) -> None:
+        self.fields = fields
+        self.names = {field.name for field in fields}
+        self.extra_name = extra_name
+        self.extra = extra
+        self.why_closed = why_closed
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if not isinstance(value, dict):
+            if exact:
+                raise Mismatch
+            return value
+        if exact and len(value) != len(self.fields) + (self.extra is not None):
+            raise Mismatch
+        out: dict[str, Any] = {}
+        for field in self.fields:
+            name = field.name
+            if name not in value:
+                if exact:
+                    raise Mismatch
+                continue
+            item = value[name]
+            if item is None and field.optional:
+                continue
+            out[name] = field.node.decode(item, exact)
+        if self.extra is not None:
+            if self.extra_name in value:
+                more = self.extra.decode(value[self.extra_name], exact)
+                if isinstance(more, dict):
+                    for key, item in more.items():
+                        out.setdefault(key, item)
+                elif exact:
+                    raise Mismatch
+            elif exact:
+                raise Mismatch
+        if not exact:
+            for name, item in value.items():
+                if name not in self.names and not (self.extra is not None and name == self.extra_name):
+                    out[name] = item
+        return out
+
+    def express(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise NotExpressible(f"{json_type(value)} instead of object")
+        out: dict[str, Any] = {}
+        known = 0
+        for field in self.fields:
+            name = field.name
+            if name in value:
+                known += 1
+                out[name] = _inner(field.node, value[name], name)
+            elif field.optional:
+                out[name] = None
+            else:
+                raise NotExpressible(f"{name!r} is missing")
+        more = {key: item for key, item in value.items() if key not in self.names} if known < len(value) else {}
+        if self.extra is not None:
+            out[self.extra_name] = self.extra.express(more)
+        elif more:
+            raise NotExpressible(f"the key {next(iter(more))!r} is {self.why_closed or 'not allowed'}")
+        return out
+
+
+class ObjectText(Text):
+    """An object of any keys as JSON text: further keys where a list of them would be nested too deeply."""
+
+    __slots__ = ()
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        more = super().decode(value, exact)
+        return more if isinstance(more, dict) else {}
+
+
+class Held(Node):
+    """A map in an object of its own, so that its list of entries cannot be taken for an array."""
+
+    __slots__ = ("inner", "name")
+
+    def __init__(self, inner: Node, name: str = "entries") -> None:
+        self.inner = inner
+        self.name = name
+
+    def decode(self, value: Any, exact: bool) -> Any:
+        if isinstance(value, dict) and self.name in value and len(value) == 1:
+            return self.inner.decode(value[self.name], exact)
+        if exact:
+            raise Mismatch
+        return self.inner.decode(value, exact)
+
+    def express(self, value: Any) -> Any:
+        return {self.name: self.inner.express(value)}

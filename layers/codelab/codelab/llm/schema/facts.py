@@ -1,0 +1,330 @@
+"""What a place in a schema says, gathered from everything that applies there.
+
+A place is described by several schemas at once: the one that stands there, what it refers to, its `allOf`, the branch
+of a union. `gather` lists them; `Facts` is their conjunction, keyword by keyword.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from codelab.llm.schema.keywords import CONSTRAINTS, FORMATS, IMPLIED, TYPES, brief, number, safe_pattern, said, whole
+from codelab.llm.schema.nodes import identity, json_type
+from codelab.llm.schema.references import References
+from codelab.llm.schema.strict import Work
+
+Raw = Any  # a schema as it was given: an object or a boolean
+Branch = tuple[Raw, ...]
+
+
+class Gathered:
+    """The schemas of a place (`plain`), the unions among them (`groups`), what only hints at properties (`loose`)."""
+
+    __slots__ = ("false", "groups", "loose", "plain", "unresolved")
+
+    def __init__(self) -> None:
+        self.plain: list[dict[str, Any]] = []
+        self.groups: list[tuple[str, list[Branch]]] = []
+        self.loose: list[Raw] = []
+        self.false = False
+        self.unresolved = False
+
+
+def gather(
+    raws: Iterable[Raw], references: References, legacy: bool, work: Work, into: Gathered | None = None
+) -> Gathered:
+    """Follow references and `allOf`; list the unions without taking sides."""
+    out = into or Gathered()
+    seen = {id(raw) for raw in out.plain}
+    stack = [*raws][::-1]
+    while stack:
+        raw = stack.pop()
+        work.do()
+        if raw is False:
+            out.false = True
+            continue
+        if not isinstance(raw, dict) or id(raw) in seen:
+            continue
+        seen.add(id(raw))
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if keyword in raw:
+                target = references.target(raw, keyword)
+                if target is None:
+                    out.unresolved = True
+                else:
+                    stack.append(target)
+        if legacy and "$ref" in raw:
+            continue
+        out.plain.append(raw)
+        parts = raw.get("allOf")
+        if isinstance(parts, list):
+            stack.extend(reversed(parts))
+        for keyword in ("anyOf", "oneOf"):
+            branches = raw.get(keyword)
+            if isinstance(branches, list) and branches:
+                out.groups.append((keyword, [(branch,) for branch in branches]))
+        condition = raw.get("if")
+        if condition is not None and ("then" in raw or "else" in raw):
+            then, otherwise = raw.get("then", True), raw.get("else", True)
+            out.groups.append(("if", [(condition, then), (otherwise,)]))
+        for keyword in ("dependentSchemas", "dependencies"):
+            dependent = raw.get(keyword)
+            if isinstance(dependent, dict):
+                out.loose.extend(schema for schema in dependent.values() if isinstance(schema, dict))
+    return out
+
+
+def constrains(raw: Raw) -> bool:
+    """Whether a schema says anything about the value, beyond describing it."""
+    return raw is False or (isinstance(raw, dict) and not CONSTRAINTS.isdisjoint(raw))
+
+
+class Part:
+    """The object keywords of one schema; they must stay together, `additionalProperties` depends on its neighbours."""
+
+    __slots__ = ("additional", "patterns", "properties")
+
+    def __init__(self, properties: dict[str, Raw], patterns: dict[str, Raw], additional: Raw) -> None:
+        self.properties = properties
+        self.patterns = patterns
+        self.additional = additional  # None when the keyword is absent
+
+
+class Facts:
+    """The conjunction of the schemas of one place."""
+
+    __slots__ = (
+        "bounds", "closed_items", "described", "false", "format", "implied", "item_max", "item_min", "items", "key_max",
+        "key_min", "keys", "parts", "pattern", "prefix", "raws", "required", "title", "types", "unevaluated", "values",
+    )  # fmt: skip
+
+    def __init__(self, raws: list[dict[str, Any]]) -> None:
+        self.raws = raws
+        self.false = False
+        self.types: set[str] | None = None
+        self.implied: list[str] = []
+        self.values: list[Any] | None = None
+        self.bounds: dict[str, Any] = {}
+        self.pattern: str | None = None
+        self.format: str | None = None
+        self.items: list[Raw] = []
+        self.prefix: list[list[Raw]] = []
+        self.closed_items = False
+        self.item_min = 0
+        self.item_max: int | None = None
+        self.parts: list[Part] = []
+        self.required: dict[str, None] = {}
+        self.keys: list[Raw] = []
+        self.key_min = 0
+        self.key_max: int | None = None
+        self.unevaluated: Raw = None
+        self.described: str = ""
+        self.title: str = ""
+        for raw in raws:
+            self._add(raw)
+        if self.item_max is not None and self.item_max < self.item_min:
+            self._lose("array")
+        if self.key_max is not None and self.key_max < self.key_min:
+            self._lose("object")
+        if self.bounds and self._empty_range():
+            self._lose("integer", "number")
+
+    def _lose(self, *types: str) -> None:
+        """These types have no value left."""
+        self.types = (set(TYPES) if self.types is None else self.types) - set(types)
+
+    def _empty_range(self) -> bool:
+        bounds = self.bounds
+        low = max((bounds[k] for k in ("minimum", "exclusiveMinimum") if k in bounds), default=None)
+        high = min((bounds[k] for k in ("maximum", "exclusiveMaximum") if k in bounds), default=None)
+        if low is None or high is None:
+            return False
+        open_end = bounds.get("exclusiveMinimum") == low or bounds.get("exclusiveMaximum") == high
+        return bool(low > high or (low == high and open_end))
+
+    def _add(self, raw: dict[str, Any]) -> None:
+        for keyword, value in raw.items():
+            handler = _HANDLERS.get(keyword)
+            if handler is not None:
+                handler(self, value, raw)
+            implied = IMPLIED.get(keyword)
+            if implied is not None and implied not in self.implied:
+                self.implied.append(implied)
+        if "properties" in raw or "patternProperties" in raw or "additionalProperties" in raw:
+            properties, patterns = raw.get("properties"), raw.get("patternProperties")
+            additional = raw.get("additionalProperties")
+            self.parts.append(
+                Part(
+                    properties if isinstance(properties, dict) else {},
+                    patterns if isinstance(patterns, dict) else {},
+                    additional if isinstance(additional, (dict, bool)) else None,
+                )
+            )
+
+    def _type(self, value: Any, raw: dict[str, Any]) -> None:
+        names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+        known = {name for name in names if isinstance(name, str) and name in TYPES}
+        if not known or len(known) < len(names):
+            return  # "any", or a type we never heard of: says nothing
+        if "number" in known:
+            known.add("integer")
+        self.types = known if self.types is None else self.types & known
+
+    def _values(self, value: Any, raw: dict[str, Any]) -> None:
+        if not isinstance(value, list):
+            return
+        if self.values is None:
+            self.values = value
+        else:
+            keep = set(map(identity, value))
+            self.values = [item for item in self.values if identity(item) in keep]
+
+    def _const(self, value: Any, raw: dict[str, Any]) -> None:
+        self._values([value], raw)
+
+    def _low(self, value: Any, raw: dict[str, Any]) -> None:
+        self._bound("exclusiveMinimum" if raw.get("exclusiveMinimum") is True else "minimum", value, max)
+
+    def _high(self, value: Any, raw: dict[str, Any]) -> None:
+        self._bound("exclusiveMaximum" if raw.get("exclusiveMaximum") is True else "maximum", value, min)
+
+    def _above(self, value: Any, raw: dict[str, Any]) -> None:
+        self._bound("exclusiveMinimum", value, max)
+
+    def _below(self, value: Any, raw: dict[str, Any]) -> None:
+        self._bound("exclusiveMaximum", value, min)
+
+    def _bound(self, keyword: str, value: Any, stricter: Any) -> None:
+        value = number(value)
+        if value is not None:
+            known = self.bounds.get(keyword)
+            self.bounds[keyword] = value if known is None else stricter(known, value)
+
+    def _multiple(self, value: Any, raw: dict[str, Any]) -> None:
+        value = number(value)
+        if value is not None and value > 0 and "multipleOf" not in self.bounds:
+            self.bounds["multipleOf"] = value
+
+    def _pattern(self, value: Any, raw: dict[str, Any]) -> None:
+        if self.pattern is None and safe_pattern(value):
+            self.pattern = value
+
+    def _format(self, value: Any, raw: dict[str, Any]) -> None:
+        if self.format is None and isinstance(value, str) and value in FORMATS:
+            self.format = value
+
+    def _items(self, value: Any, raw: dict[str, Any]) -> None:
+        if isinstance(value, list):
+            self.prefix.append(value)
+            self._rest(raw.get("additionalItems"))
+        elif value is not None:
+            self._rest(value)
+
+    def _rest(self, value: Any) -> None:
+        if value is False:
+            self.closed_items = True
+        elif isinstance(value, dict):
+            self.items.append(value)
+
+    def _prefix(self, value: Any, raw: dict[str, Any]) -> None:
+        if isinstance(value, list):
+            self.prefix.append(value)
+
+    def _unevaluated_items(self, value: Any, raw: dict[str, Any]) -> None:
+        # What other keywords have evaluated is free of it; so it is the rest only where nothing else may have.
+        if value is False and self.prefix and not self.items and "contains" not in raw:
+            self.closed_items = True
+
+    def _least_items(self, value: Any, raw: dict[str, Any]) -> None:
+        self.item_min = max(self.item_min, whole(value) or 0)
+
+    def _most_items(self, value: Any, raw: dict[str, Any]) -> None:
+        most = whole(value)
+        if most is not None:
+            self.item_max = most if self.item_max is None else min(self.item_max, most)
+
+    def _required(self, value: Any, raw: dict[str, Any]) -> None:
+        if isinstance(value, list):
+            self.required.update(dict.fromkeys(name for name in value if isinstance(name, str)))
+
+    def _keys(self, value: Any, raw: dict[str, Any]) -> None:
+        if isinstance(value, (dict, bool)):
+            self.keys.append(value)
+
+    def _least_keys(self, value: Any, raw: dict[str, Any]) -> None:
+        self.key_min = max(self.key_min, whole(value) or 0)
+
+    def _most_keys(self, value: Any, raw: dict[str, Any]) -> None:
+        most = whole(value)
+        if most is not None:
+            self.key_max = most if self.key_max is None else min(self.key_max, most)
+
+    def _unevaluated(self, value: Any, raw: dict[str, Any]) -> None:
+        if isinstance(value, (dict, bool)):
+            self.unevaluated = value
+
+    def _description(self, value: Any, raw: dict[str, Any]) -> None:
+        if not self.described and isinstance(value, str):
+            self.described = value
+
+    def _title(self, value: Any, raw: dict[str, Any]) -> None:
+        if not self.title and isinstance(value, str):
+            self.title = value
+
+    def words(self, type_: str) -> str:
+        """The description for a value of one type: what was written, and what strict mode has no keyword for."""
+        notes: list[str] = []
+        for raw in self.raws:
+            notes += said(raw, type_)
+            if type_ == "string":
+                pattern, format_ = raw.get("pattern"), raw.get("format")
+                if pattern is not None and pattern != self.pattern:
+                    notes.append(f"pattern: {brief(pattern)}")
+                if format_ is not None and format_ != self.format:
+                    notes.append(f"format: {brief(format_)}")
+        if not notes:
+            return self.described
+        extra = "; ".join(dict.fromkeys(notes))
+        return f"{self.described} ({extra})" if self.described else extra
+
+    def allowed(self) -> list[Any] | None:
+        """The values of `enum` and `const` that the types allow; None when any value is."""
+        if self.values is None:
+            return None
+        types = self.types
+        out, seen = [], set()
+        for value in self.values:
+            if types is not None and json_type(value) not in types:
+                continue
+            key = identity(value)
+            if key not in seen:
+                seen.add(key)
+                out.append(value)
+        return out
+
+
+_HANDLERS: dict[str, Any] = {
+    "type": Facts._type,
+    "enum": Facts._values,
+    "const": Facts._const,
+    "minimum": Facts._low,
+    "maximum": Facts._high,
+    "exclusiveMinimum": Facts._above,
+    "exclusiveMaximum": Facts._below,
+    "multipleOf": Facts._multiple,
+    "pattern": Facts._pattern,
+    "format": Facts._format,
+    "items": Facts._items,
+    "prefixItems": Facts._prefix,
+    "unevaluatedItems": Facts._unevaluated_items,
+    "minItems": Facts._least_items,
+    "maxItems": Facts._most_items,
+    "required": Facts._required,
+    "propertyNames": Facts._keys,
+    "minProperties": Facts._least_keys,
+    "maxProperties": Facts._most_keys,
+    "unevaluatedProperties": Facts._unevaluated,
+    "description": Facts._description,
+    "title": Facts._title,
+}

@@ -1,0 +1,108 @@
+"""The strict forms of strings, numbers, booleans and enumerations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codelab.llm.schema.facts import Facts
+from codelab.llm.schema.limits import LONG_ENUM, MAX_LONG_ENUM_CHARACTERS
+from codelab.llm.schema.nodes import Labels, NullText, Plain, Text, json_type, label
+from codelab.llm.schema.strict import Branch, Made, Schema, worded
+
+if TYPE_CHECKING:
+    from codelab.llm.schema.encoder import Encoder
+
+SCALARS = ("string", "integer", "number", "boolean")
+_BOUNDS = ("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_SIMPLE = frozenset({"type", "description", "title"})
+_PLAIN = {kind: Plain(kind) for kind in SCALARS}
+
+
+def simple(raw: dict[str, Any], kind: str) -> Made | None:
+    """A scalar of which nothing but its type is said: most places are that."""
+    node = _PLAIN.get(kind)
+    if node is None or not raw.keys() <= _SIMPLE:
+        return None
+    described, title = raw.get("description"), raw.get("title")
+    schema: Schema = {"type": kind}
+    if isinstance(title, str):
+        schema["title"] = title
+    if isinstance(described, str):
+        schema["description"] = described
+    else:
+        described = ""
+    return Made([Branch(schema, node, "number" if kind == "integer" else kind)], described=described)
+
+
+def string(encoder: Encoder, facts: Facts) -> Branch:
+    schema: Schema = {"type": "string"}
+    if facts.pattern is not None and "pattern" not in encoder.without:
+        schema["pattern"] = facts.pattern
+    elif facts.format is not None and "format" not in encoder.without:
+        schema["format"] = facts.format
+    keywords = dict(schema) if len(schema) > 1 else None
+    return Branch(worded(schema, facts.words("string")), Plain("string", keywords=keywords), "string")
+
+
+def number(encoder: Encoder, facts: Facts, kind: str) -> Branch:
+    schema: Schema = {"type": kind}
+    for keyword in _BOUNDS:
+        if keyword in facts.bounds and keyword not in encoder.without:
+            schema[keyword] = facts.bounds[keyword]
+    keywords = dict(schema) if len(schema) > 1 else None
+    return Branch(worded(schema, facts.words(kind)), Plain(kind, keywords=keywords), "number")
+
+
+def enumeration(encoder: Encoder, facts: Facts, values: list[Any]) -> tuple[list[Branch], bool]:
+    """The branches of an enumeration: a type each, objects and arrays under labels."""
+    groups: dict[str, list[Any]] = {}
+    for value in values:
+        kind = json_type(value)
+        groups.setdefault("compound" if kind in ("object", "array") else kind, []).append(value)
+    null = groups.pop("null", None) is not None
+    if "integer" in groups and "number" in groups:
+        groups["number"] = [value for value in values if json_type(value) in ("integer", "number")]
+        del groups["integer"]
+    out = []
+    for kind, members in groups.items():
+        node: Plain | Labels | Text
+        if kind == "compound":
+            node, kind = Labels(members), "string"
+            members = [label(member) for member in members]
+        else:
+            node = Plain(kind, members)
+        schema: Schema = {"type": kind}
+        words = facts.words(kind)
+        if kind == "boolean" and len(members) == 2:
+            pass
+        elif not _affordable(encoder, members):
+            # Too many to list: any value of the type, and the original schema decides.
+            words = (
+                (f"{words} " if words else "") + "One of many values, for example " + ", ".join(map(str, members[:5]))
+            )
+            if isinstance(node, Labels):
+                node = Text()
+                encoder.texts["enum values"] += 1
+            else:
+                node = Plain(kind)
+        elif len(members) == 1 and "const" not in encoder.without:
+            schema["const"] = members[0]
+        else:
+            schema["enum"] = members
+        out.append(Branch(worded(schema, words), node, "number" if kind == "integer" else kind))
+    return out, null
+
+
+def _affordable(encoder: Encoder, members: list[Any]) -> bool:
+    characters = sum(len(str(member)) for member in members)
+    if len(members) >= encoder.values_left or characters >= encoder.characters_left:
+        return False
+    if len(members) >= LONG_ENUM and characters > MAX_LONG_ENUM_CHARACTERS:
+        return False
+    encoder.values_left -= len(members) + 1
+    encoder.characters_left -= characters + 4
+    return True
+
+
+def spelled_null() -> Branch:
+    return Branch({"type": "string", "const": "null", "description": "null itself"}, NullText(), "string")

@@ -1,0 +1,132 @@
+"""The original schema has the last word: validation, and its errors phrased for a model.
+
+jsonschema-rs validates in the dialect that `$schema` names, 2020-12 without one. A schema without `$schema` that is not
+valid 2020-12 but valid in an older draft (array `items`, boolean `exclusiveMinimum`) is taken for what it is.
+Nothing is ever fetched: a reference to another document makes the schema invalid. Patterns are matched in linear time;
+those with look-around or back references, which cannot be, within a bound (and not at all for schemas of others, see
+`budget`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from codelab.llm.config import escape
+from codelab.llm.errors import InvalidRequest
+
+_OLDER = (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft4Validator)
+# What needs no backtracking is matched without.
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
+_MAX_ERRORS = 8
+_MAX_VALUE = 200
+
+
+def compile_schema(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Validator:
+    """The validator of a schema. Raises InvalidRequest that names the place in the schema which is wrong."""
+    if not isinstance(schema, (dict, bool)):
+        raise InvalidRequest("the schema is neither an object nor a boolean", pointer)
+    if isinstance(schema, dict) and isinstance(schema.get("$schema"), str) and not _is_known(schema["$schema"]):
+        schema = {key: value for key, value in schema.items() if key != "$schema"}
+    try:
+        return jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=_PATTERNS)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
+        if isinstance(schema, dict) and "$schema" not in schema:
+            for older in _OLDER:
+                try:
+                    return older(schema, retriever=_refuse, pattern_options=_PATTERNS)
+                except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+                    continue
+        path = getattr(error, "instance_path", None) or []
+        where = "".join(f"/{escape(str(part))}" for part in path)
+        message = getattr(error, "message", None) or str(error)
+        raise InvalidRequest(f"the schema is not valid: {_short(str(message))}", pointer + where) from error
+
+
+def _is_known(dialect: str) -> bool:
+    """Whether a `$schema` names a published draft; any other is taken to mean the newest."""
+    return re.match(r"https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?$", dialect) is not None
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"{uri} is another document, and nothing is fetched")
+
+
+def explain(validator: jsonschema_rs.Validator, value: Any) -> list[str]:
+    """Why a value is invalid, a sentence an error; empty when it is valid.
+
+    An `anyOf` or `oneOf` is explained by the branch that was meant: the one whose constants (`_tool`, `type`, …) match
+    the value, else the one with the fewest errors.
+    """
+    messages: list[str] = []
+    for path, message in _errors(validator, value):
+        line = f"{path or 'the answer'}: {message}"
+        if line not in messages:
+            messages.append(line)
+        if len(messages) == _MAX_ERRORS:
+            break
+    return messages
+
+
+def _errors(validator: jsonschema_rs.Validator, value: Any) -> Iterator[tuple[str, str]]:
+    for error in validator.iter_errors(value):
+        yield from _phrased(error)
+
+
+def _phrased(error: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    kind = error.kind
+    path = "".join(f"/{escape(str(part))}" for part in error.instance_path)
+    branches = getattr(kind, "context", None)
+    if branches and depth < 6:
+        meant = _meant(branches)
+        if meant:
+            for inner in meant:
+                yield from _phrased(inner, depth + 1)
+            return
+    yield path, _short(error.message)
+
+
+def _meant(branches: list[list[Any]]) -> list[Any]:
+    """The errors of the branch that the value was meant for."""
+    shallowest = min((len(error.instance_path) for errors in branches for error in errors), default=0)
+
+    def distance(errors: list[Any]) -> tuple[int, int, int]:
+        wrong_type = wrong_constant = 0
+        for error in errors:
+            name = type(error.kind).__name__
+            if len(error.instance_path) <= shallowest:
+                wrong_type += name.endswith("Type")
+            wrong_constant += "Constant" in name or "Enum" in name
+        return wrong_type, wrong_constant, len(errors)
+
+    return min((errors for errors in branches if errors), key=distance, default=[])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 2 * _MAX_VALUE else f"{text[:_MAX_VALUE]} … {text[-_MAX_VALUE // 2 :]}"
+
+
+def repair_message(errors: list[str]) -> str:
+    """What the model is told about an invalid answer."""
+    return (
+        "That answer is not valid:\n"
+        + "\n".join(f"- {line}" for line in errors)
+        + "\nGive the whole answer again, corrected. Change nothing else."
+    )
+
+
+def brief(value: Any) -> str:
+    return _short(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def properties_of(schema: Any) -> Mapping[str, Any]:
+    """The properties of a plain object schema; empty for any other."""
+    if isinstance(schema, dict) and not any(word in schema for word in ("$ref", "allOf", "anyOf", "oneOf", "if")):
+        properties = schema.get("properties")
+        if isinstance(properties, dict):
+            return properties
+    return {}

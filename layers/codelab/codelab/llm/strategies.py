@@ -1,0 +1,195 @@
+"""From a schema and messages to the body of a chat completion, and from its answer back to JSON text.
+
+- native: the schema goes into `response_format`.
+- tool: the schema is the parameter list of a function that the model is told to call.
+- json: the schema stands in the system prompt and the provider only promises some JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from codelab.llm.config import RequestConfig
+from codelab.llm.profiles import Mode, Profile
+from codelab.llm.reasoning import Separator
+from codelab.llm.scanner import mend
+
+TOOL_NAME = "generate_response"
+_SCHEMA_NAME = "answer"
+_TOOL_HINT = f"Answer only by calling the function {TOOL_NAME}, once."
+_JSON_HINT = (
+    "Answer with one JSON object and nothing else: no introduction, no code fence. "
+    "The JSON object must validate against this JSON Schema:\n"
+)
+
+Body = dict[str, Any]
+
+
+def build(
+    mode: Mode,
+    profile: Profile,
+    config: RequestConfig,
+    schema: Mapping[str, Any],
+    messages: list[dict[str, Any]],
+    *,
+    streaming: bool,
+    refused: Collection[str] = (),
+) -> Body:
+    """The request body. Messages keep their order; what a strategy adds goes to the first system message, so that a
+    conversation's prefix stays the same from call to call and providers' prompt caches hit."""
+    body: Body = {"model": config.model, "messages": messages}
+    if mode.strategy == "native":
+        described: Body = {"name": _SCHEMA_NAME, "schema": schema}
+        if mode.strict:
+            described["strict"] = True
+        body["response_format"] = {"type": "json_schema", "json_schema": described}
+    elif mode.strategy == "tool":
+        function: Body = {"name": TOOL_NAME, "description": "Give the answer.", "parameters": schema}
+        if mode.strict:
+            function["strict"] = True
+        body["tools"] = [{"type": "function", "function": function}]
+        if not mode.forced:
+            body["tool_choice"] = "auto"
+        elif profile.forces_by_name:
+            body["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}}
+        else:
+            body["tool_choice"] = "required"
+        body["messages"] = _instructed(messages, _TOOL_HINT)
+    else:
+        if mode.typed:
+            body["response_format"] = {"type": "json_object"}
+        body["messages"] = _instructed(
+            messages, _JSON_HINT + json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+        )
+    if streaming:
+        body["stream"] = True
+        if profile.stream_usage:
+            body["stream_options"] = {"include_usage": True}
+    for name in ("temperature", "top_p", "seed", "reasoning_effort"):
+        value = getattr(config, name)
+        if value is not None:
+            body[name] = value
+    if config.max_output_tokens is not None:
+        body[profile.max_tokens_field] = config.max_output_tokens
+    if config.n > 1:
+        body["n"] = config.n
+    if config.thinking is not None:
+        body.update(profile.thinking_body.get(config.thinking, {}))
+    for feature in refused:
+        if feature.startswith("parameter:"):
+            name = feature.removeprefix("parameter:")
+            value = body.pop(name, None)
+            if name == "max_completion_tokens" and value is not None:
+                body["max_tokens"] = value
+    body.update(config.extra_body)
+    return body
+
+
+def _instructed(messages: list[dict[str, Any]], hint: str) -> list[dict[str, Any]]:
+    first = messages[0] if messages else {}
+    if first.get("role") in ("system", "developer"):
+        content = first.get("content")
+        if isinstance(content, list):
+            return [{**first, "content": [*content, {"type": "text", "text": hint}]}, *messages[1:]]
+        return [{**first, "content": f"{content}\n\n{hint}" if content else hint}, *messages[1:]]
+    return [{"role": "system", "content": hint}, *messages]
+
+
+_NONE = -1
+
+
+class Choice:
+    """What has been received of one of the `n` answers."""
+
+    __slots__ = ("_arguments", "_by_tool", "_content", "_refusal", "_tool", "finish_reason", "thoughts", "tool_name")
+
+    def __init__(self, strategy: str) -> None:
+        self._by_tool = strategy == "tool"
+        #: What the model has thought, in pieces; whoever reads them takes them out.
+        self.thoughts: list[str] = []
+        self._content = Separator(self.thoughts, prose=strategy != "native")
+        self._arguments = Separator(self.thoughts)
+        self._refusal: list[str] = []
+        self._tool: int | None = None  # the index of the call that is read; others are not ours
+        self.tool_name: str | None = None
+        self.finish_reason: str | None = None
+
+    def take(self, choice: Mapping[str, Any]) -> str:
+        """Take one chunk's (or the whole answer's) choice; give the new text of the answer."""
+        reason = choice.get("finish_reason")
+        if reason:
+            self.finish_reason = reason
+        delta = choice.get("delta") or choice.get("message")
+        if not delta:
+            return ""
+        content = delta.get("content")
+        text = ""
+        if content:
+            text = self._content.feed(content if isinstance(content, str) else self._joined(content))
+            if len(delta) == 1 and not self._by_tool:
+                return text
+        thoughts = delta.get("reasoning_content") or delta.get("reasoning")
+        if thoughts and isinstance(thoughts, str):
+            self.thoughts.append(thoughts)
+        if delta.get("refusal"):
+            self._refusal.append(str(delta["refusal"]))
+        if not self._by_tool:
+            return text
+        calls: Iterable[Any] = delta.get("tool_calls") or ()
+        return "".join([self._call(call) for call in calls])
+
+    def _joined(self, parts: Any) -> str:
+        """The text of Mistral's list of parts, whose thoughts are parts of their own."""
+        texts: list[str] = []
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict) and part.get("type") == "thinking":
+                inner = part.get("thinking")
+                self.thoughts.append(inner if isinstance(inner, str) else self._joined(inner))
+            elif isinstance(part, dict):
+                texts.append(part.get("text") or "")
+        return "".join(texts)
+
+    def _call(self, call: Mapping[str, Any]) -> str:
+        """A piece of a function call; gives what it adds to the answer."""
+        function = call.get("function") or {}
+        name, index = function.get("name"), call.get("index") or 0
+        if self._tool is None:
+            self._tool = index
+        elif name and self._arguments.complete:
+            self._tool = _NONE  # a further call; some providers give all of them the same number, or none
+        if index != self._tool:
+            return ""
+        if name and name != self.tool_name:  # some repeat the name in every piece
+            self.tool_name = (self.tool_name or "") + name
+        arguments = function.get("arguments")
+        if not arguments:
+            return ""
+        # Ollama's native shape leaks through some proxies.
+        return self._arguments.feed(arguments if isinstance(arguments, str) else json.dumps(arguments))
+
+    def finish(self) -> str:
+        """There is nothing more to take; give the rest of the answer's text."""
+        content, arguments = self._content.finish(), self._arguments.finish()
+        return arguments if self._by_tool else content
+
+    @property
+    def called(self) -> bool:
+        """Whether the model called a function."""
+        return self._tool is not None
+
+    @property
+    def retracted(self) -> bool:
+        """Whether text was given that turned out to be a thought."""
+        return self._content.retracted or self._arguments.retracted
+
+    @property
+    def refusal(self) -> str:
+        return "".join(self._refusal)
+
+    @property
+    def text(self) -> str:
+        """The answer: the arguments of the call or, when the model did not call, what it said instead."""
+        called = self._by_tool and self.called
+        return mend((self._arguments if called else self._content).text)

@@ -1,0 +1,409 @@
+"""The strict codec: what it promises for any schema, and its shapes by example."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+from codelab.llm.errors import InvalidRequest
+from codelab.llm.schema.codec import Codec, encode, measure
+from codelab.llm.schema.nodes import NotExpressible, same_but_for_nulls
+from codelab.llm.schema.validation import compile_schema
+
+from tests.llm.instances import Maker
+from tests.llm.schemas import Schemas, special
+
+
+def obj(required: bool = True, **properties: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    return schema | ({"required": list(properties)} if required else {})
+
+
+def there_and_back(schema: Any, instance: Any, **options: Any) -> Any:
+    """The strict form of an instance; checked to lead back to it."""
+    codec = encode(schema, **options)
+    strict = codec.express(instance)
+    assert codec.decode(strict) == instance
+    return strict
+
+
+def assert_strict(schema: Any, path: str = "") -> None:
+    """The rules that the meta-schema of the vendor states, without the meta-schema."""
+    allowed = {"type", "properties", "required", "additionalProperties", "items", "anyOf", "$ref", "$defs", "enum",
+               "const", "description", "title", "pattern", "format", "multipleOf", "minimum", "maximum",
+               "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"}  # fmt: skip
+    assert set(schema) <= allowed, (path, set(schema) - allowed)
+    assert "type" in schema or "anyOf" in schema or "$ref" in schema, path
+    types = schema.get("type", [])
+    types = types if isinstance(types, list) else [types]
+    assert len(types) == len(set(types)) <= 2, path
+    if "object" in types:
+        assert schema["required"] == list(schema["properties"]), path
+        assert schema["additionalProperties"] is False, path
+    if "array" in types:
+        assert "items" in schema, path
+    assert len(schema.get("anyOf", [1, 2])) > 1, path
+    for keyword in ("properties", "$defs"):
+        for name, child in schema.get(keyword, {}).items():
+            assert_strict(child, f"{path}/{keyword}/{name}")
+    if "items" in schema:
+        assert_strict(schema["items"], f"{path}/items")
+    for index, branch in enumerate(schema.get("anyOf", ())):
+        assert_strict(branch, f"{path}/anyOf/{index}")
+
+
+# Shapes.
+
+
+def test_a_schema_that_is_strict_stays_as_it_is() -> None:
+    schema = obj(message={"type": "string"}, n={"type": ["integer", "null"]}) | {"additionalProperties": False}
+    assert encode(schema).schema == schema
+
+
+def test_optional_is_nullable_and_back_to_absent() -> None:
+    schema = obj(required=False, a={"type": "string", "enum": ["x", "y"]}, b={"type": "integer", "const": 3})
+    codec = encode(schema)
+    assert codec.schema["required"] == ["a", "b"]
+    assert codec.schema["properties"]["a"] == {"type": ["string", "null"], "enum": ["x", "y", None]}
+    assert codec.schema["properties"]["b"] == {"type": ["integer", "null"], "enum": [3, None]}
+    assert there_and_back(schema, {}) == {"a": None, "b": None}
+
+
+def test_null_and_absent_are_one_unless_they_must_not() -> None:
+    schema = obj(required=False, a={"type": ["string", "null"]})
+    codec = encode(schema)
+    assert codec.decode(codec.express({"a": None})) == {}
+    for instance in ({"a": None}, {}, {"a": "x"}):
+        there_and_back(schema, instance, open_objects="keep")
+    counted = schema | {"minProperties": 1}
+    with pytest.raises(NotExpressible):
+        encode(counted).express({"a": None})
+
+
+def test_a_map_is_a_list_of_keys_and_values() -> None:
+    schema = obj(env={"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 3})
+    assert there_and_back(schema, {"env": {"A": "1", "": "2"}}) == {
+        "env": [{"key": "A", "value": "1"}, {"key": "", "value": "2"}]
+    }
+    assert encode(schema).schema["properties"]["env"]["maxItems"] == 3
+    with pytest.raises(NotExpressible, match="/env/A"):
+        encode(schema).express({"env": {"A": 1}})
+
+
+def test_pattern_properties_keep_their_patterns() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "patternProperties": {"^x-": {"type": "integer"}, "^y-": {"type": "string"}},
+        "additionalProperties": False,
+    }
+    there_and_back(schema, {"name": "n", "x-a": 1, "y-b": "2"})
+    assert '"pattern": "^x-"' in json.dumps(encode(schema).schema)
+    with pytest.raises(NotExpressible):
+        encode(schema).express({"x-a": "text"})
+    with pytest.raises(NotExpressible):
+        encode(schema).express({"z": 1})
+
+
+def test_untyped_is_json_text_and_a_forgotten_quote_is_forgiven() -> None:
+    schema = obj(any={}, also=True)
+    for value in (None, 5, "5", "text", [1, {"a": None}], {"b": True}, ""):
+        there_and_back(schema, {"any": value, "also": value})
+    assert encode(schema).decode({"any": "plain words", "also": "[1]"}) == {"any": "plain words", "also": [1]}
+    assert encode(schema).texts == {"untyped": 2}
+
+
+def test_extra_keys_where_the_original_allows_them() -> None:
+    schema = obj(a={"type": "string"}) | {"additionalProperties": {"type": "integer"}}
+    assert there_and_back(schema, {"a": "x", "b": 1}) == {"a": "x", "_extra": [{"key": "b", "value": 1}]}
+    taken = obj(_extra={"type": "string"}) | {"additionalProperties": True}
+    there_and_back(taken, {"_extra": "x", "b": [1]})
+    silent = obj(a={"type": "string"})
+    with pytest.raises(NotExpressible, match="given up"):
+        encode(silent).express({"a": "x", "b": 1})
+    there_and_back(silent, {"a": "x", "b": 1}, open_objects="keep")
+
+
+@pytest.mark.parametrize(
+    ("schema", "instance"),
+    [
+        ({"type": "array", "items": {"type": "integer"}}, [1, 2]),
+        ({"type": "string", "enum": ["a"]}, "a"),
+        ({"anyOf": [{"type": "null"}, obj(a={"const": 1})]}, None),
+        ({"type": "object", "additionalProperties": {"type": "number"}}, {"x": 1.5}),
+    ],
+)
+def test_a_root_that_is_not_a_plain_object_is_wrapped(schema: Any, instance: Any) -> None:
+    assert list(there_and_back(schema, instance)) == ["value"]
+
+
+def test_objects_and_arrays_in_an_enum_have_labels() -> None:
+    schema = obj(e={"enum": [{"a": 1}, [1, 2], "text", None, 5]})
+    for value in ({"a": 1}, [1, 2], "text", None, 5):
+        there_and_back(schema, {"e": value})
+    for value in ({"a": 2}, "other", 6, True):
+        with pytest.raises(NotExpressible):
+            encode(schema).express({"e": value})
+
+
+def test_one_of_becomes_any_of_and_branches_are_told_apart() -> None:
+    branches = [
+        obj(kind={"const": "a"}, value={}) | {"additionalProperties": False},
+        obj(kind={"const": "b"}, value={"type": "string"}) | {"additionalProperties": False},
+    ]
+    schema = {"type": "object", "oneOf": branches}
+    assert there_and_back(schema, {"kind": "a", "value": "5"})["value"] == {"kind": "a", "value": '"5"'}
+    assert there_and_back(schema, {"kind": "b", "value": "5"})["value"] == {"kind": "b", "value": "5"}
+
+
+def test_a_map_beside_an_array_is_not_taken_for_one() -> None:
+    schema = obj(v={"type": ["object", "array"], "items": {"type": "object"}})
+    for value in ({}, [], {"key": "a", "value": 1}, [{"key": "a", "value": 1}]):
+        there_and_back(schema, {"v": value})
+
+
+def test_all_of_is_merged() -> None:
+    schema = {
+        "allOf": [
+            {"$ref": "#/$defs/named"},
+            obj(n={"type": "integer", "minimum": 1}),
+            {"properties": {"n": {"type": "integer", "maximum": 9}}},
+        ],
+        "$defs": {"named": obj(name={"type": "string"})},
+    }
+    codec = encode(schema)
+    assert codec.schema["properties"]["n"] == {"type": "integer", "minimum": 1, "maximum": 9}
+    assert there_and_back(schema, {"name": "x", "n": 5}) == {"name": "x", "n": 5}
+
+
+def test_a_reference_with_siblings_obeys_its_dialect() -> None:
+    schema = {
+        "$ref": "#/$defs/base",
+        "required": ["a"],
+        "$defs": {"base": {"type": "object", "properties": {"a": {"type": "string"}}}},
+    }
+    with pytest.raises(NotExpressible):
+        encode(schema).express({})
+    there_and_back({**schema, "$schema": "http://json-schema.org/draft-07/schema#"}, {})
+
+
+@pytest.mark.parametrize("name", ["expression", "tree", "ring of definitions"])
+def test_recursion_is_kept(name: str) -> None:
+    schema = special()[name]
+    made = Maker(schema, random.Random(1), extra_keys=0).valid(10, 60)
+    assert len(made) >= 3
+    for instance in made:
+        there_and_back(schema, instance)
+    assert "$ref" in json.dumps(encode(schema).schema)
+
+
+def test_anchors_and_resources_of_their_own() -> None:
+    there_and_back(special()["anchors"], {"a": {"x": 1}, "b": {}})
+    there_and_back(special()["own resource"], {"a": {"self": {"n": 1}, "n": 2}})
+    with pytest.raises(NotExpressible):
+        encode(special()["own resource"]).express({"a": {"self": {"a": {}}}})
+
+
+def test_conditions_become_branches() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"kind": {"type": "string"}},
+        "required": ["kind"],
+        "if": {"properties": {"kind": {"const": "file"}}},
+        "then": {"properties": {"path": {"type": "string"}}, "required": ["path"]},
+        "else": {"properties": {"url": {"type": "string"}}, "required": ["url"]},
+    }
+    there_and_back(schema, {"kind": "file", "path": "/a"})
+    there_and_back(schema, {"kind": "link", "url": "http://a"})
+    with pytest.raises(NotExpressible):
+        encode(schema).express({"kind": "link"})
+
+
+def test_a_tuple_is_an_object_by_position() -> None:
+    schema = obj(pair={"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False})
+    assert there_and_back(schema, {"pair": ["a", 1]}) == {"pair": {"0": "a", "1": 1}}
+    there_and_back(schema, {"pair": ["a"]})
+    there_and_back(schema, {"pair": []})
+    with pytest.raises(NotExpressible):
+        encode(schema).express({"pair": [1, "a"]})
+
+
+def test_dropped_keywords_are_said_in_words() -> None:
+    schema = obj(
+        name={"type": "string", "minLength": 3, "description": "The name."},
+        tags={"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+        code={"type": "string", "pattern": "^(?!0)\\d+$"},
+    )
+    properties = encode(schema).schema["properties"]
+    assert properties["name"] == {"type": "string", "description": "The name. (minLength: 3)"}
+    assert properties["tags"]["description"] == "items are unique"
+    assert properties["code"] == {"type": "string", "description": 'pattern: "^(?!0)\\\\d+$"'}
+
+
+def test_keywords_that_a_provider_refuses_can_be_left_out() -> None:
+    schema = obj(a={"type": "string", "pattern": "^a$"}, n={"type": "integer", "minimum": 1})
+    properties = encode(schema, without=frozenset({"pattern", "minimum"})).schema["properties"]
+    assert "pattern" not in properties["a"]
+    assert "minimum" not in properties["n"]
+
+
+def test_draft_4_bounds() -> None:
+    schema = obj(n={"type": "number", "minimum": 0, "exclusiveMinimum": True})
+    assert encode(schema).schema["properties"]["n"] == {"type": "number", "exclusiveMinimum": 0}
+
+
+def test_answers_that_are_not_strict_are_restored_as_far_as_can_be() -> None:
+    schema = obj(env={"type": "object", "additionalProperties": {"type": "string"}}, note={"type": "string"})
+    codec = encode(schema)
+    assert codec.decode({"env": {"A": "1"}}) == {"env": {"A": "1"}}
+    assert codec.decode({"env": [{"key": "A", "value": "1"}], "other": 1}) == {"env": {"A": "1"}, "other": 1}
+    for answer in (None, 5, "x", [], {"env": 5}, {"env": [{"k": 1}]}, {"env": [5], "note": {}}):
+        codec.decode(answer)
+
+
+# Any schema.
+
+
+@pytest.mark.parametrize("name", special())
+@pytest.mark.parametrize("open_objects", ["close", "keep"])
+def test_schemas_at_the_limits(name: str, open_objects: str) -> None:
+    schema = special()[name]
+    codec = encode(schema, open_objects=open_objects)
+    assert codec.strict
+    assert_strict(codec.schema)
+    assert measure(codec.schema).exceeded() == []
+    for instance in Maker(schema, random.Random(2), extra_keys=0).valid(4):
+        if open_objects == "keep":
+            assert codec.decode(codec.express(instance)) == instance
+            continue
+        with contextlib.suppress(NotExpressible):
+            assert same_but_for_nulls(codec.decode(codec.express(instance)), instance)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hard_random_schemas(seed: int) -> None:
+    """Accepted, always; expressible, nearly always; restored to something valid, always."""
+    rng = random.Random(seed)
+    schemas = Schemas(rng)
+    valid = expressible = 0
+    for _ in range(120):
+        schema = schemas.document()
+        close, keep = encode(schema), encode(schema, open_objects="keep")
+        for codec in (close, keep):
+            assert codec.strict
+            assert_strict(codec.schema)
+            assert measure(codec.schema).exceeded() == []
+        try:
+            original = compile_schema(schema)
+        except InvalidRequest:
+            continue
+        for instance in Maker(schema, rng, extra_keys=0.02).valid(3, 12):
+            valid += 1
+            for codec in (close, keep):
+                try:
+                    restored = codec.decode(codec.express(instance))
+                except NotExpressible:
+                    continue
+                assert original.is_valid(restored), schema
+                expressible += codec is keep
+    assert expressible >= 0.97 * valid
+
+
+def test_schemas_that_are_broken_do_not_break_it() -> None:
+    for schema in (
+        {"type": 5, "properties": [], "required": True, "enum": {}, "items": 7},
+        {"type": ["string", {"type": "object"}], "anyOf": [], "allOf": 3},
+        {"properties": {"a": None, "b": 5, "c": "string"}},
+        {"$ref": 5},
+        {"$ref": "#/a", "a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}},
+        {"minimum": "three", "maxItems": -1, "multipleOf": 0, "pattern": "(", "format": 7},
+        {"type": "number", "minimum": float("inf")},
+        {"additionalProperties": 1, "patternProperties": {"(": {}}, "propertyNames": 5},
+        False,
+    ):
+        codec = encode(schema)
+        assert codec.strict
+        assert_strict(codec.schema)
+    assert not encode("nonsense").strict
+
+
+def test_paths_and_items_for_streaming() -> None:
+    schema = obj(
+        message={"type": "string"}, calls={"type": "array", "items": obj(required=False, n={"type": "integer"})}
+    )
+    codec = encode(schema)
+    assert codec.strict_path(("message",)) == ("message",)
+    assert codec.strict_path(("calls",)) == ("calls",)
+    assert codec.strict_path(("nothing",)) is None
+    assert codec.decode_item(("calls",), {"n": None}) == {}
+    wrapped = encode({"anyOf": [schema, {"type": "null"}]})
+    assert wrapped.wrapped
+    untyped = encode(obj(message={}))
+    assert untyped.strict_path(("message",)) is None
+
+
+# The real schemas.
+
+
+class Oracle:
+    """Says whether the strict mode takes a schema: by our own rules and, where it is at hand, by a meta-schema."""
+
+    def __init__(self, data: Path | None) -> None:
+        metaschema = yaml.safe_load((data / "openai_strict_metaschema.yaml").read_text()) if data else True
+        self.validator = jsonschema_rs.validator_for(metaschema)
+
+    def accepts(self, codec: Codec) -> bool:
+        assert_strict(codec.schema)
+        return self.validator.is_valid(codec.schema) and not measure(codec.schema).exceeded()
+
+
+def test_a_small_schema_may_not_ask_for_any_number_of_combinations() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(10):
+        first, second = {"anyOf": [schema, {"type": "integer"}]}, {"anyOf": [schema, {"type": "null"}]}
+        schema = {"allOf": [first, second]}
+    codec = encode(obj(x=schema))
+    assert codec.strict
+    assert there_and_back(obj(x=schema), {"x": "a"})
+
+
+def without_nulls(value: Any) -> Any:
+    """Without the optional members that are null: for those null and absent are one."""
+    if isinstance(value, dict):
+        return {name: without_nulls(found) for name, found in value.items() if found is not None}
+    return [without_nulls(found) for found in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("open_objects", ["close", "keep"])
+def test_real_schemas(rows: list[dict[str, Any]], data: Path | None, open_objects: str) -> None:
+    oracle = Oracle(data)
+    valid = valid_expressible = invalid = invalid_expressible = 0
+    for row in rows:
+        codec = encode(row["schema"], open_objects=open_objects)
+        assert oracle.accepts(codec), row["id"]
+        original = compile_schema(row["schema"])
+        for instance in row["valid"]:
+            valid += 1
+            try:
+                restored = codec.decode(codec.express(instance))
+            except NotExpressible:
+                continue
+            assert original.is_valid(restored), row["id"]
+            assert restored == instance or without_nulls(restored) == without_nulls(instance), row["id"]
+            valid_expressible += 1
+        for instance in row["invalid"]:
+            invalid += 1
+            try:
+                codec.decode(codec.express(instance))
+            except NotExpressible:
+                continue
+            invalid_expressible += 1
+        assert set(codec.texts) <= {"untyped", "levels"}, row["id"]
+    assert valid_expressible >= 0.999 * valid
+    assert invalid - invalid_expressible >= 0.75 * invalid

@@ -1,0 +1,115 @@
+"""The encoded schemas before llguidance: an independent engine that constrains real models by such schemas."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab.llm.schema.codec import Codec, encode
+from codelab.llm.schema.nodes import NotExpressible
+from codelab.llm.schema.validation import compile_schema
+
+from benchmarks.llm_codec import Sampler
+from tests.llm.instances import Maker
+from tests.llm.schemas import Schemas, special
+
+
+@pytest.fixture(scope="module")
+def sampler() -> Sampler:
+    return Sampler(seed=5)
+
+
+def consumes(sampler: Sampler, codec: Codec, strict: Any) -> bool:
+    """Whether a model under the schema could have written the instance, key after key."""
+    matcher = sampler.compile(codec.schema)
+    assert not isinstance(matcher, str), matcher
+    text = json.dumps(strict, ensure_ascii=False, separators=(",", ":")).encode()
+    return bool(matcher.try_consume_tokens(list(text)) == len(text) and matcher.is_accepting())
+
+
+def test_real_schemas_compile_and_their_instances_are_consumed(rows: list[dict[str, Any]], sampler: Sampler) -> None:
+    consumed = total = 0
+    for row in rows[::3]:
+        codec = encode(row["schema"])
+        for instance in row["valid"]:
+            try:
+                strict = codec.express(instance)
+            except NotExpressible:
+                continue
+            total += 1
+            consumed += consumes(sampler, codec, strict)
+    assert consumed >= 0.999 * total
+
+
+def test_a_random_strict_model_mostly_needs_no_repair(rows: list[dict[str, Any]], sampler: Sampler) -> None:
+    valid = total = 0
+    some = rows if len(rows) < 1_000 else rows[::5]
+    for row in some:
+        codec = encode(row["schema"])
+        original = compile_schema(row["schema"])
+        text = sampler.write(sampler.compile(codec.schema))
+        if text is None:
+            continue
+        total += 1
+        valid += original.is_valid(codec.decode(json.loads(text)))
+    assert total > 0.85 * len(some)
+    assert valid >= 0.84 * total
+
+
+def test_hard_schemas_compile(sampler: Sampler) -> None:
+    rng = random.Random(11)
+    schemas = Schemas(rng)
+    cases = [schemas.document() for _ in range(150)]
+    cases += [schema for name, schema in special().items() if "wide" not in name and "many" not in name]
+    for schema in cases:
+        codec = encode(schema)
+        matcher = sampler.compile(codec.schema)
+        assert not isinstance(matcher, str), (matcher, schema)
+        text = sampler.write(matcher)
+        if text is not None:
+            codec.decode(json.loads(text))
+
+
+def test_hard_instances_are_consumed(sampler: Sampler) -> None:
+    rng = random.Random(12)
+    schemas = Schemas(rng)
+    consumed = total = 0
+    for _ in range(150):
+        schema = schemas.document()
+        codec = encode(schema, open_objects="keep")
+        try:
+            instances = Maker(schema, rng, extra_keys=0).valid(2, 8)
+        except Exception:
+            continue
+        for instance in instances:
+            try:
+                strict = codec.express(instance)
+            except NotExpressible:
+                continue
+            total += 1
+            consumed += consumes(sampler, codec, strict)
+    assert total > 100
+    assert consumed >= 0.98 * total
+
+
+@pytest.mark.deep
+def test_resource_schemas_of_cloudformation(sampler: Sampler) -> None:
+    """1,600 schemas by many hands, as cfn-lint ships them."""
+    cfnlint = pytest.importorskip("cfnlint")
+    folder = Path(cfnlint.__file__).parent / "data/schemas/resources"
+    rng = random.Random(13)
+    for file in sorted(folder.glob("*.json")):
+        schema = json.loads(file.read_text())
+        codec = encode(schema)
+        assert codec.strict
+        assert not isinstance(sampler.compile(codec.schema), str), file.name
+        try:
+            instances = Maker(schema, rng, extra_keys=0).valid(2, 8)
+            original = compile_schema(schema)
+        except Exception:
+            continue
+        for instance in instances:
+            assert original.is_valid(codec.decode(codec.express(instance))), file.name

@@ -1,0 +1,60 @@
+"""docs/request.md says what the code does."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from codelab.llm.client.request import Request
+from codelab.llm.config import RequestConfig
+from codelab.llm.content import BUILT_IN
+from codelab.llm.profiles import PROFILES, Mode, modes
+
+PAGE = (Path(__file__).parents[2] / "docs/request.md").read_text()
+ROWS = {cells[0]: cells[1:] for line in PAGE.splitlines() if line.startswith("| ")
+        for cells in [[cell.strip() for cell in line.strip("|").split(" | ")]]}  # fmt: skip
+
+
+def words(mode: Mode) -> str:
+    notes = []
+    if mode.strict:
+        notes.append("strict")
+    if mode.strategy == "tool":
+        notes.append("forced" if mode.forced else "auto")
+    if mode.strategy == "json" and not mode.typed:
+        notes.append("prompt only")
+    return f"{mode.strategy} ({', '.join(notes)})" if notes else mode.strategy
+
+
+@pytest.mark.parametrize("provider", PROFILES)
+def test_the_table_of_strategies(provider: str) -> None:
+    expected = []
+    for streaming in (True, False):
+        for thinking in (False, True):
+            config = RequestConfig("m", provider=provider, thinking=thinking)
+            expected.append(words(next(modes(PROFILES[provider], config, streaming=streaming, strict=True))))
+    assert ROWS[provider] == expected
+
+
+@pytest.mark.parametrize("type_", BUILT_IN.types)
+def test_the_example_of_every_content_type(type_: str) -> None:
+    example = json.loads(ROWS[type_][0].strip("`"))
+    assert example["type"] == type_
+    hello = {"role": "user", "content": "Hello"}
+    request = Request(RequestConfig("m"), {"type": "object", "properties": {}}, [hello, example])
+    assert request.messages[0] == hello
+    assert len(request.messages) == (1 if type_ == "tool" else 2)
+
+
+def test_the_type_of_ones_own() -> None:
+    code = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "registry.register" in block)
+    context = [{"type": "poll", "question": "Tea?", "options": ["yes", "no"]}]
+    schema = {"type": "object", "properties": {}}
+    names: dict[str, object] = {"config": RequestConfig("m"), "schema": schema, "context": context}
+    exec(code.replace("\nRequest(", "\nmade = Request("), names)
+    made = names["made"]
+    assert isinstance(made, Request)
+    assert made.config.temperature == 0
+    assert made.schema["properties"]["vote"]["enum"] == ["yes", "no"]

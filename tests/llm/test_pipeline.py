@@ -1,0 +1,217 @@
+"""The pipeline: every form of a message, every built-in type, and types of one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from codelab.llm.client.request import Request
+from codelab.llm.config import RequestConfig
+from codelab.llm.content import BUILT_IN
+from codelab.llm.errors import InvalidRequest
+from codelab.llm.pipeline import Message, Prepared, Registry
+
+SCHEMA = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
+CONFIG = RequestConfig("m")
+HELLO = {"role": "user", "content": "Hello"}
+
+
+def prepared(*context: Any, schema: Any = SCHEMA, registry: Registry = BUILT_IN) -> Request:
+    return Request(CONFIG, schema, list(context), registry=registry)
+
+
+def text_of(*context: Any) -> str:
+    return str(prepared(*context).messages[-1]["content"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": {"type": "data", "kind": "k", "data": [1]}},
+        {"role": "user", "content": {"kind": "k", "data": [1]}},
+        {"role": "user", "type": "data", "kind": "k", "data": [1]},
+        {"type": "data", "kind": "k", "data": [1]},
+        {"kind": "k", "data": [1]},
+        {"role": "user", "content": [{"type": "data", "kind": "k", "data": [1]}]},
+    ],
+)
+def test_every_form_of_a_typed_message_says_the_same(message: Any) -> None:
+    assert prepared(message).messages == [{"role": "user", "content": "# Data: k\n[1]"}]
+
+
+def test_plain_messages_stay_as_they_are() -> None:
+    context = [
+        {"role": "developer", "content": "Be kind."},
+        {
+            "role": "user",
+            "name": "ann",
+            "content": [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {}}],
+        },
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "tool", "tool_call_id": "1", "content": "done"},
+    ]
+    assert prepared(*context).messages == context
+
+
+def test_parts_of_our_own_types_become_messages_of_their_own() -> None:
+    parts = ["See:", {"type": "text", "text": "this"}, {"type": "file", "path": "a.py", "content": "x = 1"}, "?"]
+    first, second, third = prepared({"role": "user", "content": parts}).messages
+    assert first["content"] == [{"type": "text", "text": "See:"}, {"type": "text", "text": "this"}]
+    assert second["content"].startswith("# File: a.py\n```")
+    assert third["content"] == [{"type": "text", "text": "?"}]
+
+
+def test_text() -> None:
+    assert text_of({"role": "user", "type": "text", "text": "Hi"}) == "Hi"
+
+
+def test_data_is_merged_by_kind_at_the_first_place() -> None:
+    messages = prepared(
+        {"type": "data", "kind": "user", "data": {"name": "Ann", "tags": ["a"]}, "description": "Who asks."},
+        HELLO,
+        {"type": "data", "kind": "user", "data": {"age": 5, "tags": ["b"]}, "schema": {"type": "object"}},
+        {"type": "data", "kind": "other", "data": 1},
+    ).messages
+    assert [message["content"] for message in messages] == [
+        '# Data: user\nWho asks.\nSchema: {"type": "object"}\n{"name": "Ann", "tags": ["a", "b"], "age": 5}',
+        "Hello",
+        "# Data: other\n1",
+    ]
+
+
+def test_input_and_error() -> None:
+    assert text_of({"type": "input", "input": {"q": "é"}}) == '# Input\n{"q": "é"}'
+    assert text_of({"type": "error", "error": "It broke."}) == "# Error\nIt broke."
+    assert text_of({"type": "error", "error": {"code": "E1"}}) == '# Error\n{"code": "E1"}'
+
+
+@pytest.mark.parametrize("type_", ["state", "plan"])
+def test_of_states_and_plans_the_latest_counts(type_: str) -> None:
+    messages = prepared({"type": type_, type_: ["old"]}, HELLO, {"type": type_, type_: ["new"]}).messages
+    assert messages[0] == HELLO
+    assert messages[1]["role"] == "system"
+    assert '["new"]' in messages[1]["content"]
+    assert len(messages) == 2
+
+
+def test_meta_says_facts_and_changes_settings() -> None:
+    request = prepared({"type": "meta", "meta": {"locale": "de"}, "config": {"temperature": 0, "model": "big"}}, HELLO)
+    assert (request.config.temperature, request.config.model) == (0, "big")
+    assert request.messages[0]["content"] == '# About this request\n{"locale": "de"}'
+    assert prepared({"type": "meta", "config": {"seed": 1}}, HELLO).messages == [HELLO]
+
+
+def test_file() -> None:
+    body = "a ``` b"
+    text = text_of({"type": "file", "path": "r.md", "content": body, "language": "md"})
+    assert text == f"# File: r.md\n````md\n{body}\n````"
+    part = {"type": "file", "file": {"file_id": "f"}}
+    assert prepared({"role": "user", "content": part}).messages[0]["content"] == [part]
+
+
+def test_image() -> None:
+    content = prepared({"type": "image", "url": "https://a/b.png", "text": "What is it?", "detail": "low"}).messages[0][
+        "content"
+    ]
+    assert content == [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": "https://a/b.png", "detail": "low"}},
+    ]
+    [part] = prepared({"type": "image", "data": "AAAA", "media_type": "image/jpeg"}).messages[0]["content"]
+    assert part["image_url"]["url"] == "data:image/jpeg;base64,AAAA"
+
+
+def tool(name: str, **parameters: Any) -> dict[str, Any]:
+    return {"type": "tool", "name": name, "description": f"To {name}.", "parameters": parameters}
+
+
+def test_a_tool_is_a_branch_of_the_calls_with_its_name_first() -> None:
+    read = tool("read", type="object", properties={"path": {"type": "string"}}, required=["path"])
+    request = prepared(HELLO, read, tool("stop"))
+    assert request.messages == [HELLO]
+    assert list(request.schema["properties"]) == ["message", "calls"]
+    assert request.schema["required"] == ["message", "calls"]
+    first, second = request.schema["properties"]["calls"]["items"]["anyOf"]
+    assert first == {
+        "type": "object",
+        "description": "To read.",
+        "properties": {"_tool": {"type": "string", "const": "read"}, "path": {"type": "string"}},
+        "required": ["_tool", "path"],
+        "additionalProperties": False,
+    }
+    assert list(second["properties"]) == ["_tool"]
+
+
+def test_the_last_definition_of_a_tool_wins_at_its_place() -> None:
+    old, new = tool("a", properties={"x": {"type": "string"}}), tool("a", properties={"y": {"type": "string"}})
+    branches = prepared(HELLO, old, tool("b"), new).schema["properties"]["calls"]["items"]["anyOf"]
+    assert [list(branch["properties"]) for branch in branches] == [["_tool", "y"], ["_tool"]]
+
+
+def test_a_tool_keeps_its_references_and_combinations() -> None:
+    tree = tool(
+        "grow",
+        type="object",
+        properties={"tree": {"$ref": "#/$defs/tree"}},
+        required=["tree"],
+        **{
+            "$defs": {
+                "tree": {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}
+            }
+        },
+    )
+    either = tool(
+        "either",
+        anyOf=[
+            {
+                "type": "object",
+                "properties": {"a": {"type": "integer"}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
+                "properties": {"b": {"type": "integer"}},
+                "required": ["b"],
+                "additionalProperties": False,
+            },
+        ],
+    )
+    request = prepared(HELLO, tree, either)
+    validator = request._plan.validator
+    for call, good in (
+        ({"_tool": "grow", "tree": {"kids": [{"kids": []}]}}, True),
+        ({"_tool": "grow", "tree": {"kids": [5]}}, False),
+        ({"_tool": "either", "b": 1}, True),
+        ({"_tool": "either"}, False),
+        ({"_tool": "either", "a": 1, "c": 2}, False),
+    ):
+        assert validator.is_valid({"message": "", "calls": [call]}) is good, call
+    codec = request._plan.codec()
+    answer = {"message": "", "calls": [{"_tool": "grow", "tree": {"kids": [{}]}}, {"_tool": "either", "b": 1}]}
+    assert codec.decode(codec.express(answer)) == answer
+
+
+def test_a_type_of_ones_own_may_change_settings_schema_and_messages() -> None:
+    registry = BUILT_IN.copy()
+
+    @registry.register("poll", role="system")
+    def poll(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+        content = messages[-1]["content"]
+        messages[-1] = {"role": "system", "content": f"Vote: {content['question']}"}
+        schema = {**schema, "properties": {**schema["properties"], "vote": {"enum": content["options"]}}}
+        return config.changed(temperature=0), schema, messages
+
+    request = prepared(HELLO, {"type": "poll", "question": "Tea?", "options": ["yes", "no"]}, registry=registry)
+    assert request.config.temperature == 0
+    assert request.schema["properties"]["vote"] == {"enum": ["yes", "no"]}
+    assert request.messages == [HELLO, {"role": "system", "content": "Vote: Tea?"}]
+    with pytest.raises(InvalidRequest, match="no content type 'poll'"):
+        prepared({"type": "poll"})
+
+
+def test_the_order_of_the_prefix_is_stable() -> None:
+    context = [HELLO, {"type": "data", "kind": "a", "data": 1}, tool("t"), {"type": "input", "input": 2}]
+    shorter = prepared(*context).messages
+    assert prepared(*context, HELLO).messages[: len(shorter)] == shorter
+    assert prepared(*context).schema == prepared(*context).schema

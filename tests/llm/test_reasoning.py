@@ -1,0 +1,240 @@
+"""Thoughts in the text of an answer: taken out wherever they stand, and never taken for it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+from codelab.llm.client.downgrade import Memory
+from codelab.llm.client.request import Request
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import Empty, TransportError
+from codelab.llm.outcome import Done, Result, TextDelta, ThinkingDelta
+from codelab.llm.reasoning import Separator
+
+from tests.llm.server import ScriptedServer, argument, delta, saying
+
+ANSWER = '{"message": "Hello", "calls": []}'
+DRAFT = '{"message": "draft", "calls": [{"no": 1}]}'
+TAGS = '{"message": "Write <think>x</think>, </think> and <REASONING a=\\"1\\">", "calls": []}'
+SCHEMA = {
+    "type": "object",
+    "properties": {"message": {"type": "string"}, "calls": {"type": "array", "items": {"type": "object"}}},
+    "required": ["message", "calls"],
+}
+
+
+def separated(pieces: list[str], *, prose: bool) -> tuple[str, str]:
+    """The answer and the thoughts."""
+    thoughts: list[str] = []
+    separator = Separator(thoughts, prose=prose)
+    for piece in pieces:
+        separator.feed(piece)
+    separator.finish()
+    return separator.text.strip(), "".join(thoughts).strip()
+
+
+#: What a model says, what of it is the answer, and what is a thought.
+SAID = {
+    "nothing but the answer": (ANSWER, ANSWER, ""),
+    "one block": (f"<reasoning>Maybe {DRAFT}</reasoning>{ANSWER}", ANSWER, f"Maybe {DRAFT}"),
+    "a block a chunk": ("<reasoning>a b</reasoning><reasoning> c</reasoning>" + ANSWER, ANSWER, "a b c"),
+    "space around the blocks": (f"\n<think>\na\n</think>\n\n{ANSWER}\n", ANSWER, "a"),
+    "an empty block": (f"<think></think>{ANSWER}", ANSWER, ""),
+    "capitals and attributes": (f"<THINK kind='x y'>{DRAFT}</Think >{ANSWER}", ANSWER, DRAFT),
+    "the other names": (f"<thinking>a</thinking><thought>b</thought>{ANSWER}", ANSWER, "ab"),
+    "a block behind the answer": (f"{ANSWER}<think>or {DRAFT}</think>", ANSWER, f"or {DRAFT}"),
+    "a block between two keys": ('{"message": "Hello", <think>"message": "draft"</think>"calls": []}', ANSWER,
+                                 '"message": "draft"'),
+    "tags in the user's strings": (TAGS, TAGS, ""),
+    "tags in strings behind a block": (f"<think>a</think>{TAGS}", TAGS, "a"),
+    "quotes and braces in a thought": (f'<think>it\'s "{{ and {{"a\\</think>{TAGS}', TAGS, 'it\'s "{ and {"a\\'),
+    "a block that nobody closes": (f"<think>Well, {DRAFT}", "", f"Well, {DRAFT}"),
+    "a block without an answer": ("<reasoning>Done.</reasoning>", "", "Done."),
+    "a nested block": (f"<think>a<think>b</think>{DRAFT}</think>{ANSWER}", ANSWER, f"a<think>b</think>{DRAFT}"),
+    "a thought that mentions the tag": (f"<think>the <think> tag</think>{ANSWER}", ANSWER, "the <think> tag"),
+    "no opening tag": (f"Okay, it's \"so.</think>\n{ANSWER}", ANSWER, 'Okay, it\'s "so.'),
+    "no opening tag, with a draft": (f"Okay: {DRAFT}. No.</think>\n{ANSWER}", ANSWER, f"Okay: {DRAFT}. No."),
+    "a draft from the first character": (f"{DRAFT}</think>{ANSWER}", ANSWER, DRAFT),
+    "a closing tag behind the answer": (f"{ANSWER}</think>", ANSWER, ""),
+    "what only looks like a tag": (f"<b>5 < 6</b> {ANSWER}", f"<b>5 < 6</b> {ANSWER}", ""),
+    "a tag that is not complete": ("<thi", "<thi", ""),
+    "nothing": ("", "", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("prose", [False, True])
+@pytest.mark.parametrize("name", SAID)
+def test_thoughts_are_told_from_the_answer_however_the_text_is_cut(name: str, prose: bool) -> None:
+    said, answer, thoughts = SAID[name]
+    assert separated([said], prose=prose) == (answer, thoughts)
+    assert separated(list(said), prose=prose) == (answer, thoughts)
+    rng = random.Random(name)
+    for _ in range(200):
+        points = sorted(rng.randrange(len(said) + 1) for _ in range(rng.randrange(8)))
+        pieces = [said[a:b] for a, b in itertools.pairwise([0, *points, len(said)])]
+        assert separated(pieces, prose=prose) == (answer, thoughts), pieces
+
+
+@pytest.mark.parametrize("said", ['"<think>a</think>"', '["<think>a</think>"]', '<think>b</think>["<think>"]'])
+def test_an_answer_may_be_any_value(said: str) -> None:
+    answer, _ = separated(list(said), prose=False)
+    assert json.loads(answer)
+
+
+def test_an_answer_streams_at_once_and_what_may_be_a_thought_does_not() -> None:
+    separator = Separator([], prose=True)
+    assert [separator.feed(piece) for piece in ("<think>x</th", "ink>", '{"', 'message": "He', "llo")] == [
+        "", "", '{"', 'message": "He', "llo",
+    ]  # fmt: skip
+    separator = Separator([], prose=True)
+    assert [separator.feed(piece) for piece in ("Okay, ", '{"message": "dra', 'ft"}')] == ["", "", ""]
+    assert separator.finish() == 'Okay, {"message": "draft"}'
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["word ", '\\"a ', "a < b ", "<think>", "</think>", "{", '{"', "{}", "<think", '{"a": "', "`", "[[", "{  "],
+)
+@pytest.mark.parametrize("before", ["", "<think>", "Well, ", '{"message": "', "<think>a</think>", '{"a": [', "{}"])
+def test_the_cost_grows_with_the_length_alone(piece: str, before: str) -> None:
+    """Twice the pieces cost twice as much, not four times: with ten times as many that is far from any noise."""
+
+    def cost(count: int) -> float:
+        best = float("inf")
+        for _ in range(3):
+            separator = Separator([], prose=True)
+            started = time.process_time()
+            separator.feed(before)
+            for _ in range(count):
+                separator.feed(piece)
+            separator.finish()
+            best = min(best, time.process_time() - started)
+        return best
+
+    assert cost(20_000) < 50 * max(cost(2_000), 0.001)
+
+
+# Through the Request: every strategy, streamed and whole.
+
+STRATEGIES = ("native", "tool", "json")
+
+
+def asked(strategy: str, **config: Any) -> Request:
+    settings = RequestConfig("m", provider="generic", strategy=strategy, strict=False, **config)  # type: ignore[arg-type]
+    return Request(settings, SCHEMA, [{"role": "user", "content": "?"}], memory=Memory())
+
+
+def outcome(request: Request, transport: Any, streamed: bool) -> tuple[Result, str, str]:
+    """The result, the text that was shown, and the thoughts that were handed over."""
+    if not streamed:
+        result = request.run(transport)
+        return result, result.solution["message"], ""
+    *events, done = request.stream(transport)
+    assert isinstance(done, Done)
+    shown = "".join(event.text for event in events if isinstance(event, TextDelta))
+    return done.result, shown, "".join(event.text for event in events if isinstance(event, ThinkingDelta))
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_draft_in_a_thought_is_not_the_answer(
+    server: ScriptedServer, transport: Any, strategy: str, streamed: bool, size: int
+) -> None:
+    server.answer(saying(f"<reasoning>Maybe {DRAFT}?</reasoning>{ANSWER}", size=size))
+    result, shown, thoughts = outcome(asked(strategy), transport, streamed)
+    assert (result.solution, result.attempts, shown) == (json.loads(ANSWER), 1, "Hello")
+    assert thoughts == (f"Maybe {DRAFT}?" if streamed else "")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_tags_in_a_value_reach_the_user(server: ScriptedServer, transport: Any, strategy: str, streamed: bool) -> None:
+    server.answer(saying(f"<think>a</think>{TAGS}", size=3))
+    result, shown, _ = outcome(asked(strategy), transport, streamed)
+    assert result.solution == json.loads(TAGS)
+    assert shown == json.loads(TAGS)["message"]
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("strategy", ["native", "json"])
+@pytest.mark.parametrize("said", [f"<think>Well, {DRAFT}", "<reasoning>Done.</reasoning>", f"<think>{ANSWER}</think>"])
+def test_thoughts_alone_are_an_empty_answer_that_costs_one_call(
+    server: ScriptedServer, transport: Any, strategy: str, streamed: bool, said: str
+) -> None:
+    server.answer(saying(said))
+    with pytest.raises(Empty) as caught:
+        outcome(asked(strategy), transport, streamed)
+    assert (caught.value.attempts, caught.value.text) == (1, "")
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_thoughts_in_a_field_of_their_own(server: ScriptedServer, transport: Any, strategy: str, field: str) -> None:
+    answer = [argument(ANSWER, name="generate_response")] if strategy == "tool" else [delta(ANSWER)]
+    chunks = [delta("", **{field: "Maybe "}), delta(**{field: DRAFT}), *answer, delta(finish="stop")]
+    server.answer(lambda exchange: exchange.events(chunks))
+    result, shown, thoughts = outcome(asked(strategy), transport, streamed=True)
+    assert (result.solution, shown, thoughts) == (json.loads(ANSWER), "Hello", f"Maybe {DRAFT}")
+
+
+def test_thoughts_beside_a_function_call(server: ScriptedServer, transport: Any) -> None:
+    thoughts = [delta("<reasoning>We need to"), delta(f" call {DRAFT}.</reasoning>")]
+    call = [argument("", name="generate_response"), argument(ANSWER[:20]), argument(ANSWER[20:])]
+    server.answer(lambda exchange: exchange.events([*thoughts, *call, delta(finish="tool_calls")]))
+    result, shown, handed = outcome(asked("tool"), transport, streamed=True)
+    assert (result.solution, shown, handed) == (json.loads(ANSWER), "Hello", f"We need to call {DRAFT}.")
+
+
+def test_text_that_was_shown_stands_also_if_it_was_a_draft(server: ScriptedServer, transport: Any) -> None:
+    real = '{"message": "Hello", "calls": [{"yes": 1}]}'
+    server.answer(saying(f"{DRAFT}</think>{real}"))
+    result, shown, _ = outcome(asked("native"), transport, streamed=True)
+    assert shown == "draft"
+    assert result.solution == {"message": "draft", "calls": [{"yes": 1}]}, "the calls of a draft are not made"
+    assert outcome(asked("native"), transport, streamed=False)[0].solution == json.loads(real)
+
+
+def test_a_repair_does_not_send_the_thoughts_back(server: ScriptedServer, transport: Any) -> None:
+    server.answer(saying('<think>Hm.</think>{"message": 5, "calls": []}'), saying(f"<think>Ah.</think>{ANSWER}"))
+    *events, done = asked("native").stream(transport)
+    assert isinstance(done, Done)
+    assert done.result.solution == json.loads(ANSWER)
+    assert server.requests[1]["messages"][-2] == {"role": "assistant", "content": '{"message": 5, "calls": []}'}
+    thoughts = {1: "", 2: ""}
+    for event in events:
+        if isinstance(event, ThinkingDelta):
+            thoughts[event.attempt] += event.text
+    assert thoughts == {1: "Hm.", 2: "Ah."}
+
+
+def test_thoughts_of_the_first_of_several_answers_alone_are_handed_over(server: ScriptedServer, transport: Any) -> None:
+    def two(exchange: Any) -> None:
+        texts = [f"<think>{index}</think>{ANSWER}" for index in range(2)]
+        exchange.events([delta(text, index=index, finish="stop") for index, text in enumerate(texts)])
+
+    server.answer(two)
+    result, _, thoughts = outcome(asked("native", n=2), transport, streamed=True)
+    assert (len(result.solutions), thoughts) == (2, "0")
+
+
+def test_a_name_that_is_repeated_with_every_piece_of_a_call_is_one_name(server: ScriptedServer, transport: Any) -> None:
+    pieces = [argument(piece, name="generate_response") for piece in (ANSWER[:9], ANSWER[9:])]
+    server.answer(lambda exchange: exchange.events([*pieces, delta(finish="tool_calls")]))
+    assert outcome(asked("tool"), transport, streamed=True)[0].solution == json.loads(ANSWER)
+
+
+def test_an_error_in_a_choice_is_an_error(server: ScriptedServer, transport: Any) -> None:
+    broken = {"choices": [{"index": 0, "delta": {}, "error": {"code": 502, "message": "overloaded"}}]}
+    server.answer(lambda exchange: exchange.events([delta('{"message": "He'), broken]))
+    with pytest.raises(TransportError, match="overloaded") as caught:
+        outcome(asked("native"), transport, streamed=True)
+    assert (caught.value.text, caught.value.attempts, caught.value.retryable) == ("He", 1, True)
+    server.answer(lambda exchange: exchange.events([delta('{"message": "He', finish="error")]))
+    with pytest.raises(TransportError):
+        outcome(asked("native"), transport, streamed=True)

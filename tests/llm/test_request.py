@@ -1,0 +1,491 @@
+"""A Request from the question to the solution, against servers that we did not write and one that says what we want."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+from codelab.llm.client.downgrade import Memory
+from codelab.llm.client.openai_sdk import OpenAITransport, openai_transport
+from codelab.llm.client.request import Request
+from codelab.llm.client.transport import Cancellation
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import (
+    Cancelled,
+    ContentFilter,
+    DeadlineExceeded,
+    Empty,
+    InvalidAnswer,
+    InvalidJson,
+    Length,
+    Refusal,
+    TransportError,
+    Truncated,
+)
+from codelab.llm.outcome import Done, ItemDone, Result, TextDelta, Usage
+from codelab.llm.retry import RetryPolicy
+
+from tests.llm.server import ScriptedServer, delta, failing, saying
+
+TURN = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string"},
+        "calls": {
+            "type": "array",
+            "items": {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {
+                            "_tool": {"const": "read"},
+                            "path": {"type": "string"},
+                            "limit": {"type": "integer"},
+                        },
+                        "required": ["_tool", "path"],
+                        "additionalProperties": False,
+                    },
+                    {
+                        "type": "object",
+                        "properties": {"_tool": {"const": "env"}, "set": {"additionalProperties": {"type": "string"}}},
+                        "required": ["_tool", "set"],
+                        "additionalProperties": False,
+                    },
+                ]
+            },
+        },
+    },
+    "required": ["message", "calls"],
+}
+ASK = [{"role": "user", "content": "What now?"}]
+QUICK = RetryPolicy(base_s=0.01)
+
+
+def request(schema: Any = TURN, context: Any = ASK, memory: Memory | None = None, **config: Any) -> Request:
+    settings = RequestConfig(**{"model": "test-model", **config})
+    return Request(settings, schema, context, memory=memory or Memory(), retry=QUICK)
+
+
+def collect(events: Any) -> tuple[str, list[Any], Result]:
+    text, items, result = "", [], None
+    for event in events:
+        assert result is None, "Done is the last event"
+        if isinstance(event, TextDelta):
+            text += event.text
+        elif isinstance(event, ItemDone):
+            items.append(event.value)
+        elif isinstance(event, Done):
+            result = event.result
+    assert result is not None
+    return text, items, result
+
+
+# Against llmock: an independent OpenAI-compatible server that fills schemas by itself and fails on demand.
+
+
+@pytest.fixture
+def mocked(llmock: Any) -> OpenAITransport:
+    return openai_transport(base_url=llmock.base_url(), api_key="test", warm=False)
+
+
+@pytest.mark.parametrize("strategy", ["native", "tool"])
+@pytest.mark.parametrize("streamed", [True, False])
+def test_native_and_tool_each_with_and_without_streaming(
+    mocked: Any, llmock: Any, strategy: str, streamed: bool
+) -> None:
+    asked = request(strategy=strategy)
+    if streamed:
+        text, items, result = collect(asked.stream(mocked))
+        assert text == result.solution["message"]
+        assert items == result.solution["calls"]
+    else:
+        result = asked.run(mocked)
+    assert result.solution["calls"][0]["_tool"] == "read"
+    assert result.strategy == strategy
+    assert result.usage.completion
+    llmock.assert_resilient()
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_rate_limit_is_waited_out_as_long_as_the_provider_asks(mocked: Any, llmock: Any, streamed: bool) -> None:
+    llmock.rate_limit(times=2, retry_after=0.2)
+    asked = request()
+    result = collect(asked.stream(mocked))[2] if streamed else asked.run(mocked)
+    assert result.attempts == 3
+    llmock.assert_resilient(strict=True)
+
+
+@pytest.mark.parametrize("status", [408, 409, 500, 503, 529])
+def test_passing_faults_are_retried(mocked: Any, llmock: Any, status: int) -> None:
+    llmock.fail(status)
+    assert request().run(mocked).attempts == 2
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_lasting_faults_are_not(mocked: Any, llmock: Any, status: int) -> None:
+    llmock.fail(status, times=None)
+    with pytest.raises(TransportError) as caught:
+        request().run(mocked)
+    assert (caught.value.status, caught.value.retryable, caught.value.attempts) == (status, False, 1)
+
+
+def test_an_outage_ends_after_a_few_attempts(mocked: Any, llmock: Any) -> None:
+    llmock.outage()
+    with pytest.raises(TransportError) as caught:
+        request().run(mocked)
+    assert (caught.value.status, caught.value.retryable, caught.value.attempts) == (503, True, 4)
+
+
+@pytest.mark.parametrize("fault", ["truncate", "disconnect", "corrupt"])
+@pytest.mark.parametrize("strategy", ["native", "tool"])
+def test_half_a_stream_is_never_half_a_solution(mocked: Any, llmock: Any, fault: str, strategy: str) -> None:
+    getattr(llmock, fault)(after_chunks=3)
+    with pytest.raises((Truncated, TransportError)):
+        collect(request(strategy=strategy).stream(mocked))
+
+
+@pytest.mark.parametrize("fault", ["malformed_arguments", "unknown_tool"])
+def test_a_broken_function_call_is_repaired(mocked: Any, llmock: Any, fault: str) -> None:
+    llmock.break_tool_call(fault)
+    result = request(strategy="tool").run(mocked)
+    assert result.attempts == 2
+    assert result.solution["calls"]
+
+
+def test_a_provider_that_refuses_the_format_is_asked_in_another_way_and_that_is_remembered(
+    mocked: Any, llmock: Any
+) -> None:
+    memory = Memory()
+    llmock.fail(400, message="Unknown parameter: 'response_format'.")
+    first = request(memory=memory).run(mocked)
+    assert (first.strategy, first.attempts) == ("tool", 2)
+    second = request(memory=memory).run(mocked)
+    assert (second.strategy, second.attempts) == ("tool", 1)
+    assert request(memory=memory, model="another").run(mocked).strategy == "native"
+
+
+# Against a server that says what it is told.
+
+ANSWER = {
+    "message": "Hello, “wörld” 😀",
+    "calls": [{"_tool": "read", "path": "a.py"}, {"_tool": "env", "set": {"A": "1"}}],
+}
+STRICT = {
+    "message": ANSWER["message"],
+    "calls": [
+        {"_tool": "read", "path": "a.py", "limit": None},
+        {"_tool": "env", "set": [{"key": "A", "value": "1"}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("strategy", ["native", "tool", "json"])
+@pytest.mark.parametrize("streamed", [True, False])
+def test_the_answer_comes_back_in_the_shape_of_the_schema(
+    server: ScriptedServer, transport: Any, strategy: str, streamed: bool
+) -> None:
+    said = json.dumps(ANSWER if strategy == "json" else STRICT)
+    server.says(said, usage={"prompt_tokens": 7, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 3}})
+    asked = request(strategy=strategy)
+    if streamed:
+        text, items, result = collect(asked.stream(transport))
+        assert (text, items) == (ANSWER["message"], ANSWER["calls"])
+        assert result.streamed == {"message": ANSWER["message"]}
+    else:
+        result = asked.run(transport)
+    assert result.solution == ANSWER
+    assert result.usage == Usage(prompt=7, completion=9, cached=3, reasoning=None)
+    assert result.finish_reason == "stop"
+
+
+def test_an_invalid_answer_is_sent_back_with_the_errors_and_streamed_text_is_not_streamed_again(
+    server: ScriptedServer, transport: Any
+) -> None:
+    wrong = {"message": "Reading.", "calls": [{"_tool": "read", "path": 5, "limit": None}]}
+    right = {"calls": [{"_tool": "read", "path": "a", "limit": None}]}
+    server.says(json.dumps(wrong), json.dumps(right), usage={"prompt_tokens": 10, "completion_tokens": 5})
+    text, items, result = collect(request().stream(transport))
+    assert text == "Reading."
+    assert result.solution == {"message": "Reading.", "calls": [{"_tool": "read", "path": "a"}]}
+    assert items[-1] == {"_tool": "read", "path": "a"}
+    assert (result.attempts, result.usage.prompt, result.usage.completion) == (2, 20, 10)
+    again = server.requests[1]
+    assert "message" not in again["response_format"]["json_schema"]["schema"]["properties"]
+    assert again["messages"][-2] == {"role": "assistant", "content": json.dumps(wrong)}
+    assert "/calls/0/path" in again["messages"][-1]["content"]
+    assert '5 is not of type "string"' in again["messages"][-1]["content"]
+
+
+def test_repairs_end(server: ScriptedServer, transport: Any) -> None:
+    server.says('{"message": 1, "calls": []}', usage={"prompt_tokens": 1, "completion_tokens": 1})
+    with pytest.raises(InvalidAnswer) as caught:
+        request(max_repairs=2).run(transport)
+    assert caught.value.code == "invalid_answer"
+    assert (caught.value.attempts, caught.value.usage.prompt) == (3, 3)
+    assert "/message" in caught.value.errors[0]
+    server.says("not json")
+    with pytest.raises(InvalidJson):
+        request(max_repairs=0, strategy="json").run(transport)
+
+
+@pytest.mark.parametrize(
+    ("finish", "message", "error"),
+    [
+        ("stop", {"refusal": "I will not."}, Refusal),
+        ("length", {}, Length),
+        ("content_filter", {}, ContentFilter),
+        (None, {}, Truncated),
+    ],
+)
+@pytest.mark.parametrize("streamed", [True, False])
+def test_what_is_not_an_answer_is_an_outcome_of_its_own(
+    server: ScriptedServer, transport: Any, finish: Any, message: Any, error: Any, streamed: bool
+) -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 2}}
+    server.answer(saying('{"message": "half an ans', finish=finish, usage=usage, **message))
+    asked = request()
+    with pytest.raises(error) as caught:
+        collect(asked.stream(transport)) if streamed else asked.run(transport)
+    assert caught.value.usage == Usage(3, 4, None, 2)
+    assert caught.value.text == ("half an ans" if streamed else "")
+    assert caught.value.kind == error.code
+
+
+def test_an_empty_answer(server: ScriptedServer, transport: Any) -> None:
+    server.says("")
+    with pytest.raises(Empty):
+        request().run(transport)
+
+
+def test_prose_and_a_fence_around_the_object_are_tolerated_in_json_mode(server: ScriptedServer, transport: Any) -> None:
+    server.says(f"<think>Hm {{}}</think>Sure {{here}}:\n```json\n{json.dumps(ANSWER, indent=1)}\n```\nDone.")
+    text, _, result = collect(request(strategy="json").stream(transport))
+    assert text == ANSWER["message"]
+    assert result.solution == ANSWER
+    system = server.requests[0]["messages"][0]
+    assert system["role"] == "system"
+    assert "JSON" in system["content"]
+    assert '"_tool"' in system["content"]
+    assert server.requests[0]["response_format"] == {"type": "json_object"}
+
+
+def test_a_model_that_answers_instead_of_calling_the_function(server: ScriptedServer, transport: Any) -> None:
+    server.answer(lambda exchange: exchange.events([delta(json.dumps(ANSWER)), delta(finish="stop")]))
+    assert collect(request(strategy="tool").stream(transport))[2].solution == ANSWER
+
+
+def test_several_solutions(server: ScriptedServer, transport: Any) -> None:
+    def two(exchange: Any) -> None:
+        texts = ['{"message": "one", "calls": []}', '{"message": "two", "calls": []}']
+        exchange.events([delta(t, index=i, finish="stop") for i, t in enumerate(texts)])
+
+    server.answer(two)
+    text, _, result = collect(request(n=2).stream(transport))
+    assert server.requests[0]["n"] == 2
+    assert text == "one"
+    assert [solution["message"] for solution in result.solutions] == ["one", "two"]
+
+
+def test_a_root_that_is_not_an_object(server: ScriptedServer, transport: Any) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}}
+    for strategy in ("native", "tool", "json"):
+        server.says('{"value": [1, 2]}')
+        assert request(schema, strategy=strategy).run(transport).solution == [1, 2]
+
+
+def test_strict_is_taken_back_when_it_is_blamed(server: ScriptedServer, transport: Any) -> None:
+    server.answer(
+        failing(400, "Invalid schema for response_format 'answer': In context=(), 'const' is not permitted."),
+        failing(400, "Unknown parameter: 'response_format.json_schema.strict'."),
+        saying(json.dumps(STRICT)),
+    )
+    memory = Memory()
+    assert request(memory=memory).run(transport).attempts == 3
+    schemas = [body["response_format"]["json_schema"] for body in server.requests]
+    assert '"const"' in json.dumps(schemas[0])
+    assert '"const"' not in json.dumps(schemas[1])
+    assert [schema.get("strict") for schema in schemas] == [True, True, None]
+    assert memory.refused(transport.base_url, "test-model") == {"keyword:const", "native:strict"}
+
+
+def test_a_refused_parameter_is_left_out(server: ScriptedServer, transport: Any) -> None:
+    server.answer(
+        failing(400, "Unsupported value: 'temperature' does not support 0 with this model."), saying(json.dumps(STRICT))
+    )
+    request(temperature=0).run(transport)
+    assert ["temperature" in body for body in server.requests] == [True, False]
+
+
+def test_what_was_learned_outlives_the_process_if_there_is_a_store(server: ScriptedServer, transport: Any) -> None:
+    class Store:
+        def __init__(self) -> None:
+            self.kept: dict[tuple[str, str], frozenset[str]] = {}
+
+        def load(self, base_url: str, model: str) -> frozenset[str]:
+            return self.kept.get((base_url, model), frozenset())
+
+        def save(self, base_url: str, model: str, refused: frozenset[str]) -> None:
+            self.kept[base_url, model] = refused
+
+    store = Store()
+    server.answer(failing(400, "response_format is not supported"), saying(json.dumps(STRICT)))
+    request(memory=Memory(store)).run(transport)
+    assert store.kept == {(server.url, "test-model"): frozenset({"native"})}
+    assert request(memory=Memory(store)).run(transport).attempts == 1
+
+
+def test_a_400_about_something_else_is_an_error(server: ScriptedServer, transport: Any) -> None:
+    server.answer(failing(400, "Your prompt is too long."))
+    with pytest.raises(TransportError) as caught:
+        request().run(transport)
+    assert (caught.value.status, caught.value.attempts) == (400, 1)
+
+
+def test_history_with_calls_and_results_is_sent_as_it_is(server: ScriptedServer, transport: Any) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    context = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "assistant", "content": "Reading.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "text"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "user", "content": [{"type": "text", "text": "And?"}]},
+    ]
+    server.says(json.dumps(STRICT))
+    request(context=context).run(transport)
+    assert server.requests[0]["messages"] == context
+
+
+def test_what_a_strategy_adds_comes_first_so_that_the_prefix_stays_the_same(
+    server: ScriptedServer, transport: Any
+) -> None:
+    server.says(json.dumps(ANSWER))
+    context = [{"role": "system", "content": "Be brief."}, *ASK]
+    for strategy in ("json", "tool"):
+        for more in ([], [{"role": "assistant", "content": "x"}, {"role": "user", "content": "y"}]):
+            request(context=context + more, strategy=strategy).run(transport)
+    sent = [body["messages"] for body in server.requests]
+    assert sent[1][:2] == sent[0]
+    assert sent[3][:2] == sent[2]
+
+
+# Bounds: cancellation, deadlines, connections.
+
+
+def test_cancel_interrupts_a_model_that_is_silent(server: ScriptedServer, transport: Any) -> None:
+    closed = threading.Event()
+
+    def silent(exchange: Any) -> None:
+        if exchange.closed_by_client():
+            closed.set()
+
+    server.answer(silent)
+    asked = request()
+    threading.Timer(0.1, asked.cancel).start()
+    with pytest.raises(Cancelled):
+        asked.run(transport)
+    assert closed.wait(5)
+
+
+def test_cancel_interrupts_a_stream_and_keeps_what_was_said(server: ScriptedServer, transport: Any) -> None:
+    closed = threading.Event()
+
+    def stalled(exchange: Any) -> None:
+        exchange.begin()
+        exchange.write(b'data: {"choices": [{"index": 0, "delta": {"content": "{\\"message\\": \\"Hel"}}]}\n\n')
+        if exchange.closed_by_client():
+            closed.set()
+
+    server.answer(stalled)
+    asked = request()
+    events = asked.stream(transport)
+    assert next(iter(events)) == TextDelta("message", "Hel")
+    threading.Timer(0.1, asked.cancel).start()
+    with pytest.raises(Cancelled) as caught:
+        next(iter(events))
+    assert caught.value.text == "Hel"
+    assert closed.wait(5)
+
+
+def test_a_cancel_that_comes_before_or_after(server: ScriptedServer, transport: Any) -> None:
+    server.says(json.dumps(STRICT))
+    token = Cancellation()
+    asked = request()
+    collect(asked.stream(transport, cancel=token))
+    token.cancel()  # too late: the connection is in the pool, and stays usable
+    with pytest.raises(Cancelled):
+        collect(asked.stream(transport, cancel=token))
+    assert request().run(transport).solution == ANSWER
+    assert server.connections == 1
+
+
+def test_closing_the_stream_closes_the_connection(server: ScriptedServer, transport: Any) -> None:
+    closed = threading.Event()
+
+    def endless(exchange: Any) -> None:
+        exchange.begin()
+        exchange.write(b'data: {"choices": [{"index": 0, "delta": {"content": "{\\"message\\": \\"Hel"}}]}\n\n')
+        if exchange.closed_by_client():
+            closed.set()
+
+    server.answer(endless)
+    events = request().stream(transport)
+    next(iter(events))
+    events.close()  # type: ignore[attr-defined]
+    assert closed.wait(5)
+
+
+@pytest.mark.parametrize("when", ["silent", "dripping"])
+def test_a_deadline_is_obeyed_however_the_provider_dawdles(server: ScriptedServer, transport: Any, when: str) -> None:
+    def slow(exchange: Any) -> None:
+        if when == "silent":
+            exchange.closed_by_client()
+            return
+        exchange.begin()
+        while True:
+            exchange.write(b": keep-alive\n\n")
+            time.sleep(0.02)
+
+    server.answer(slow)
+    started = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        collect(request().stream(transport, deadline=started + 0.3))
+    assert time.monotonic() - started < 5
+
+
+def test_a_deadline_that_falls_into_the_wait_for_a_retry(server: ScriptedServer, transport: Any) -> None:
+    server.answer(failing(429, retry_after="20"))
+    started = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        request().run(transport, deadline=started + 5)
+    assert time.monotonic() - started < 4
+
+
+def test_a_connection_lost_before_the_first_token_is_retried(server: ScriptedServer, transport: Any) -> None:
+    def lost(exchange: Any) -> None:
+        exchange.connection.shutdown(socket.SHUT_RDWR)
+
+    def begun(exchange: Any) -> None:
+        exchange.events([delta(role="assistant")], done=False)
+
+    server.answer(lost, begun, saying(json.dumps(STRICT)))
+    assert collect(request().stream(transport))[2].attempts == 3
+
+
+def test_a_connection_is_used_again(server: ScriptedServer, transport: Any) -> None:
+    server.says(json.dumps(STRICT))
+    for _ in range(3):
+        collect(request().stream(transport))
+        request().run(transport)
+    assert server.connections == 1
+
+
+def test_a_silent_provider_with_no_deadline_ends_with_the_timeout(server: ScriptedServer) -> None:
+    server.answer(lambda exchange: exchange.closed_by_client())
+    transport = openai_transport(base_url=server.url, api_key="x", timeout=0.2, warm=False)
+    with pytest.raises(TransportError) as caught:
+        Request(RequestConfig("m"), TURN, ASK, retry=RetryPolicy(attempts=1)).run(transport)
+    assert (caught.value.retryable, caught.value.status) == (True, None)

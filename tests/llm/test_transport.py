@@ -1,0 +1,209 @@
+"""The openai SDK as a transport: bytes in, JSON objects out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from codelab.llm.client.bedrock import BedrockKey
+from codelab.llm.client.openai_sdk import OpenAITransport, openai_transport
+from codelab.llm.client.transport import Call
+from codelab.llm.errors import TransportError
+
+from tests.llm.server import ScriptedServer, delta, event, failing, saying
+
+BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}], "top_k": 3}
+
+
+def received(transport: OpenAITransport, body: dict[str, Any] = BODY) -> list[dict[str, Any]]:
+    return [chunk for chunks in transport.send(body, Call()) for chunk in chunks]
+
+
+def test_events_cut_anywhere_and_comments_between_them(server: ScriptedServer, transport: OpenAITransport) -> None:
+    stream = (
+        b": a comment\n\nevent: message\r\n"
+        + event(delta("é漢😀")).replace(b"\n", b"\r\n")
+        + event(delta("b"))
+        + b"data:[DONE]\n\n"
+    )
+
+    def dripping(exchange: Any) -> None:
+        exchange.begin()
+        for at in range(0, len(stream), 7):
+            exchange.write(stream[at : at + 7])
+        exchange.end()
+
+    server.answer(dripping)
+    assert received(transport) == [delta("é漢😀"), delta("b")]
+
+
+def test_the_whole_body_is_sent_as_it_is(server: ScriptedServer, transport: OpenAITransport) -> None:
+    server.answer(lambda exchange: exchange.events([]))
+    received(transport)
+    assert server.requests == [BODY]
+    assert server.headers[0]["authorization"] == "Bearer test"
+
+
+def test_a_key_that_changes_is_asked_for_each_time(server: ScriptedServer) -> None:
+    keys = iter(("first", "second"))
+    transport = openai_transport(base_url=server.url, api_key=lambda: next(keys), warm=False)
+    server.answer(lambda exchange: exchange.events([]))
+    received(transport)
+    received(transport)
+    assert [headers["authorization"] for headers in server.headers] == ["Bearer first", "Bearer second"]
+
+
+def test_an_error_in_the_middle_of_a_stream_or_with_status_200(
+    server: ScriptedServer, transport: OpenAITransport
+) -> None:
+    problem = {"error": {"message": "overloaded", "code": 529}}
+    server.answer(
+        lambda exchange: exchange.events([delta("a"), problem]),
+        lambda exchange: exchange.json(problem),
+    )
+    for body in (BODY, {**BODY, "stream": False}):
+        with pytest.raises(TransportError, match="overloaded") as caught:
+            received(transport, body)
+        assert (caught.value.status, caught.value.retryable) == (529, True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [({"retry_after": "7"}, 7), ({"retry_after_ms": "1500"}, 1.5), ({"retry_after": "soon"}, None), ({}, None)],
+)
+def test_how_long_the_provider_wants_us_to_wait(
+    server: ScriptedServer, transport: OpenAITransport, headers: dict[str, str], seconds: float | None
+) -> None:
+    server.answer(failing(429, "slow down", **headers))
+    with pytest.raises(TransportError) as caught:
+        received(transport)
+    assert (caught.value.status, caught.value.retryable, caught.value.retry_after) == (429, True, seconds)
+    assert "slow down" in caught.value.message
+
+
+def test_a_date_in_retry_after(server: ScriptedServer, transport: OpenAITransport) -> None:
+    server.answer(failing(503, retry_after="Wed, 21 Oct 2065 07:28:00 GMT"))
+    with pytest.raises(TransportError) as caught:
+        received(transport)
+    assert caught.value.retry_after is not None
+    assert caught.value.retry_after > 1e6
+
+
+def test_nobody_there() -> None:
+    transport = openai_transport(base_url="http://127.0.0.1:9/v1", api_key="x", warm=False)
+    with pytest.raises(TransportError) as caught:
+        received(transport)
+    assert caught.value.retryable
+
+
+def test_warming_up_touches_no_network() -> None:
+    openai_transport(base_url="http://127.0.0.1:9/v1", api_key="x", warm=True).close()
+
+
+class Key:
+    """A key that may be renewed."""
+
+    def __init__(self, *values: str) -> None:
+        self.values = list(values)
+        self.refused: list[str] = []
+
+    def __call__(self) -> str:
+        return self.values[0]
+
+    def renew(self, refused: str) -> bool:
+        self.refused.append(refused)
+        if len(self.values) > 1:
+            self.values.pop(0)
+        return self.values[0] != refused
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "renewed"),
+    [
+        (401, "no", True),
+        (403, "Authentication failed: Please make sure your API Key is valid.", True),
+        (403, "The security token included in the request is expired", True),
+        (403, "User: arn:aws:sts::1:role/x is not authorized to perform: bedrock:InvokeModel", False),
+        (400, "API key not valid. Please pass a valid API key.", True),
+        (400, "Your prompt has too many tokens.", False),
+        (404, "There is no such model.", False),
+    ],
+)
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_key_that_is_refused_is_renewed_and_the_call_made_once_more(
+    server: ScriptedServer, status: int, message: str, renewed: bool, streamed: bool
+) -> None:
+    key = Key("old", "new")
+    transport = openai_transport(base_url=server.url, api_key=key, warm=False)
+    server.answer(failing(status, message), saying("x"))
+    body = {**BODY, "stream": streamed}
+    if renewed:
+        received(transport, body)
+    else:
+        with pytest.raises(TransportError, match=r".") as caught:
+            received(transport, body)
+        assert caught.value.status == status
+    assert [headers["authorization"] for headers in server.headers] == ["Bearer old", "Bearer new"][: 1 + renewed]
+
+
+def test_a_key_is_renewed_once_for_a_call(server: ScriptedServer) -> None:
+    key = Key("first", "second", "third")
+    transport = openai_transport(base_url=server.url, api_key=key, warm=False)
+    server.answer(failing(401))
+    with pytest.raises(TransportError) as caught:
+        received(transport)
+    assert caught.value.status == 401
+    assert key.refused == ["first"]
+    assert len(server.requests) == 2
+
+
+def test_a_key_that_has_not_changed_is_not_tried_again(server: ScriptedServer) -> None:
+    transport = openai_transport(base_url=server.url, api_key=Key("only"), warm=False)
+    server.answer(failing(401))
+    with pytest.raises(TransportError):
+        received(transport)
+    assert len(server.requests) == 1
+
+
+def test_bedrocks_token_is_made_anew_when_it_is_refused_once_a_minute(server: ScriptedServer) -> None:
+    class Credentials:
+        access_key, secret_key, token = "AKID", "SECRET", "SESSION"
+
+    current = Credentials()
+    now = [1000.0]
+    key = BedrockKey("eu-west-1", credentials=lambda: current, clock=lambda: now[0])
+    transport = openai_transport(base_url=server.url, api_key=key, warm=False)
+    server.answer(failing(403, "The security token included in the request is expired"), saying("x"))
+    first = key()
+    current.token = "ANOTHER"
+    received(transport)
+    assert server.headers[0]["authorization"] == f"Bearer {first}"
+    assert server.headers[1]["authorization"] == f"Bearer {key()}" != f"Bearer {first}"
+    server.answer(failing(401))
+    for seconds, calls in ((0, 1), (59, 1), (1, 2)):
+        server.headers.clear()
+        now[0] += seconds
+        current.token += "!"
+        with pytest.raises(TransportError):
+            received(transport)
+        assert len(server.headers) == calls
+
+
+@pytest.mark.parametrize(
+    ("status", "available"),
+    [(200, True), (404, True), (405, True), (501, True), (401, False), (403, False), (429, False), (500, False)],
+)
+def test_an_endpoint_is_available_if_it_takes_the_key(server: ScriptedServer, status: int, available: bool) -> None:
+    transport = openai_transport(base_url=server.url, api_key=Key("only"), warm=False)
+    answered = (lambda exchange: exchange.json({"object": "list", "data": []})) if status == 200 else failing(status)
+    server.answer(answered)
+    assert transport.is_available(5) is available
+    assert [headers["authorization"] for headers in server.headers] == ["Bearer only"]
+
+
+def test_availability_follows_a_rotated_key_and_an_endpoint_that_is_gone(
+    server: ScriptedServer,
+) -> None:
+    server.answer(failing(401), lambda exchange: exchange.json({"object": "list", "data": []}))
+    assert openai_transport(base_url=server.url, api_key=Key("old", "new"), warm=False).is_available(5)
+    assert not openai_transport(base_url="http://127.0.0.1:9/v1", api_key="x", warm=False).is_available(5)

@@ -1,0 +1,332 @@
+"""Profiles, downgrades, validation, Bedrock's key, token estimates and the JSON entry."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote
+
+import pytest
+from codelab.llm.client.bare import run_bare
+from codelab.llm.client.bedrock import BedrockKey
+from codelab.llm.client.downgrade import Memory, blamed
+from codelab.llm.client.openai_sdk import bedrock_transport, openai_transport
+from codelab.llm.client.request import Request
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import InvalidRequest, TransportError
+from codelab.llm.outcome import Done, ItemDone, TextDelta
+from codelab.llm.profiles import PROFILES, Mode, modes
+from codelab.llm.schema.validation import compile_schema, explain
+from codelab.llm.tokens import estimate_context, estimate_tokens
+
+from tests.demo_model.driver import demo_model
+from tests.llm.server import ScriptedServer
+
+# Profiles.
+
+
+def first(provider: str, **how: Any) -> Mode:
+    config = RequestConfig("m", provider=provider, thinking=how.pop("thinking", None))
+    return next(modes(PROFILES[provider], config, **{"streaming": True, "strict": True, **how}))
+
+
+@pytest.mark.parametrize(
+    ("provider", "how", "mode"),
+    [
+        ("openai", {}, Mode("native", strict=True)),
+        ("openai", {"strict": False}, Mode("native")),
+        ("openai", {"refused": {"native:strict"}}, Mode("native")),
+        ("openai", {"refused": {"native"}}, Mode("tool", strict=True, forced=True)),
+        ("openai", {"refused": {"native", "tool:strict"}}, Mode("tool", forced=True)),
+        ("openai", {"refused": {"native", "tool"}}, Mode("json")),
+        ("openai", {"refused": {"native", "tool", "json_object"}}, Mode("json", typed=False)),
+        ("groq", {"streaming": False}, Mode("native", strict=True)),
+        ("groq", {"streaming": True}, Mode("tool", forced=True)),
+        ("deepseek", {"thinking": False}, Mode("tool", forced=True)),
+        ("deepseek", {"thinking": True}, Mode("json")),
+        ("moonshot", {}, Mode("tool")),
+        ("anthropic", {"thinking": True}, Mode("tool")),
+        ("anthropic", {"refused": {"tool"}}, Mode("json", typed=False)),
+        ("ollama", {}, Mode("native")),
+        ("generic", {}, Mode("native", strict=True)),
+    ],
+)
+def test_the_strategy_follows_from_profile_streaming_thinking_and_what_was_refused(
+    provider: str, how: Any, mode: Mode
+) -> None:
+    assert first(provider, **how) == mode
+
+
+@pytest.mark.parametrize("provider", PROFILES)
+def test_every_provider_has_a_way_in_every_circumstance(provider: str) -> None:
+    for streaming in (True, False):
+        for thinking in (True, False, None):
+            for strict in (True, False):
+                ways = list(modes(PROFILES[provider], RequestConfig("m", provider=provider, thinking=thinking),
+                                  streaming=streaming, strict=strict))  # fmt: skip
+                assert ways
+                assert ways[-1].strategy == "json"
+
+
+@pytest.mark.parametrize(
+    ("message", "mode", "feature"),
+    [
+        ("Unknown parameter: 'response_format'.", Mode("native", strict=True), "native"),
+        ("This response_format type is unavailable now", Mode("native"), "native"),
+        ("Thinking mode does not support this tool_choice", Mode("tool", forced=True), "tool_choice"),
+        ("tool_choice 'specified' is incompatible with thinking enabled", Mode("tool", forced=True), "tool_choice"),
+        ("Invalid value: 'strict'", Mode("tool", strict=True), "tool:strict"),
+        ("Invalid schema for response_format 'answer': 'format' is not permitted", Mode("native", strict=True),
+         "keyword:format"),
+        ("Invalid schema for response_format 'answer': too many states", Mode("native", strict=True), "native:strict"),
+        ("response_format json_object is not supported", Mode("json"), "json_object"),
+        ("'stream_options' is not allowed", Mode("native"), "parameter:stream_options"),
+        ("Unsupported parameter: 'max_completion_tokens'", Mode("native"), "parameter:max_completion_tokens"),
+        ("this model does not support tools", Mode("tool"), "tool"),
+        ("maximum context length exceeded", Mode("native", strict=True), None),
+    ],
+)  # fmt: skip
+def test_what_a_refusal_blames(message: str, mode: Mode, feature: str | None) -> None:
+    assert blamed(TransportError(message, status=400), mode) == feature
+    assert blamed(TransportError(message, status=500), mode) is None
+
+
+def test_bedrock_is_never_sent_a_bound(server: ScriptedServer) -> None:
+    """It refuses each with a 400. The schema still holds: an answer out of bounds is sent back."""
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "l": {"type": "array", "minItems": 2}},
+        "required": ["n", "l"],
+    }
+    server.says('{"n": 0, "l": [1, 2]}', '{"n": 5, "l": ["1", "2"]}')
+    transport = openai_transport(base_url=server.url, api_key="x", warm=False)
+    request = Request(RequestConfig("m", provider="bedrock"), schema, [{"role": "user", "content": "?"}],
+                        memory=Memory())  # fmt: skip
+    request.compile()
+    made = dict(request._plan._codecs)
+    result = request.run(transport)
+    assert request._plan._codecs == made, "what the first call needs has been made before"
+    assert (result.solution["n"], result.attempts) == (5, 2)
+    for body in server.requests:
+        sent = json.dumps(body["response_format"])
+        assert '"strict": true' in sent
+        assert not any(f'"{bound}":' in sent for bound in ("minimum", "maximum", "minItems", "maxItems"))
+
+
+# Validation.
+
+CALLS = {
+    "type": "object",
+    "properties": {
+        "calls": {
+            "type": "array",
+            "items": {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {"_tool": {"const": name}, field: {"type": "string"}},
+                        "required": ["_tool", field],
+                        "additionalProperties": False,
+                    }
+                    for name, field in (("read", "path"), ("run", "command"), ("ask", "question"))
+                ]
+            },
+        }
+    },
+}
+
+
+def test_an_error_in_a_call_is_explained_by_the_branch_that_was_meant() -> None:
+    validator = compile_schema(CALLS)
+    assert explain(validator, {"calls": [{"_tool": "run", "command": 5}]}) == [
+        '/calls/0/command: 5 is not of type "string"'
+    ]
+    [line] = explain(validator, {"calls": [{"_tool": "ask"}]})
+    assert line == '/calls/0: "question" is a required property'
+    assert explain(validator, {"calls": []}) == []
+
+
+def test_errors_are_few_and_short() -> None:
+    schema = {"type": "array", "items": {"type": "integer"}}
+    lines = explain(compile_schema(schema), ["x" * 5000] * 100)
+    assert len(lines) <= 8
+    assert all(len(line) < 500 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        ({"items": [{"type": "integer"}]}, [1], ["a"]),
+        ({"minimum": 1, "exclusiveMinimum": True}, 2, 1),
+        ({"$schema": "https://example.com/own-dialect", "type": "integer"}, 1, "a"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}, [1], ["a"]),
+        ({"prefixItems": [{"type": "integer"}]}, [1], ["a"]),
+    ],
+)
+def test_each_dialect_is_taken_for_what_it_is(schema: Any, valid: Any, invalid: Any) -> None:
+    validator = compile_schema(schema)
+    assert explain(validator, valid) == []
+    assert explain(validator, invalid)
+
+
+# Bedrock.
+
+
+class Credentials:
+    access_key, secret_key, token = "AKID", "SECRET", "SESSION"
+
+
+def test_a_bedrock_token_is_renewed_before_it_expires() -> None:
+    now = [1000.0]
+    made: list[int] = []
+
+    def credentials() -> Credentials:
+        made.append(1)
+        return Credentials()
+
+    key = BedrockKey("eu-west-1", credentials=credentials, lifetime_s=600, margin_s=60, clock=lambda: now[0])
+    first = key()
+    now[0] += 539
+    assert key() == first
+    assert len(made) == 1
+    now[0] += 1
+    key()
+    assert len(made) == 2
+
+
+def test_a_bedrock_token_is_a_presigned_call() -> None:
+    """The signature is computed here once more, from AWS's description of it."""
+    token = BedrockKey("eu-west-1", credentials=Credentials)()
+    assert token.startswith("bedrock-api-key-")
+    url = base64.b64decode(token.removeprefix("bedrock-api-key-")).decode()
+    host, _, query = url.partition("/?")
+    assert host == "bedrock.amazonaws.com"
+    fields = dict(parse_qsl(query))
+    assert fields.pop("Version") == "1"
+    assert (fields["Action"], fields["X-Amz-Expires"]) == ("CallWithBearerToken", "600")
+    assert fields["X-Amz-Security-Token"] == "SESSION"
+    signature = fields.pop("X-Amz-Signature")
+    date = fields["X-Amz-Date"]
+    scope = fields["X-Amz-Credential"].partition("/")[2]
+    assert scope == f"{date[:8]}/eu-west-1/bedrock/aws4_request"
+    canonical = "&".join(f"{quote(k, safe='-_.~')}={quote(v, safe='-_.~')}" for k, v in sorted(fields.items()))
+    empty = hashlib.sha256(b"").hexdigest()
+    for payload in (empty, "UNSIGNED-PAYLOAD"):
+        request = f"POST\n/\n{canonical}\nhost:{host}\n\nhost\n{payload}"
+        text = f"AWS4-HMAC-SHA256\n{date}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+        secret = b"AWS4SECRET"
+        for part in scope.split("/"):
+            secret = hmac.new(secret, part.encode(), hashlib.sha256).digest()
+        if hmac.new(secret, text.encode(), hashlib.sha256).hexdigest() == unquote(signature):
+            return
+    pytest.fail("the signature is wrong")
+
+
+def test_bedrock_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    with pytest.raises(InvalidRequest, match="region"):
+        BedrockKey()
+    with pytest.raises(InvalidRequest, match="credentials"):
+        BedrockKey("eu-west-1", credentials=lambda: None)()
+
+
+def test_a_bedrock_transport_presents_the_current_token(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
+    transport = bedrock_transport("us-east-1", base_url=server.url, warm=False)
+    server.says('{"a": 1}')
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    config = RequestConfig("openai.gpt-oss-120b-1:0", provider="bedrock")
+    assert Request(config, schema, [{"role": "user", "content": "x"}]).run(transport).solution == {"a": 1}
+    assert server.headers[0]["authorization"].startswith("Bearer bedrock-api-key-")
+
+
+# Tokens.
+
+
+def test_a_token_estimate_is_near() -> None:
+    assert estimate_tokens("") == 0
+    assert abs(estimate_tokens("Hello, world!") - 4) <= 1
+    assert abs(estimate_tokens("The quick brown fox jumps over the lazy dog.") - 10) <= 1
+
+
+def test_a_token_estimate_grows_with_the_text_whatever_the_script() -> None:
+    for sentence in (
+        "def f(x): return x\n",
+        "Слово за словом. ",
+        "日本語の文章です。",
+        '{"a": [1, 22, 333]} ',
+        "😀😀 ",
+    ):
+        once, many = estimate_tokens(sentence), estimate_tokens(sentence * 50)
+        assert 0 < once <= 2 * len(sentence)
+        assert 40 * once <= many <= 60 * once + 50
+
+
+def test_only_what_is_new_is_estimated() -> None:
+    messages = [{"role": "user", "content": "word " * 1000}, {"role": "assistant", "content": "Yes."}]
+    assert estimate_context(messages, known=777, new_from=1) - 777 < 10
+    assert 800 < estimate_context(messages) < 1300
+
+
+# The JSON entry.
+
+
+def test_a_bare_request(server: ScriptedServer, transport: Any) -> None:
+    payload = {
+        "kind": "request",
+        "context": [{"role": "user", "content": "Capital of France?"}],
+        "schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "config": {"temperature": 0},
+    }
+    server.says('{"city": "Paris"}', usage={"prompt_tokens": 5, "completion_tokens": 3})
+    assert run_bare(payload, transport, defaults={"model": "m", "temperature": 1}) == {
+        "solution": {"city": "Paris"},
+        "usage": {"prompt": 5, "completion": 3, "cached": None, "reasoning": None},
+        "strategy": "native",
+        "attempts": 1,
+        "finish_reason": "stop",
+    }
+    assert server.requests[0]["temperature"] == 0
+
+
+# The demonstration model.
+
+
+@pytest.fixture(scope="module")
+def demonstration() -> Iterator[str]:
+    with demo_model() as url:
+        yield url
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("strategy", ["json", "native", "tool"])
+def test_the_demonstration_model_in_every_strategy(demonstration: str, strategy: Any, streamed: bool) -> None:
+    transport = openai_transport(base_url=demonstration, api_key="demo", warm=False)
+    schema = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
+    read = {
+        "type": "tool",
+        "name": "read_file",
+        "description": "Read a file",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    }
+    config = RequestConfig("demo", strategy=strategy)
+    request = Request(config, schema, [{"role": "user", "content": "Read src/main.py and explain it."}, read])
+    if not streamed:
+        result = request.run(transport)
+    else:
+        *events, done = request.stream(transport)
+        assert isinstance(done, Done)
+        result = done.result
+        text = "".join(event.text for event in events if isinstance(event, TextDelta))
+        assert text == result.solution["message"]
+        assert [event.value for event in events if isinstance(event, ItemDone)] == result.solution["calls"]
+    assert result.strategy == strategy
+    assert json.dumps(result.solution["calls"]) == '[{"_tool": "read_file", "path": "src/main.py"}]'
