@@ -25,8 +25,10 @@ from typing import Any
 import jsonschema_rs
 import yaml
 from codelab.llm.errors import InvalidRequest
-from codelab.llm.schema.codec import NotExpressible, encode, measure
-from codelab.llm.schema.validation import compile_schema
+from codelab.llm.schema.codec import make_codec
+from codelab.llm.schema.limits import measure
+from codelab.llm.schema.nodes import NotEncodable
+from codelab.llm.schema.validation import compile_validator
 
 METASCHEMA = "openai_strict_metaschema.yaml"
 
@@ -110,7 +112,7 @@ def main() -> int:
         schema = row["schema"]
         started = time.process_time()
         try:
-            codec = encode(schema, open_objects=arguments.open_objects)
+            codec = make_codec(schema, open_objects=arguments.open_objects)
         except Exception as error:
             counts["crashes"] += 1
             show("crash", row["id"], repr(error))
@@ -118,17 +120,17 @@ def main() -> int:
         took = time.process_time() - started
         seconds += took
         slowest = max(slowest, (took, row["id"]))
-        texts.update(codec.texts)
+        texts.update(codec.text_places)
         if not codec.strict:
-            reasons[codec.reason] += 1
-            show("not strict", row["id"], codec.reason, json.dumps(schema))
+            reasons["not a schema"] += 1
+            show("not strict", row["id"], "not a schema", json.dumps(schema))
         else:
             problems = oracle.problems(codec.schema)
             counts["accepted"] += not problems
             if problems:
                 show("not accepted", row["id"], problems[:3])
         try:
-            original = compile_schema(schema)
+            original = compile_validator(schema)
         except InvalidRequest as error:
             counts["uncompilable"] += 1
             show("original does not compile", row["id"], error)
@@ -137,9 +139,9 @@ def main() -> int:
             for instance in row.get(kind) or ():
                 counts[kind] += 1
                 try:
-                    strict = codec.express(instance)
+                    strict = codec.encode(instance)
                     restored = codec.decode(strict)
-                except NotExpressible as error:
+                except NotEncodable as error:
                     show(f"{kind} not expressible", row["id"], error, json.dumps(instance))
                     continue
                 except Exception as error:

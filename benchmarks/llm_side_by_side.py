@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-from codelab.llm.schema.codec import encode
-from codelab.llm.schema.nodes import NotExpressible
+from codelab.llm.schema.codec import make_codec
+from codelab.llm.schema.nodes import NotEncodable
 
 from benchmarks.llm_codec import METASCHEMA, Oracle, read, share
 
 
 def ours(schema: Any) -> tuple[Any, Callable[[Any], bool]]:
-    codec = encode(schema)
+    codec = make_codec(schema)
 
     def says(instance: Any) -> bool:
         try:
-            codec.express(instance)
-        except NotExpressible:
+            codec.encode(instance)
+        except NotEncodable:
             return False
         return True
 

@@ -9,12 +9,12 @@ from codelab.config import settings
 from codelab.engine.step_runner import StepRunner, log_failure
 from codelab.llm.caller import CallerBounds
 from codelab.llm.client.bare import run_bare
-from codelab.llm.client.downgrade import KEPT_S, Memory
 from codelab.llm.client.openai_sdk import bedrock_transport, openai_transport
-from codelab.llm.errors import CallError
+from codelab.llm.client.unsupported_cache import KEPT_S, UnsupportedFeatures
+from codelab.llm.errors import ModelError
 from codelab.llm.tokens import estimate_tokens
 from codelab.secret import secret
-from codelab.sessions.dynamodb.refusals import Refusals
+from codelab.sessions.dynamodb.unsupported import UnsupportedItem
 from codelab.sessions.items import dumps
 from codelab.sessions.spending import Spending
 from codelab.turns import quotas
@@ -36,8 +36,8 @@ else:
         api_key=secret(configured.llm_api_key, configured.llm_api_key_secret_arn),
     )
 engine = posting_engine()
-memory = Memory(Refusals(aws.client("dynamodb"), configured.table_name, KEPT_S))
-runner = StepRunner(engine, transport, configured, memory)
+unsupported = UnsupportedFeatures(UnsupportedItem(aws.client("dynamodb"), configured.table_name, KEPT_S))
+runner = StepRunner(engine, transport, configured, unsupported)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
@@ -57,9 +57,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
         deadline = time.monotonic() + min(left, wanted if isinstance(wanted, (int, float)) else left)
         try:
             return _run_bare(event, event.pop("caller", {}), deadline)
-        except CallError as error:
+        except ModelError as error:
             log_failure(error, context.aws_request_id)
-            raise type(error)(f"{error.told} (request {context.aws_request_id})") from None
+            raise type(error)(f"{error.public_message} (request {context.aws_request_id})") from None
     user, session_id, step = step_of(event)
     runner.run(user, session_id, step, context.get_remaining_time_in_millis, context.aws_request_id)
     return None
@@ -69,10 +69,12 @@ def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) 
     """Run a Request and tell its end and its tokens, whatever comes of it: what was asked was paid for."""
     used: Mapping[str, int | None] = {}
     try:
-        answer = run_bare(request, transport, defaults=defaults, bounds=bounds, memory=memory, deadline=deadline)
+        answer = run_bare(
+            request, transport, defaults=defaults, bounds=bounds, unsupported=unsupported, deadline=deadline
+        )
         used = answer["usage"]
         return answer
-    except CallError as error:
+    except ModelError as error:
         used = error.usage.as_dict()
         raise
     finally:

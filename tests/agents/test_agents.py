@@ -102,7 +102,7 @@ def test_the_architect_writes_markdown_and_nothing_else():
         ("move_file", {"from": "plan.md", "to": "plan.py"}),
         ("apply_patch", {"diff": "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"}),
         ("apply_patch", {"diff": "not a diff"}),
-        ("write_file", {"path": "docs/plan.md", "content": "# Plan"}),
+        ("write_file", {"path": "docs/plan.md", "content": "# CompiledSchema"}),
     )
     (asked,) = world.of_type("tool_call")
     assert asked["arguments"]["path"] == "docs/plan.md", "the client never sees the other calls"

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import jsonschema_rs
-from codelab.llm.schema.validation import compile_schema
+from codelab.llm.schema.validation import compile_validator
 
 sre: Any = import_module("re._constants")
 sre_parser: Any = import_module("re._parser")
@@ -58,7 +58,7 @@ class Maker:
 
     def valid(self, wanted: int, tries: int = 30) -> list[Any]:
         """Up to `wanted` different valid instances."""
-        validator = compile_schema(self.document)
+        validator = compile_validator(self.document)
         out: list[Any] = []
         for _ in range(tries):
             try:

@@ -12,9 +12,10 @@ import jsonschema_rs
 import pytest
 import yaml
 from codelab.llm.errors import InvalidRequest
-from codelab.llm.schema.codec import Codec, encode, measure
-from codelab.llm.schema.nodes import NotExpressible, same_but_for_nulls
-from codelab.llm.schema.validation import compile_schema
+from codelab.llm.schema.codec import Codec, make_codec
+from codelab.llm.schema.limits import measure
+from codelab.llm.schema.nodes import NotEncodable, same_but_for_nulls
+from codelab.llm.schema.validation import compile_validator
 
 from tests.llm.instances import Maker
 from tests.llm.schemas import Schemas, special
@@ -27,8 +28,8 @@ def obj(required: bool = True, **properties: Any) -> dict[str, Any]:
 
 def there_and_back(schema: Any, instance: Any, **options: Any) -> Any:
     """The strict form of an instance; checked to lead back to it."""
-    codec = encode(schema, **options)
-    strict = codec.express(instance)
+    codec = make_codec(schema, **options)
+    strict = codec.encode(instance)
     assert codec.decode(strict) == instance
     return strict
 
@@ -63,12 +64,12 @@ def assert_strict(schema: Any, path: str = "") -> None:
 
 def test_a_schema_that_is_strict_stays_as_it_is() -> None:
     schema = obj(message={"type": "string"}, n={"type": ["integer", "null"]}) | {"additionalProperties": False}
-    assert encode(schema).schema == schema
+    assert make_codec(schema).schema == schema
 
 
 def test_optional_is_nullable_and_back_to_absent() -> None:
     schema = obj(required=False, a={"type": "string", "enum": ["x", "y"]}, b={"type": "integer", "const": 3})
-    codec = encode(schema)
+    codec = make_codec(schema)
     assert codec.schema["required"] == ["a", "b"]
     assert codec.schema["properties"]["a"] == {"type": ["string", "null"], "enum": ["x", "y", None]}
     assert codec.schema["properties"]["b"] == {"type": ["integer", "null"], "enum": [3, None]}
@@ -77,13 +78,13 @@ def test_optional_is_nullable_and_back_to_absent() -> None:
 
 def test_null_and_absent_are_one_unless_they_must_not() -> None:
     schema = obj(required=False, a={"type": ["string", "null"]})
-    codec = encode(schema)
-    assert codec.decode(codec.express({"a": None})) == {}
+    codec = make_codec(schema)
+    assert codec.decode(codec.encode({"a": None})) == {}
     for instance in ({"a": None}, {}, {"a": "x"}):
         there_and_back(schema, instance, open_objects="keep")
     counted = schema | {"minProperties": 1}
-    with pytest.raises(NotExpressible):
-        encode(counted).express({"a": None})
+    with pytest.raises(NotEncodable):
+        make_codec(counted).encode({"a": None})
 
 
 def test_a_map_is_a_list_of_keys_and_values() -> None:
@@ -91,9 +92,9 @@ def test_a_map_is_a_list_of_keys_and_values() -> None:
     assert there_and_back(schema, {"env": {"A": "1", "": "2"}}) == {
         "env": [{"key": "A", "value": "1"}, {"key": "", "value": "2"}]
     }
-    assert encode(schema).schema["properties"]["env"]["maxItems"] == 3
-    with pytest.raises(NotExpressible, match="/env/A"):
-        encode(schema).express({"env": {"A": 1}})
+    assert make_codec(schema).schema["properties"]["env"]["maxItems"] == 3
+    with pytest.raises(NotEncodable, match="/env/A"):
+        make_codec(schema).encode({"env": {"A": 1}})
 
 
 def test_pattern_properties_keep_their_patterns() -> None:
@@ -104,19 +105,19 @@ def test_pattern_properties_keep_their_patterns() -> None:
         "additionalProperties": False,
     }
     there_and_back(schema, {"name": "n", "x-a": 1, "y-b": "2"})
-    assert '"pattern": "^x-"' in json.dumps(encode(schema).schema)
-    with pytest.raises(NotExpressible):
-        encode(schema).express({"x-a": "text"})
-    with pytest.raises(NotExpressible):
-        encode(schema).express({"z": 1})
+    assert '"pattern": "^x-"' in json.dumps(make_codec(schema).schema)
+    with pytest.raises(NotEncodable):
+        make_codec(schema).encode({"x-a": "text"})
+    with pytest.raises(NotEncodable):
+        make_codec(schema).encode({"z": 1})
 
 
 def test_untyped_is_json_text_and_a_forgotten_quote_is_forgiven() -> None:
     schema = obj(any={}, also=True)
     for value in (None, 5, "5", "text", [1, {"a": None}], {"b": True}, ""):
         there_and_back(schema, {"any": value, "also": value})
-    assert encode(schema).decode({"any": "plain words", "also": "[1]"}) == {"any": "plain words", "also": [1]}
-    assert encode(schema).texts == {"untyped": 2}
+    assert make_codec(schema).decode({"any": "plain words", "also": "[1]"}) == {"any": "plain words", "also": [1]}
+    assert make_codec(schema).text_places == {"untyped": 2}
 
 
 def test_extra_keys_where_the_original_allows_them() -> None:
@@ -125,8 +126,8 @@ def test_extra_keys_where_the_original_allows_them() -> None:
     taken = obj(_extra={"type": "string"}) | {"additionalProperties": True}
     there_and_back(taken, {"_extra": "x", "b": [1]})
     silent = obj(a={"type": "string"})
-    with pytest.raises(NotExpressible, match="given up"):
-        encode(silent).express({"a": "x", "b": 1})
+    with pytest.raises(NotEncodable, match="dropped"):
+        make_codec(silent).encode({"a": "x", "b": 1})
     there_and_back(silent, {"a": "x", "b": 1}, open_objects="keep")
 
 
@@ -148,8 +149,8 @@ def test_objects_and_arrays_in_an_enum_have_labels() -> None:
     for value in ({"a": 1}, [1, 2], "text", None, 5):
         there_and_back(schema, {"e": value})
     for value in ({"a": 2}, "other", 6, True):
-        with pytest.raises(NotExpressible):
-            encode(schema).express({"e": value})
+        with pytest.raises(NotEncodable):
+            make_codec(schema).encode({"e": value})
 
 
 def test_one_of_becomes_any_of_and_branches_are_told_apart() -> None:
@@ -177,7 +178,7 @@ def test_all_of_is_merged() -> None:
         ],
         "$defs": {"named": obj(name={"type": "string"})},
     }
-    codec = encode(schema)
+    codec = make_codec(schema)
     assert codec.schema["properties"]["n"] == {"type": "integer", "minimum": 1, "maximum": 9}
     assert there_and_back(schema, {"name": "x", "n": 5}) == {"name": "x", "n": 5}
 
@@ -188,8 +189,8 @@ def test_a_reference_with_siblings_obeys_its_dialect() -> None:
         "required": ["a"],
         "$defs": {"base": {"type": "object", "properties": {"a": {"type": "string"}}}},
     }
-    with pytest.raises(NotExpressible):
-        encode(schema).express({})
+    with pytest.raises(NotEncodable):
+        make_codec(schema).encode({})
     there_and_back({**schema, "$schema": "http://json-schema.org/draft-07/schema#"}, {})
 
 
@@ -200,14 +201,14 @@ def test_recursion_is_kept(name: str) -> None:
     assert len(made) >= 3
     for instance in made:
         there_and_back(schema, instance)
-    assert "$ref" in json.dumps(encode(schema).schema)
+    assert "$ref" in json.dumps(make_codec(schema).schema)
 
 
 def test_anchors_and_resources_of_their_own() -> None:
     there_and_back(special()["anchors"], {"a": {"x": 1}, "b": {}})
     there_and_back(special()["own resource"], {"a": {"self": {"n": 1}, "n": 2}})
-    with pytest.raises(NotExpressible):
-        encode(special()["own resource"]).express({"a": {"self": {"a": {}}}})
+    with pytest.raises(NotEncodable):
+        make_codec(special()["own resource"]).encode({"a": {"self": {"a": {}}}})
 
 
 def test_conditions_become_branches() -> None:
@@ -221,8 +222,8 @@ def test_conditions_become_branches() -> None:
     }
     there_and_back(schema, {"kind": "file", "path": "/a"})
     there_and_back(schema, {"kind": "link", "url": "http://a"})
-    with pytest.raises(NotExpressible):
-        encode(schema).express({"kind": "link"})
+    with pytest.raises(NotEncodable):
+        make_codec(schema).encode({"kind": "link"})
 
 
 def test_a_tuple_is_an_object_by_position() -> None:
@@ -230,8 +231,8 @@ def test_a_tuple_is_an_object_by_position() -> None:
     assert there_and_back(schema, {"pair": ["a", 1]}) == {"pair": {"0": "a", "1": 1}}
     there_and_back(schema, {"pair": ["a"]})
     there_and_back(schema, {"pair": []})
-    with pytest.raises(NotExpressible):
-        encode(schema).express({"pair": [1, "a"]})
+    with pytest.raises(NotEncodable):
+        make_codec(schema).encode({"pair": [1, "a"]})
 
 
 def test_dropped_keywords_are_said_in_words() -> None:
@@ -240,7 +241,7 @@ def test_dropped_keywords_are_said_in_words() -> None:
         tags={"type": "array", "items": {"type": "string"}, "uniqueItems": True},
         code={"type": "string", "pattern": "^(?!0)\\d+$"},
     )
-    properties = encode(schema).schema["properties"]
+    properties = make_codec(schema).schema["properties"]
     assert properties["name"] == {"type": "string", "description": "The name. (minLength: 3)"}
     assert properties["tags"]["description"] == "items are unique"
     assert properties["code"] == {"type": "string", "description": 'pattern: "^(?!0)\\\\d+$"'}
@@ -248,19 +249,19 @@ def test_dropped_keywords_are_said_in_words() -> None:
 
 def test_keywords_that_a_provider_refuses_can_be_left_out() -> None:
     schema = obj(a={"type": "string", "pattern": "^a$"}, n={"type": "integer", "minimum": 1})
-    properties = encode(schema, without=frozenset({"pattern", "minimum"})).schema["properties"]
+    properties = make_codec(schema, without=frozenset({"pattern", "minimum"})).schema["properties"]
     assert "pattern" not in properties["a"]
     assert "minimum" not in properties["n"]
 
 
 def test_draft_4_bounds() -> None:
     schema = obj(n={"type": "number", "minimum": 0, "exclusiveMinimum": True})
-    assert encode(schema).schema["properties"]["n"] == {"type": "number", "exclusiveMinimum": 0}
+    assert make_codec(schema).schema["properties"]["n"] == {"type": "number", "exclusiveMinimum": 0}
 
 
 def test_answers_that_are_not_strict_are_restored_as_far_as_can_be() -> None:
     schema = obj(env={"type": "object", "additionalProperties": {"type": "string"}}, note={"type": "string"})
-    codec = encode(schema)
+    codec = make_codec(schema)
     assert codec.decode({"env": {"A": "1"}}) == {"env": {"A": "1"}}
     assert codec.decode({"env": [{"key": "A", "value": "1"}], "other": 1}) == {"env": {"A": "1"}, "other": 1}
     for answer in (None, 5, "x", [], {"env": 5}, {"env": [{"k": 1}]}, {"env": [5], "note": {}}):
@@ -274,16 +275,16 @@ def test_answers_that_are_not_strict_are_restored_as_far_as_can_be() -> None:
 @pytest.mark.parametrize("open_objects", ["close", "keep"])
 def test_schemas_at_the_limits(name: str, open_objects: str) -> None:
     schema = special()[name]
-    codec = encode(schema, open_objects=open_objects)
+    codec = make_codec(schema, open_objects=open_objects)
     assert codec.strict
     assert_strict(codec.schema)
     assert measure(codec.schema).exceeded() == []
     for instance in Maker(schema, random.Random(2), extra_keys=0).valid(4):
         if open_objects == "keep":
-            assert codec.decode(codec.express(instance)) == instance
+            assert codec.decode(codec.encode(instance)) == instance
             continue
-        with contextlib.suppress(NotExpressible):
-            assert same_but_for_nulls(codec.decode(codec.express(instance)), instance)
+        with contextlib.suppress(NotEncodable):
+            assert same_but_for_nulls(codec.decode(codec.encode(instance)), instance)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -294,21 +295,21 @@ def test_hard_random_schemas(seed: int) -> None:
     valid = expressible = 0
     for _ in range(120):
         schema = schemas.document()
-        close, keep = encode(schema), encode(schema, open_objects="keep")
+        close, keep = make_codec(schema), make_codec(schema, open_objects="keep")
         for codec in (close, keep):
             assert codec.strict
             assert_strict(codec.schema)
             assert measure(codec.schema).exceeded() == []
         try:
-            original = compile_schema(schema)
+            original = compile_validator(schema)
         except InvalidRequest:
             continue
         for instance in Maker(schema, rng, extra_keys=0.02).valid(3, 12):
             valid += 1
             for codec in (close, keep):
                 try:
-                    restored = codec.decode(codec.express(instance))
-                except NotExpressible:
+                    restored = codec.decode(codec.encode(instance))
+                except NotEncodable:
                     continue
                 assert original.is_valid(restored), schema
                 expressible += codec is keep
@@ -327,24 +328,24 @@ def test_schemas_that_are_broken_do_not_break_it() -> None:
         {"additionalProperties": 1, "patternProperties": {"(": {}}, "propertyNames": 5},
         False,
     ):
-        codec = encode(schema)
+        codec = make_codec(schema)
         assert codec.strict
         assert_strict(codec.schema)
-    assert not encode("nonsense").strict
+    assert not make_codec("nonsense").strict
 
 
 def test_paths_and_items_for_streaming() -> None:
     schema = obj(
         message={"type": "string"}, calls={"type": "array", "items": obj(required=False, n={"type": "integer"})}
     )
-    codec = encode(schema)
+    codec = make_codec(schema)
     assert codec.strict_path(("message",)) == ("message",)
     assert codec.strict_path(("calls",)) == ("calls",)
     assert codec.strict_path(("nothing",)) is None
     assert codec.decode_item(("calls",), {"n": None}) == {}
-    wrapped = encode({"anyOf": [schema, {"type": "null"}]})
+    wrapped = make_codec({"anyOf": [schema, {"type": "null"}]})
     assert wrapped.wrapped
-    untyped = encode(obj(message={}))
+    untyped = make_codec(obj(message={}))
     assert untyped.strict_path(("message",)) is None
 
 
@@ -368,7 +369,7 @@ def test_a_small_schema_may_not_ask_for_any_number_of_combinations() -> None:
     for _ in range(10):
         first, second = {"anyOf": [schema, {"type": "integer"}]}, {"anyOf": [schema, {"type": "null"}]}
         schema = {"allOf": [first, second]}
-    codec = encode(obj(x=schema))
+    codec = make_codec(obj(x=schema))
     assert codec.strict
     assert there_and_back(obj(x=schema), {"x": "a"})
 
@@ -385,14 +386,14 @@ def test_real_schemas(rows: list[dict[str, Any]], data: Path | None, open_object
     oracle = Oracle(data)
     valid = valid_expressible = invalid = invalid_expressible = 0
     for row in rows:
-        codec = encode(row["schema"], open_objects=open_objects)
+        codec = make_codec(row["schema"], open_objects=open_objects)
         assert oracle.accepts(codec), row["id"]
-        original = compile_schema(row["schema"])
+        original = compile_validator(row["schema"])
         for instance in row["valid"]:
             valid += 1
             try:
-                restored = codec.decode(codec.express(instance))
-            except NotExpressible:
+                restored = codec.decode(codec.encode(instance))
+            except NotEncodable:
                 continue
             assert original.is_valid(restored), row["id"]
             assert restored == instance or without_nulls(restored) == without_nulls(instance), row["id"]
@@ -400,10 +401,10 @@ def test_real_schemas(rows: list[dict[str, Any]], data: Path | None, open_object
         for instance in row["invalid"]:
             invalid += 1
             try:
-                codec.decode(codec.express(instance))
-            except NotExpressible:
+                codec.decode(codec.encode(instance))
+            except NotEncodable:
                 continue
             invalid_expressible += 1
-        assert set(codec.texts) <= {"untyped", "levels"}, row["id"]
+        assert set(codec.text_places) <= {"untyped", "levels"}, row["id"]
     assert valid_expressible >= 0.999 * valid
     assert invalid - invalid_expressible >= 0.75 * invalid

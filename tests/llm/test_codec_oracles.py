@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab.llm.schema.codec import Codec, encode
-from codelab.llm.schema.nodes import NotExpressible
-from codelab.llm.schema.validation import compile_schema
+from codelab.llm.schema.codec import Codec, make_codec
+from codelab.llm.schema.nodes import NotEncodable
+from codelab.llm.schema.validation import compile_validator
 
 from benchmarks.llm_codec import Sampler
 from tests.llm.instances import Maker
@@ -33,11 +33,11 @@ def consumes(sampler: Sampler, codec: Codec, strict: Any) -> bool:
 def test_real_schemas_compile_and_their_instances_are_consumed(rows: list[dict[str, Any]], sampler: Sampler) -> None:
     consumed = total = 0
     for row in rows[::3]:
-        codec = encode(row["schema"])
+        codec = make_codec(row["schema"])
         for instance in row["valid"]:
             try:
-                strict = codec.express(instance)
-            except NotExpressible:
+                strict = codec.encode(instance)
+            except NotEncodable:
                 continue
             total += 1
             consumed += consumes(sampler, codec, strict)
@@ -48,8 +48,8 @@ def test_a_random_strict_model_mostly_needs_no_repair(rows: list[dict[str, Any]]
     valid = total = 0
     some = rows if len(rows) < 1_000 else rows[::5]
     for row in some:
-        codec = encode(row["schema"])
-        original = compile_schema(row["schema"])
+        codec = make_codec(row["schema"])
+        original = compile_validator(row["schema"])
         text = sampler.write(sampler.compile(codec.schema))
         if text is None:
             continue
@@ -65,7 +65,7 @@ def test_hard_schemas_compile(sampler: Sampler) -> None:
     cases = [schemas.document() for _ in range(150)]
     cases += [schema for name, schema in special().items() if "wide" not in name and "many" not in name]
     for schema in cases:
-        codec = encode(schema)
+        codec = make_codec(schema)
         matcher = sampler.compile(codec.schema)
         assert not isinstance(matcher, str), (matcher, schema)
         text = sampler.write(matcher)
@@ -79,15 +79,15 @@ def test_hard_instances_are_consumed(sampler: Sampler) -> None:
     consumed = total = 0
     for _ in range(150):
         schema = schemas.document()
-        codec = encode(schema, open_objects="keep")
+        codec = make_codec(schema, open_objects="keep")
         try:
             instances = Maker(schema, rng, extra_keys=0).valid(2, 8)
         except Exception:
             continue
         for instance in instances:
             try:
-                strict = codec.express(instance)
-            except NotExpressible:
+                strict = codec.encode(instance)
+            except NotEncodable:
                 continue
             total += 1
             consumed += consumes(sampler, codec, strict)
@@ -103,13 +103,13 @@ def test_resource_schemas_of_cloudformation(sampler: Sampler) -> None:
     rng = random.Random(13)
     for file in sorted(folder.glob("*.json")):
         schema = json.loads(file.read_text())
-        codec = encode(schema)
+        codec = make_codec(schema)
         assert codec.strict
         assert not isinstance(sampler.compile(codec.schema), str), file.name
         try:
             instances = Maker(schema, rng, extra_keys=0).valid(2, 8)
-            original = compile_schema(schema)
+            original = compile_validator(schema)
         except Exception:
             continue
         for instance in instances:
-            assert original.is_valid(codec.decode(codec.express(instance))), file.name
+            assert original.is_valid(codec.decode(codec.encode(instance))), file.name

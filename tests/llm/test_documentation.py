@@ -10,7 +10,8 @@ import pytest
 from codelab.llm.client.request import Request
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
-from codelab.llm.profiles import PROFILES, Mode, modes
+from codelab.llm.modes import Mode, modes
+from codelab.llm.profiles import PROFILES
 
 PAGE = (Path(__file__).parents[2] / "docs/request.md").read_text()
 ROWS = {cells[0]: cells[1:] for line in PAGE.splitlines() if line.startswith("| ")

@@ -178,7 +178,7 @@ def test_a_tool_keeps_its_references_and_combinations() -> None:
         ],
     )
     request = prepared(HELLO, tree, either)
-    validator = request._plan.validator
+    validator = request._compiled._validator
     for call, good in (
         ({"_tool": "grow", "tree": {"kids": [{"kids": []}]}}, True),
         ({"_tool": "grow", "tree": {"kids": [5]}}, False),
@@ -187,9 +187,9 @@ def test_a_tool_keeps_its_references_and_combinations() -> None:
         ({"_tool": "either", "a": 1, "c": 2}, False),
     ):
         assert validator.is_valid({"message": "", "calls": [call]}) is good, call
-    codec = request._plan.codec()
+    codec = request._compiled.codec()
     answer = {"message": "", "calls": [{"_tool": "grow", "tree": {"kids": [{}]}}, {"_tool": "either", "b": 1}]}
-    assert codec.decode(codec.express(answer)) == answer
+    assert codec.decode(codec.encode(answer)) == answer
 
 
 def test_a_type_of_ones_own_may_change_settings_schema_and_messages() -> None:

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab.llm.client.downgrade import Memory
 from codelab.llm.client.request import Request
+from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Transport
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import CallError, TransportError
+from codelab.llm.errors import ModelError, TransportError
 from codelab.llm.outcome import ItemDone, Result, TextDelta, ThinkingDelta
-from codelab.llm.retry import RetryPolicy
 
 from tests.llm.server import Exchange, Script, ScriptedServer, event
 
@@ -72,9 +72,9 @@ def replaying(answer: dict[str, Any], size: int) -> Script:
     return script
 
 
-def asked(recording: dict[str, Any], memory: Memory) -> Request:
+def asked(recording: dict[str, Any], unsupported: UnsupportedFeatures) -> Request:
     config = RequestConfig(recording["model"], provider=recording["provider"], **recording["config"])
-    return Request(config, SCHEMA, CONTEXT, memory=memory, retry=QUICK)
+    return Request(config, SCHEMA, CONTEXT, unsupported=unsupported, retry=QUICK)
 
 
 def at(body: Any, path: str) -> Any:
@@ -91,7 +91,7 @@ class Replay:
         self.thoughts = ""
         self.items: list[Any] = []
         self.result: Result | None = None
-        self.error: CallError | None = None
+        self.error: ModelError | None = None
 
     def stream(self, request: Request, transport: Transport) -> None:
         attempt = 0
@@ -107,13 +107,13 @@ class Replay:
                     self.items.append(happened.value)
                 else:
                     self.result = happened.result
-        except CallError as error:
+        except ModelError as error:
             self.error = error
 
     def run(self, request: Request, transport: Transport) -> None:
         try:
             self.result = request.run(transport)
-        except CallError as error:
+        except ModelError as error:
             self.error = error
 
 
@@ -122,13 +122,13 @@ class Replay:
 def test_a_stream(server: ScriptedServer, transport: Any, name: str, size: int) -> None:
     recording = RECORDINGS[name]
     expected = {**recording["outcome"], **recording.get("streamed_outcome", {})}
-    memory, replay = Memory(), Replay()
+    unsupported, replay = UnsupportedFeatures(), Replay()
     server.answer(*(replaying(answer, size) for answer in recording["streamed"]))
-    replay.stream(asked(recording, memory), transport)
+    replay.stream(asked(recording, unsupported), transport)
     assert replay.thoughts == expected.get("thoughts", "")
     assert replay.shown == expected.get("shown", SOLUTION["message"])
     assert "Deleting" not in replay.shown
-    check(recording, expected, replay, server, memory)
+    check(recording, expected, replay, server, unsupported)
     if replay.result is not None and "shown" not in expected:
         assert replay.items == SOLUTION["calls"]
 
@@ -137,14 +137,18 @@ def test_a_stream(server: ScriptedServer, transport: Any, name: str, size: int) 
 def test_a_whole_answer(server: ScriptedServer, transport: Any, name: str) -> None:
     recording = RECORDINGS[name]
     expected = {**recording["outcome"], **recording.get("whole_outcome", {})}
-    memory, replay = Memory(), Replay()
+    unsupported, replay = UnsupportedFeatures(), Replay()
     server.answer(*(replaying(answer, 1) for answer in recording["whole"]))
-    replay.run(asked(recording, memory), transport)
-    check(recording, expected, replay, server, memory)
+    replay.run(asked(recording, unsupported), transport)
+    check(recording, expected, replay, server, unsupported)
 
 
 def check(
-    recording: dict[str, Any], expected: dict[str, Any], replay: Replay, server: ScriptedServer, memory: Memory
+    recording: dict[str, Any],
+    expected: dict[str, Any],
+    replay: Replay,
+    server: ScriptedServer,
+    unsupported: UnsupportedFeatures,
 ) -> None:
     if "error" in expected:
         assert type(replay.error).__name__ == expected["error"]
@@ -162,8 +166,8 @@ def check(
         assert {key: value for key, value in replay.result.usage.as_dict().items() if value is not None} == expected[
             "usage"
         ]
-    if "refused" in expected:
-        assert sorted(memory.refused(server.url, recording["model"])) == expected["refused"]
+    if "unsupported" in expected:
+        assert sorted(unsupported.of(server.url, recording["model"])) == expected["unsupported"]
     for path, value in recording["asked"].items():
         assert at(server.requests[-1], path) == value, path
     if recording["provider"] == "bedrock":

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab.llm.client.downgrade import Memory
 from codelab.llm.client.openai_sdk import openai_transport
 from codelab.llm.client.request import Request
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Empty, InvalidAnswer, InvalidJson, Length, Truncated
 from codelab.llm.outcome import Done
@@ -108,7 +108,7 @@ def test_a_model_that_knows_nothing_answers_in_the_shape(llama: str, strategy: A
         config = RequestConfig(
             "random", provider="llama.cpp", strategy=strategy, seed=seed, max_repairs=0, extra_body={"logit_bias": bias}
         )
-        request = Request(config, SCHEMA, [{"role": "user", "content": "Go."}], memory=Memory())
+        request = Request(config, SCHEMA, [{"role": "user", "content": "Go."}], unsupported=UnsupportedFeatures())
         try:
             if streamed:
                 *_, done = request.stream(transport)

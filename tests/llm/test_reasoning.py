@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 import pytest
-from codelab.llm.client.downgrade import Memory
 from codelab.llm.client.request import Request
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Empty, TransportError
 from codelab.llm.outcome import Done, Result, TextDelta, ThinkingDelta
@@ -126,7 +126,7 @@ STRATEGIES = ("native", "tool", "json")
 
 def asked(strategy: str, **config: Any) -> Request:
     settings = RequestConfig("m", provider="generic", strategy=strategy, strict=False, **config)  # type: ignore[arg-type]
-    return Request(settings, SCHEMA, [{"role": "user", "content": "?"}], memory=Memory())
+    return Request(settings, SCHEMA, [{"role": "user", "content": "?"}], unsupported=UnsupportedFeatures())
 
 
 def outcome(request: Request, transport: Any, streamed: bool) -> tuple[Result, str, str]:

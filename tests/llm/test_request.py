@@ -9,10 +9,11 @@ import time
 from typing import Any
 
 import pytest
-from codelab.llm.client.downgrade import Memory
 from codelab.llm.client.openai_sdk import OpenAITransport, openai_transport
 from codelab.llm.client.request import Request
+from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Cancellation
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import (
     Cancelled,
@@ -27,7 +28,6 @@ from codelab.llm.errors import (
     Truncated,
 )
 from codelab.llm.outcome import Done, ItemDone, Result, TextDelta, Usage
-from codelab.llm.retry import RetryPolicy
 
 from tests.llm.server import ScriptedServer, delta, failing, saying
 
@@ -65,9 +65,11 @@ ASK = [{"role": "user", "content": "What now?"}]
 QUICK = RetryPolicy(base_s=0.01)
 
 
-def request(schema: Any = TURN, context: Any = ASK, memory: Memory | None = None, **config: Any) -> Request:
+def request(
+    schema: Any = TURN, context: Any = ASK, unsupported: UnsupportedFeatures | None = None, **config: Any
+) -> Request:
     settings = RequestConfig(**{"model": "test-model", **config})
-    return Request(settings, schema, context, memory=memory or Memory(), retry=QUICK)
+    return Request(settings, schema, context, unsupported=unsupported or UnsupportedFeatures(), retry=QUICK)
 
 
 def collect(events: Any) -> tuple[str, list[Any], Result]:
@@ -159,13 +161,13 @@ def test_a_broken_function_call_is_repaired(mocked: Any, llmock: Any, fault: str
 def test_a_provider_that_refuses_the_format_is_asked_in_another_way_and_that_is_remembered(
     mocked: Any, llmock: Any
 ) -> None:
-    memory = Memory()
+    unsupported = UnsupportedFeatures()
     llmock.fail(400, message="Unknown parameter: 'response_format'.")
-    first = request(memory=memory).run(mocked)
+    first = request(unsupported=unsupported).run(mocked)
     assert (first.strategy, first.attempts) == ("tool", 2)
-    second = request(memory=memory).run(mocked)
+    second = request(unsupported=unsupported).run(mocked)
     assert (second.strategy, second.attempts) == ("tool", 1)
-    assert request(memory=memory, model="another").run(mocked).strategy == "native"
+    assert request(unsupported=unsupported, model="another").run(mocked).strategy == "native"
 
 
 # Against a server that says what it is told.
@@ -252,7 +254,7 @@ def test_what_is_not_an_answer_is_an_outcome_of_its_own(
         collect(asked.stream(transport)) if streamed else asked.run(transport)
     assert caught.value.usage == Usage(3, 4, None, 2)
     assert caught.value.text == ("half an ans" if streamed else "")
-    assert caught.value.kind == error.code
+    assert caught.value.code == error.code
 
 
 def test_an_empty_answer(server: ScriptedServer, transport: Any) -> None:
@@ -303,13 +305,13 @@ def test_strict_is_taken_back_when_it_is_blamed(server: ScriptedServer, transpor
         failing(400, "Unknown parameter: 'response_format.json_schema.strict'."),
         saying(json.dumps(STRICT)),
     )
-    memory = Memory()
-    assert request(memory=memory).run(transport).attempts == 3
+    unsupported = UnsupportedFeatures()
+    assert request(unsupported=unsupported).run(transport).attempts == 3
     schemas = [body["response_format"]["json_schema"] for body in server.requests]
     assert '"const"' in json.dumps(schemas[0])
     assert '"const"' not in json.dumps(schemas[1])
     assert [schema.get("strict") for schema in schemas] == [True, True, None]
-    assert memory.refused(transport.base_url, "test-model") == {"keyword:const", "native:strict"}
+    assert unsupported.of(transport.base_url, "test-model") == {"keyword:const", "native:strict"}
 
 
 def test_a_refused_parameter_is_left_out(server: ScriptedServer, transport: Any) -> None:
@@ -328,14 +330,14 @@ def test_what_was_learned_outlives_the_process_if_there_is_a_store(server: Scrip
         def load(self, base_url: str, model: str) -> frozenset[str]:
             return self.kept.get((base_url, model), frozenset())
 
-        def save(self, base_url: str, model: str, refused: frozenset[str]) -> None:
-            self.kept[base_url, model] = refused
+        def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
+            self.kept[base_url, model] = unsupported
 
     store = Store()
     server.answer(failing(400, "response_format is not supported"), saying(json.dumps(STRICT)))
-    request(memory=Memory(store)).run(transport)
+    request(unsupported=UnsupportedFeatures(store)).run(transport)
     assert store.kept == {(server.url, "test-model"): frozenset({"native"})}
-    assert request(memory=Memory(store)).run(transport).attempts == 1
+    assert request(unsupported=UnsupportedFeatures(store)).run(transport).attempts == 1
 
 
 def test_a_400_about_something_else_is_an_error(server: ScriptedServer, transport: Any) -> None:

@@ -13,15 +13,17 @@ from urllib.parse import parse_qsl, quote, unquote
 import pytest
 from codelab.llm.client.bare import run_bare
 from codelab.llm.client.bedrock import BedrockKey
-from codelab.llm.client.downgrade import Memory, blamed
 from codelab.llm.client.openai_sdk import bedrock_transport, openai_transport
 from codelab.llm.client.request import Request
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest, TransportError
+from codelab.llm.modes import Mode, modes
 from codelab.llm.outcome import Done, ItemDone, TextDelta
-from codelab.llm.profiles import PROFILES, Mode, modes
-from codelab.llm.schema.validation import compile_schema, explain
+from codelab.llm.profiles import PROFILES
+from codelab.llm.schema.validation import compile_validator, explain
 from codelab.llm.tokens import estimate_context, estimate_tokens
+from codelab.llm.unsupported import unsupported_feature
 
 from tests.demo_model.driver import demo_model
 from tests.llm.server import ScriptedServer
@@ -39,18 +41,18 @@ def first(provider: str, **how: Any) -> Mode:
     [
         ("openai", {}, Mode("native", strict=True)),
         ("openai", {"strict": False}, Mode("native")),
-        ("openai", {"refused": {"native:strict"}}, Mode("native")),
-        ("openai", {"refused": {"native"}}, Mode("tool", strict=True, forced=True)),
-        ("openai", {"refused": {"native", "tool:strict"}}, Mode("tool", forced=True)),
-        ("openai", {"refused": {"native", "tool"}}, Mode("json")),
-        ("openai", {"refused": {"native", "tool", "json_object"}}, Mode("json", typed=False)),
+        ("openai", {"unsupported": {"native:strict"}}, Mode("native")),
+        ("openai", {"unsupported": {"native"}}, Mode("tool", strict=True, forced=True)),
+        ("openai", {"unsupported": {"native", "tool:strict"}}, Mode("tool", forced=True)),
+        ("openai", {"unsupported": {"native", "tool"}}, Mode("json")),
+        ("openai", {"unsupported": {"native", "tool", "json_object"}}, Mode("json", typed=False)),
         ("groq", {"streaming": False}, Mode("native", strict=True)),
         ("groq", {"streaming": True}, Mode("tool", forced=True)),
         ("deepseek", {"thinking": False}, Mode("tool", forced=True)),
         ("deepseek", {"thinking": True}, Mode("json")),
         ("moonshot", {}, Mode("tool")),
         ("anthropic", {"thinking": True}, Mode("tool")),
-        ("anthropic", {"refused": {"tool"}}, Mode("json", typed=False)),
+        ("anthropic", {"unsupported": {"tool"}}, Mode("json", typed=False)),
         ("ollama", {}, Mode("native")),
         ("generic", {}, Mode("native", strict=True)),
     ],
@@ -91,8 +93,8 @@ def test_every_provider_has_a_way_in_every_circumstance(provider: str) -> None:
     ],
 )  # fmt: skip
 def test_what_a_refusal_blames(message: str, mode: Mode, feature: str | None) -> None:
-    assert blamed(TransportError(message, status=400), mode) == feature
-    assert blamed(TransportError(message, status=500), mode) is None
+    assert unsupported_feature(TransportError(message, status=400), mode) == feature
+    assert unsupported_feature(TransportError(message, status=500), mode) is None
 
 
 def test_bedrock_is_never_sent_a_bound(server: ScriptedServer) -> None:
@@ -105,11 +107,11 @@ def test_bedrock_is_never_sent_a_bound(server: ScriptedServer) -> None:
     server.says('{"n": 0, "l": [1, 2]}', '{"n": 5, "l": ["1", "2"]}')
     transport = openai_transport(base_url=server.url, api_key="x", warm=False)
     request = Request(RequestConfig("m", provider="bedrock"), schema, [{"role": "user", "content": "?"}],
-                        memory=Memory())  # fmt: skip
+                        unsupported=UnsupportedFeatures())  # fmt: skip
     request.compile()
-    made = dict(request._plan._codecs)
+    made = dict(request._compiled._codecs)
     result = request.run(transport)
-    assert request._plan._codecs == made, "what the first call needs has been made before"
+    assert request._compiled._codecs == made, "what the first call needs has been made before"
     assert (result.solution["n"], result.attempts) == (5, 2)
     for body in server.requests:
         sent = json.dumps(body["response_format"])
@@ -141,7 +143,7 @@ CALLS = {
 
 
 def test_an_error_in_a_call_is_explained_by_the_branch_that_was_meant() -> None:
-    validator = compile_schema(CALLS)
+    validator = compile_validator(CALLS)
     assert explain(validator, {"calls": [{"_tool": "run", "command": 5}]}) == [
         '/calls/0/command: 5 is not of type "string"'
     ]
@@ -152,7 +154,7 @@ def test_an_error_in_a_call_is_explained_by_the_branch_that_was_meant() -> None:
 
 def test_errors_are_few_and_short() -> None:
     schema = {"type": "array", "items": {"type": "integer"}}
-    lines = explain(compile_schema(schema), ["x" * 5000] * 100)
+    lines = explain(compile_validator(schema), ["x" * 5000] * 100)
     assert len(lines) <= 8
     assert all(len(line) < 500 for line in lines)
 
@@ -168,7 +170,7 @@ def test_errors_are_few_and_short() -> None:
     ],
 )
 def test_each_dialect_is_taken_for_what_it_is(schema: Any, valid: Any, invalid: Any) -> None:
-    validator = compile_schema(schema)
+    validator = compile_validator(schema)
     assert explain(validator, valid) == []
     assert explain(validator, invalid)
 

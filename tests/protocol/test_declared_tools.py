@@ -187,6 +187,6 @@ def test_no_schema_that_is_taken_keeps_a_step_from_asking_the_model():
                 continue
             if isinstance(schema, dict):
                 request = ask(schema)
-                request._plan.codec()
+                request._compiled.codec()
                 taken += 1
     assert taken > 100

@@ -18,7 +18,7 @@ from codelab.llm.client.bare import run_bare
 from codelab.llm.client.request import Request
 from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import CallError, InvalidRequest
+from codelab.llm.errors import InvalidRequest, ModelError
 from codelab.protocol.errors import ProtocolError
 from codelab.protocol.tools.declared import check_schema, declared_tool
 from codelab.turns.answers import ANSWER
@@ -52,7 +52,7 @@ def ask(schema: Any, answer: Any) -> str:
         run_bare(payload, Answers(answer), defaults={"model": "m"}, bounds=BOUNDS)
     except InvalidRequest:
         return "refused"
-    except CallError:
+    except ModelError:
         return "no solution"
     return "answered"
 
@@ -66,9 +66,9 @@ def declare(schema: Any, answer: Any) -> str:
     tool = declared_tool({"name": "t", "description": "d", "parameters": schema, "read_only": False})
     offered: dict[str, Any] = {"type": "tool", "name": "t", "description": "d", "parameters": tool.parameters}
     context: list[dict[str, Any]] = [{"role": "system", "content": offered}, {"role": "user", "content": "x"}]
-    request = Request(RequestConfig("m", max_repairs=0), ANSWER, context, learns=False)
+    request = Request(RequestConfig("m", max_repairs=0), ANSWER, context, remember=False)
     arguments = answer if isinstance(answer, dict) else {"a": answer}
-    with contextlib.suppress(CallError):
+    with contextlib.suppress(ModelError):
         request.run(Answers({"message": "", "calls": [{"_tool": "t", **arguments}]}))
     try:
         tool.check(arguments)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from codelab.llm.client.bare import run_bare
-from codelab.llm.client.downgrade import Memory
 from codelab.llm.client.request import Request
 from codelab.llm.client.transport import Call
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import TransportError
-from codelab.sessions.dynamodb.refusals import ITEM, read_refused
+from codelab.sessions.dynamodb.unsupported import ITEM, read_unsupported
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 
 from tests.functions.system import System
@@ -40,9 +40,9 @@ class Provider:
         yield [{"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}]
 
 
-def asked(model: Provider, memory: Memory, words: str = "Hi", **config: Any) -> Any:
+def asked(model: Provider, unsupported: UnsupportedFeatures, words: str = "Hi", **config: Any) -> Any:
     context = [{"role": "user", "content": words}]
-    return Request(RequestConfig("m", **config), SCHEMA, context, memory=memory).run(model).solution
+    return Request(RequestConfig("m", **config), SCHEMA, context, unsupported=unsupported).run(model).solution
 
 
 def is_strict(body: Mapping[str, Any]) -> bool:
@@ -51,7 +51,7 @@ def is_strict(body: Mapping[str, Any]) -> bool:
 
 def test_a_callers_argument_names_do_not_switch_off_schema_enforcement() -> None:
     """A 400 that quotes the names of a stranger's schema, in a bare Request."""
-    memory = Memory()
+    unsupported = UnsupportedFeatures()
     named = {"type": "object", "properties": {"strict": {"type": "string"}, "stream_options": {"type": "string"}}}
     quoting = Provider("stream_options", "Invalid schema: 'strict', 'stream_options' in your own names")
     with pytest.raises(TransportError):
@@ -59,53 +59,53 @@ def test_a_callers_argument_names_do_not_switch_off_schema_enforcement() -> None
             {"context": [{"role": "user", "content": "x"}], "schema": named},
             quoting,
             defaults={"model": "m"},
-            memory=memory,
+            unsupported=unsupported,
         )
     plain = Provider("never refused")
-    assert asked(plain, memory) == {"a": 1}
+    assert asked(plain, unsupported) == {"a": 1}
     assert is_strict(plain.bodies[0])
-    assert not memory.refused(plain.base_url, "m")
+    assert not unsupported.of(plain.base_url, "m")
 
 
 def test_a_bare_request_teaches_nothing_even_when_it_is_refused_truly() -> None:
-    memory = Memory()
+    unsupported = UnsupportedFeatures()
     provider = Provider("json_schema", "response_format json_schema is not supported")
     payload = {"context": [{"role": "user", "content": "x"}], "schema": SCHEMA}
-    assert run_bare(payload, provider, defaults={"model": "m"}, memory=memory)["solution"] == {"a": 1}
-    assert not memory.refused(provider.base_url, "m")
+    assert run_bare(payload, provider, defaults={"model": "m"}, unsupported=unsupported)["solution"] == {"a": 1}
+    assert not unsupported.of(provider.base_url, "m")
 
 
 def test_a_users_words_that_a_refusal_quotes_are_not_learnt() -> None:
-    memory = Memory()
+    unsupported = UnsupportedFeatures()
     quoting = Provider("tell me", "Invalid message: '{0} of response_format and strict'")
     with pytest.raises(TransportError):
-        asked(quoting, memory, "tell me of response_format and strict")
-    assert not memory.refused(quoting.base_url, "m")
+        asked(quoting, unsupported, "tell me of response_format and strict")
+    assert not unsupported.of(quoting.base_url, "m")
 
 
 def test_what_the_server_set_itself_is_learnt_and_forgotten_after_an_hour() -> None:
     now = [1_000.0]
-    memory = Memory(clock=lambda: now[0])
+    unsupported = UnsupportedFeatures(clock=lambda: now[0])
     provider = Provider("'strict': True", "Invalid value: 'strict'")
-    assert asked(provider, memory) == {"a": 1}
-    assert memory.refused(provider.base_url, "m") == {"native:strict"}
+    assert asked(provider, unsupported) == {"a": 1}
+    assert unsupported.of(provider.base_url, "m") == {"native:strict"}
     before = len(provider.bodies)
-    assert asked(provider, memory) == {"a": 1}
+    assert asked(provider, unsupported) == {"a": 1}
     assert len(provider.bodies) == before + 1, "not asked for again"
     now[0] += 3_601
-    assert not memory.refused(provider.base_url, "m")
+    assert not unsupported.of(provider.base_url, "m")
 
 
 def test_a_server_that_refuses_tool_choice_altogether_is_asked_in_json_mode() -> None:
     provider = Provider("tool_choice", "'tool_choice' is not supported by this server")
-    assert asked(provider, Memory(), provider="deepseek") == {"a": 1}
+    assert asked(provider, UnsupportedFeatures(), provider="deepseek") == {"a": 1}
     assert provider.bodies[-1]["response_format"] == {"type": "json_object"}
 
 
 def test_a_server_that_refuses_everything_ends_in_an_error_with_its_status() -> None:
     provider = Provider("model", "'tool_choice', response_format and tools are not supported")
     with pytest.raises(TransportError) as caught:
-        asked(provider, Memory())
+        asked(provider, UnsupportedFeatures())
     assert caught.value.status == 400
     assert len(provider.bodies) < 10
 
@@ -144,6 +144,6 @@ def test_what_was_learnt_is_shown_by_health(system: System) -> None:
     system.model.answers.append(refusing("Invalid value: 'strict'"))
     system.ask("c1", "Hi")
     forgotten_at = from_dynamodb(system.table.get_item(**health)["Item"])["ttl"]
-    [features] = read_refused(system.table, "Table", forgotten_at - 1).values()
+    [features] = read_unsupported(system.table, "Table", forgotten_at - 1).values()
     assert features == ["native:strict"]
-    assert read_refused(system.table, "Table", forgotten_at) == {}, "an hour later it is not"
+    assert read_unsupported(system.table, "Table", forgotten_at) == {}, "an hour later it is not"

@@ -14,10 +14,10 @@ import pytest
 from codelab.llm.caller import CallerBounds
 from codelab.llm.client.bare import parse_bare
 from codelab.llm.errors import InvalidRequest
-from codelab.llm.schema.codec import encode
-from codelab.llm.schema.effort import Judge, Verdict
-from codelab.llm.schema.plan import Plan
-from codelab.llm.schema.validation import compile_schema
+from codelab.llm.schema.bounded import BoundedValidator, Verdict
+from codelab.llm.schema.codec import make_codec
+from codelab.llm.schema.compiled import CompiledSchema
+from codelab.llm.schema.validation import compile_validator
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.tools.declared import declared_tool
@@ -55,7 +55,7 @@ def refused(schema: Any) -> str:
 def test_a_declared_tools_pattern_properties_cannot_hang_a_step() -> None:
     parameters = {"type": "object", "patternProperties": {"^(a+)+$": {"type": "string"}}}
     tool = declared_tool({"name": "t", "description": "d", "parameters": parameters, "read_only": False})
-    codec = encode(tool.parameters)
+    codec = make_codec(tool.parameters)
     started = time.process_time()
     entries = [{"key": "a" * 40 + "!", "value": "x"}, {"key": "a" * 5_000 + "!", "value": "x"}]
     assert codec.wrapped
@@ -97,13 +97,13 @@ def test_the_codec_is_bounded_on_doubling_references_by_itself(keyword: str) -> 
     code = f"""
 import json, resource, time
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-from codelab.llm.schema.codec import encode
+from codelab.llm.schema.codec import make_codec
 from tests.security.schema_worker import peak_megabytes
 branches = lambda n: [{{"$ref": f"#/$defs/d{{n + 1}}", "title": str(m)}} for m in range(2)]
 twice = {{f"d{{n}}": {{"{keyword}": branches(n)}} for n in range(24)}}
 schema = {{"$ref": "#/$defs/d0", "$defs": {{**twice, "d24": {{"type": "integer"}}}}}}
 started = time.process_time()
-json.dumps(encode(schema).schema)
+json.dumps(make_codec(schema).schema)
 print(time.process_time() - started, peak_megabytes())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
@@ -192,15 +192,15 @@ def test_an_answer_that_a_small_schema_makes_costly_is_refused() -> None:
         for n in range(40)
     }  # fmt: skip
     schema = {"$ref": "#/$defs/t0", "$defs": {**levels, "t40": {"type": "integer"}}}
-    judge = Judge(schema, compile_schema(schema))
+    judge = BoundedValidator(schema, compile_validator(schema))
     started = time.process_time()
     assert judge.verdict(tower(39)) is Verdict.TOO_MUCH
-    encode(schema).decode(tower(39))
+    make_codec(schema).decode(tower(39))
     assert took(started) < _SECONDS
 
 
 def test_an_answer_with_errors_everywhere_is_refused_in_few_words() -> None:
-    plan = Plan({"items": {"anyOf": [{"type": "null"}] * 50}, "allOf": [{"minItems": 10**9}] * 500}, "close")
+    plan = CompiledSchema({"items": {"anyOf": [{"type": "null"}] * 50}, "allOf": [{"minItems": 10**9}] * 500}, "close")
     started = time.process_time()
     assert len(plan.explain(["a"] * 20_000)) == 1
     assert took(started) < _SECONDS
@@ -210,7 +210,7 @@ def test_an_answer_that_is_nested_without_end_is_an_error_and_no_crash() -> None
     node: Any = 1
     for _ in range(900):
         node = [node]
-    plan = Plan({"type": "array", "items": {"$ref": "#"}}, "close")
+    plan = CompiledSchema({"type": "array", "items": {"$ref": "#"}}, "close")
     assert plan.explain(plan.codec().decode(node))
 
 
@@ -219,7 +219,7 @@ def test_what_is_wrong_with_an_answer_of_a_usual_size_is_still_told() -> None:
         {"properties": {"_tool": {"const": f"t{n}"}, "path": {"type": "string"}}, "required": ["_tool", "path"]}
         for n in range(25)
     ]
-    plan = Plan({"properties": {"calls": {"type": "array", "items": {"anyOf": branches}}}}, "close")
+    plan = CompiledSchema({"properties": {"calls": {"type": "array", "items": {"anyOf": branches}}}}, "close")
     calls = [{"_tool": "t1", "path": "a"}] * 7 + [{"_tool": "t3", "path": 5}]
     assert plan.explain({"calls": calls}) == ['/calls/7/path: 5 is not of type "string"']
 
@@ -228,7 +228,7 @@ def test_answers_that_do_not_fit_leave_nothing_in_memory() -> None:
     class Part(dict[str, Any]):
         """A part of an answer that can be watched."""
 
-    codec = encode({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+    codec = make_codec({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
     part = Part(a="no integer")
     watched = weakref.ref(part)
     codec.decode(part)

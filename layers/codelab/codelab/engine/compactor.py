@@ -6,12 +6,12 @@ from collections.abc import Callable
 from codelab.config import Settings
 from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
-from codelab.llm.client.downgrade import Memory
 from codelab.llm.client.request import Request
+from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Transport
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import CallError, RequestError
-from codelab.llm.retry import RetryPolicy
+from codelab.llm.errors import ModelError, RequestError
 from codelab.observability import logger
 from codelab.protocol.errors import ProtocolError
 from codelab.sessions.register import Register
@@ -25,11 +25,13 @@ _LEAST_MS, _MOST_MS, _MARGIN_MS = 20_000, 60_000, 5_000
 class Compactor:
     """One for a process. What it does not finish, or what dies with it, is done after the next step."""
 
-    def __init__(self, engine: Engine, transport: Transport, settings: Settings, memory: Memory) -> None:
+    def __init__(
+        self, engine: Engine, transport: Transport, settings: Settings, unsupported: UnsupportedFeatures
+    ) -> None:
         self._engine = engine
         self._transport = transport
         self._settings = settings
-        self._memory = memory
+        self._unsupported = unsupported
 
     def compact(self, register: Register, config: RequestConfig, meter: Meter, remaining_ms: Callable[[], int]) -> None:
         """Summarise a piece of the history, if that is due. A model that fails leaves things as they are."""
@@ -44,7 +46,7 @@ class Compactor:
         try:
             asked = compaction.messages(piece, read.summary)
             config, retry = config.changed(max_repairs=1), RetryPolicy(attempts=2)
-            request = Request(config, compaction.SCHEMA, asked, memory=self._memory, retry=retry)
+            request = Request(config, compaction.SCHEMA, asked, unsupported=self._unsupported, retry=retry)
             result = request.run(self._transport, deadline=deadline)
             meter.asked(counted(result.usage, None))
             content = compaction.text_of(result.solution, self._settings)
@@ -52,6 +54,6 @@ class Compactor:
                 register.user, register.session_id, lambda draft: compaction.commit(draft, piece, content)
             )
         except (RequestError, ProtocolError) as error:
-            if isinstance(error, CallError):
+            if isinstance(error, ModelError):
                 meter.asked(counted(error.usage, None))
             logger().warning("history not summarised", extra={"session": register.pk, "error": str(error)})

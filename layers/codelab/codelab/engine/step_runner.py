@@ -16,13 +16,13 @@ from codelab.delivery.stream import StreamSender
 from codelab.engine.compactor import Compactor
 from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
-from codelab.llm.client.downgrade import Memory
 from codelab.llm.client.request import Request
+from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Cancellation, Transport
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import CallError, RequestError, TransportError
+from codelab.llm.errors import ModelError, RequestError, TransportError
 from codelab.llm.outcome import Done, TextDelta, Usage
-from codelab.llm.retry import RetryPolicy
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -52,11 +52,13 @@ _READ = (*RULE_BOOKS.values(), keys.TOOLS)
 class StepRunner:
     """One for a process. `remaining_ms` of `run` is what the invocation has left."""
 
-    def __init__(self, engine: Engine, transport: Transport, settings: Settings, memory: Memory) -> None:
+    def __init__(
+        self, engine: Engine, transport: Transport, settings: Settings, unsupported: UnsupportedFeatures
+    ) -> None:
         self._engine = engine
         self._transport = transport
         self._settings = settings
-        self._memory = memory
+        self._unsupported = unsupported
         self._config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self._config.check()
         if settings.default_agent not in agents():
@@ -68,7 +70,7 @@ class StepRunner:
             self._config.changed(**agent.model).check()
         plans = {"", *settings.plan_limits}
         self._has_budgets = any(settings.limits_of(plan).tokens_per_day for plan in plans)
-        self._compactor = Compactor(engine, transport, settings, memory)
+        self._compactor = Compactor(engine, transport, settings, unsupported)
         self._rehearse(agents()[settings.default_agent])
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
 
@@ -176,12 +178,12 @@ class StepRunner:
         try:
             asked = routing.messages(router, agents(), history)
             retry = RetryPolicy(attempts=2)
-            request = Request(config, routing.schema(agents()), asked, memory=self._memory, retry=retry)
+            request = Request(config, routing.schema(agents()), asked, unsupported=self._unsupported, retry=retry)
             result = request.run(self._transport, deadline=deadline, cancel=cancellation)
             choice = routing.choice_of(result, self._counted(result.usage, config))
         except RequestError as error:
             logger().warning("no agent chosen", extra={"session": register.pk, "error": str(error)})
-            choice = routing.no_choice(self._counted(error.usage, config) if isinstance(error, CallError) else {})
+            choice = routing.no_choice(self._counted(error.usage, config) if isinstance(error, ModelError) else {})
         meter.asked(choice.usage, estimate_tokens(str(asked)))
         routed = None
         if not cancellation.cancelled:
@@ -226,7 +228,7 @@ class StepRunner:
             config, tools = self._config_for(agent, register), tool_messages(agent)
             schema = titles.asked_for(ANSWER) if register.title_is_draft else ANSWER
             # What a client has declared may be quoted by a refusal: nothing is learnt from that.
-            request = Request(config, schema, [*tools, *messages], memory=self._memory, learns=not own)
+            request = Request(config, schema, [*tools, *messages], unsupported=self._unsupported, remember=not own)
             # Counted while the model is silent.
             parts = self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget)))
             deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
@@ -244,7 +246,7 @@ class StepRunner:
         except RequestError as error:
             problem = failure(error, invocation)
             log_failure(error, invocation, session=register.pk)
-            usage = self._counted(error.usage, config) if isinstance(error, CallError) else {}
+            usage = self._counted(error.usage, config) if isinstance(error, ModelError) else {}
         except ProtocolError as error:
             problem = error
         finally:

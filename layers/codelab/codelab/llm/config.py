@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from codelab.llm.errors import InvalidRequest
-
-Strategy = Literal["native", "tool", "json"]
-STRATEGIES: tuple[Strategy, ...] = ("native", "tool", "json")
+from codelab.llm.errors import InvalidRequest, json_pointer
+from codelab.llm.profiles import PROFILES, STRATEGIES, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class RequestConfig:
         known = {f.name for f in fields(cls)}
         for name in raw:
             if name not in known:
-                raise InvalidRequest(f"unknown setting {name!r}", f"{pointer}/{escape(str(name))}")
+                raise InvalidRequest(f"unknown setting {name!r}", pointer + json_pointer(name))
         if "model" not in raw:
             raise InvalidRequest("the model is missing", f"{pointer}/model")
         values = dict(raw)
@@ -67,7 +65,6 @@ class RequestConfig:
 
     def check(self, pointer: str = "/config") -> None:
         """Raise InvalidRequest for a setting that is wrong by itself or contradicts another."""
-        from codelab.llm.profiles import PROFILES
 
         def bad(name: str, message: str) -> InvalidRequest:
             return InvalidRequest(message, f"{pointer}/{name}")
@@ -111,8 +108,3 @@ class RequestConfig:
 
 def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def escape(part: str) -> str:
-    """One token of a JSON Pointer (RFC 6901)."""
-    return part.replace("~", "~0").replace("/", "~1")

@@ -115,7 +115,7 @@ def _latest(type_: str, title: str) -> Callable[[RequestConfig, Any, list[Messag
 # {"type": "state", "state": {…}}: what is so at this moment.
 BUILT_IN.register("state", role="system")(_latest("state", "Current state"))
 # {"type": "plan", "plan": […]}: what is to be done, and how far it is.
-BUILT_IN.register("plan", role="system")(_latest("plan", "Plan"))
+BUILT_IN.register("plan", role="system")(_latest("plan", "CompiledSchema"))
 
 
 @BUILT_IN.register("tool", role="system")

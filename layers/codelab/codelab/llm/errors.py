@@ -11,6 +11,11 @@ from collections.abc import Mapping
 from codelab.llm.outcome import Usage
 
 
+def json_pointer(*parts: str | int) -> str:
+    """The JSON Pointer (RFC 6901) of a path of keys and indices."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
 class RequestError(Exception):
     """The base of all errors of this package."""
 
@@ -21,11 +26,7 @@ class RequestError(Exception):
         self.message = message
 
     @property
-    def kind(self) -> str:
-        return self.code
-
-    @property
-    def told(self) -> str:
+    def public_message(self) -> str:
         """What may be said to anybody: the message, unless it is a provider's, which may name accounts and keys."""
         return self.message
 
@@ -46,7 +47,7 @@ class ContextTooLarge(InvalidRequest):
     code = "context_too_large"
 
 
-class CallError(RequestError):
+class ModelError(RequestError):
     """A call was made (or was about to be) and gave no solution."""
 
     code = "call"
@@ -65,43 +66,43 @@ class CallError(RequestError):
         return next(iter(self.streamed.values()), "")
 
 
-class Refusal(CallError):
+class Refusal(ModelError):
     """The model declined; the message is its reason."""
 
     code = "refusal"
 
 
-class Length(CallError):
+class Length(ModelError):
     """`finish_reason: length`: the answer did not fit into the output limit."""
 
     code = "length"
 
 
-class ContentFilter(CallError):
+class ContentFilter(ModelError):
     """The provider's filter stopped the answer."""
 
     code = "content_filter"
 
 
-class Truncated(CallError):
+class Truncated(ModelError):
     """The stream ended without a finish reason: half an answer."""
 
     code = "truncated"
 
 
-class Empty(CallError):
+class Empty(ModelError):
     """The model finished and said nothing."""
 
     code = "empty"
 
 
-class InvalidJson(CallError):
+class InvalidJson(ModelError):
     """The answer is not JSON, also after the repairs."""
 
     code = "invalid_json"
 
 
-class InvalidAnswer(CallError):
+class InvalidAnswer(ModelError):
     """The answer does not validate against the schema, also after the repairs. `errors` says why."""
 
     code = "invalid_answer"
@@ -119,7 +120,7 @@ class InvalidAnswer(CallError):
         self.errors = errors or []
 
 
-class TransportError(CallError):
+class TransportError(ModelError):
     """The provider could not be reached or answered with an error.
 
     `status` is the HTTP status, or None when there was no answer; `retryable` says whether the same call may work
@@ -147,19 +148,19 @@ class TransportError(CallError):
         self.body = body
 
     @property
-    def told(self) -> str:
+    def public_message(self) -> str:
         if self.status is not None:
             return f"its provider answered with status {self.status}"
         return "its provider could not be reached, or broke off" if self.retryable else "its provider's answer is none"
 
 
-class DeadlineExceeded(CallError):
+class DeadlineExceeded(ModelError):
     """The caller's deadline passed."""
 
     code = "deadline"
 
 
-class Cancelled(CallError):
+class Cancelled(ModelError):
     """The caller cancelled."""
 
     code = "cancelled"

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from codelab.llm.config import RequestConfig, escape
-from codelab.llm.errors import InvalidRequest
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import InvalidRequest, json_pointer
 
 Message = dict[str, Any]
 Prepared = tuple[RequestConfig, Any, list[Message]]
@@ -87,7 +87,7 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
             try:
                 config, schema, out = handler(config, schema, out)
             except ContentError as error:
-                field = f"/{escape(error.field)}" if error.field else ""
+                field = json_pointer(error.field) if error.field else ""
                 raise InvalidRequest(f"{type_}: {error}", pointer + field) from error
     config.check()
     messages = [{key: value for key, value in message.items() if key != "_content"} for message in out]

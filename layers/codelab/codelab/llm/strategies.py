@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from codelab.llm.config import RequestConfig
-from codelab.llm.profiles import Mode, Profile
+from codelab.llm.modes import Mode
+from codelab.llm.profiles import Profile
 from codelab.llm.reasoning import Separator
 from codelab.llm.scanner import mend
 
@@ -35,7 +36,7 @@ def build(
     messages: list[dict[str, Any]],
     *,
     streaming: bool,
-    refused: Collection[str] = (),
+    unsupported: Collection[str] = (),
 ) -> Body:
     """The request body. Messages keep their order; what a strategy adds goes to the first system message, so that a
     conversation's prefix stays the same from call to call and providers' prompt caches hit."""
@@ -77,7 +78,7 @@ def build(
         body["n"] = config.n
     if config.thinking is not None:
         body.update(profile.thinking_body.get(config.thinking, {}))
-    for feature in refused:
+    for feature in unsupported:
         if feature.startswith("parameter:"):
             name = feature.removeprefix("parameter:")
             value = body.pop(name, None)

@@ -12,7 +12,7 @@ from codelab import aws
 from codelab.config import Settings, settings
 from codelab.observability import logger
 from codelab.rest.routes import DirectRoute
-from codelab.sessions.dynamodb.refusals import read_refused
+from codelab.sessions.dynamodb.unsupported import read_unsupported
 
 VERSION = "1.0.0"
 
@@ -90,7 +90,7 @@ def _check(configured: Settings) -> Health:
 def _refused(table: str) -> dict[str, list[str]] | None:
     """The features that are done without, by model; None if the table does not answer."""
     try:
-        return read_refused(aws.client("dynamodb"), table, time.time())
+        return read_unsupported(aws.client("dynamodb"), table, time.time())
     except (ClientError, BotoCoreError) as error:
         logger().warning("the table does not answer", extra={"error": str(error)})
         return None

@@ -77,4 +77,6 @@ def failure(error: RequestError, request_id: str) -> ProtocolError:
             details["status"] = error.status
     else:
         retryable = error.code in ("truncated", "empty", "invalid_json", "invalid_answer", "deadline")
-    return ProtocolError(ErrorCode.LLM_ERROR, f"The model failed: {error.told}", details=details, retryable=retryable)
+    return ProtocolError(
+        ErrorCode.LLM_ERROR, f"The model failed: {error.public_message}", details=details, retryable=retryable
+    )

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from codelab.llm.caller import CallerBounds
-from codelab.llm.client.downgrade import Memory
-from codelab.llm.client.request import MEMORY, Request
+from codelab.llm.client.request import UNSUPPORTED, Request
 from codelab.llm.client.transport import Transport
-from codelab.llm.config import RequestConfig, escape
-from codelab.llm.errors import InvalidRequest
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import InvalidRequest, json_pointer
 
 _FIELDS = ("kind", "config", "schema", "context")
 
@@ -20,12 +20,12 @@ def parse_bare(
     *,
     defaults: Mapping[str, Any] | None = None,
     bounds: CallerBounds | None = None,
-    memory: Memory = MEMORY,
+    unsupported: UnsupportedFeatures = UNSUPPORTED,
 ) -> Request:
     """The Request of {"kind": "request", "context", "schema", "config"}.
 
     `defaults` are settings that the payload need not name, `bounds` what it may ask for (None: anything). It profits
-    from `memory`, and adds nothing to it. Raises InvalidRequest that names the wrong place.
+    from `unsupported`, and adds nothing to it. Raises InvalidRequest that names the wrong place.
     """
     if not isinstance(payload, Mapping):
         raise InvalidRequest("the payload is not an object")
@@ -33,7 +33,7 @@ def parse_bare(
         raise InvalidRequest(f"the kind is {payload['kind']!r}, not 'request'", "/kind")
     for name in payload:
         if name not in _FIELDS:
-            raise InvalidRequest(f"unknown field {name!r}", f"/{escape(str(name))}")
+            raise InvalidRequest(f"unknown field {name!r}", json_pointer(name))
     for name in ("schema", "context"):
         if name not in payload:
             raise InvalidRequest(f"the {name} is missing", f"/{name}")
@@ -42,7 +42,7 @@ def parse_bare(
         config = {**(defaults or {}), **config}
     parsed = RequestConfig.parse(config)
     if bounds is None:
-        return Request(parsed, payload["schema"], payload["context"], memory=memory, learns=False)
+        return Request(parsed, payload["schema"], payload["context"], unsupported=unsupported, remember=False)
     bounds.check_settings(parsed)
     bounds.check_input(payload["schema"], payload["context"])
     return Request(
@@ -50,8 +50,8 @@ def parse_bare(
         payload["schema"],
         payload["context"],
         registry=bounds.registry(),
-        memory=memory,
-        learns=False,
+        unsupported=unsupported,
+        remember=False,
         admit=bounds.check_prepared,
     )
 
@@ -62,14 +62,14 @@ def run_bare(
     *,
     defaults: Mapping[str, Any] | None = None,
     bounds: CallerBounds | None = None,
-    memory: Memory = MEMORY,
+    unsupported: UnsupportedFeatures = UNSUPPORTED,
     deadline: float | None = None,
 ) -> dict[str, Any]:
     """Run a bare Request: {"solution", "usage", "strategy", "attempts", "finish_reason"}, and "solutions" for n > 1.
 
-    Raises RequestError: InvalidRequest for bad input, a CallError when there is no solution.
+    Raises RequestError: InvalidRequest for bad input, a ModelError when there is no solution.
     """
-    request = parse_bare(payload, defaults=defaults, bounds=bounds, memory=memory)
+    request = parse_bare(payload, defaults=defaults, bounds=bounds, unsupported=unsupported)
     result = request.run(transport, deadline=deadline)
     out: dict[str, Any] = {
         "solution": result.solution,

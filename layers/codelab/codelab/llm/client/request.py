@@ -7,12 +7,12 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import chain
 from typing import Any
 
-from codelab.llm.client.downgrade import Memory, blamed, learnt
+from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Call, Cancellation, Transport
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
 from codelab.llm.errors import (
-    CallError,
     Cancelled,
     ContentFilter,
     DeadlineExceeded,
@@ -20,35 +20,36 @@ from codelab.llm.errors import (
     InvalidAnswer,
     InvalidJson,
     Length,
+    ModelError,
     Refusal,
     TransportError,
     Truncated,
 )
+from codelab.llm.modes import Mode, modes
 from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.parsing import parse
 from codelab.llm.pipeline import Registry, prepare
-from codelab.llm.profiles import PROFILES, Mode, modes
-from codelab.llm.retry import RetryPolicy
+from codelab.llm.profiles import PROFILES
 from codelab.llm.scanner import Scanner
-from codelab.llm.schema.plan import Plan, plan_for
+from codelab.llm.schema.compiled import CompiledSchema, compile_schema
 from codelab.llm.schema.validation import properties_of, repair_message
 from codelab.llm.strategies import TOOL_NAME, Choice, build
+from codelab.llm.unsupported import unsupported_feature
 
-# Shared by all requests of the process: what a model refused once is not asked of it again.
-MEMORY = Memory()
+#: Shared by all Requests of the process that are not given another.
+UNSUPPORTED = UnsupportedFeatures()
 
 
 class Request:
-    """One self-contained call of a model.
+    """One self-contained call of a model. It can be run several times, with any transports, but not concurrently.
 
-    config: a RequestConfig. schema: the JSON Schema of the solution. context: the messages (see `pipeline` for the
-    types of content). Everything is validated here; InvalidRequest names the wrong place by its JSON Pointer, and
-    nothing has been sent. A Request can be run several times, also with several transports, but one run at a time.
+    config: a RequestConfig. schema: the JSON Schema of the solution. context: the messages (see `content` for their
+    types). registry: the content types, if not the built-in ones. unsupported: the cache of features that models do not
+    support. remember: whether this Request adds to it; it must not if others than the program chose its settings or
+    schema. retry: how failed calls are repeated. clock: measures deadlines, in seconds. admit: called with the config,
+    the schema and the messages that the content handlers have made, before anything costly is done; it may raise.
 
-    registry: content types other than the built-in ones. memory: where refusals are remembered. learns: whether those
-    of this Request may be; not where others than the program chose its settings or schema. retry: how failed calls are
-    repeated. clock: what deadlines are measured with. admit: called with what the content handlers have made of it all,
-    before anything costly is done; what it raises is raised.
+    Raises InvalidRequest with the JSON Pointer of the wrong place. Nothing has been sent then.
     """
 
     def __init__(
@@ -58,8 +59,8 @@ class Request:
         context: list[dict[str, Any]],
         *,
         registry: Registry = BUILT_IN,
-        memory: Memory = MEMORY,
-        learns: bool = True,
+        unsupported: UnsupportedFeatures = UNSUPPORTED,
+        remember: bool = True,
         retry: RetryPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
         admit: Callable[[RequestConfig, Any, list[dict[str, Any]]], None] | None = None,
@@ -68,25 +69,28 @@ class Request:
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
         if admit is not None:
             admit(self.config, self.schema, self.messages)
-        # Schemas of others do not push those of the program out of the cache, nor stay in memory.
-        self._plan_for = plan_for if admit is None else Plan
-        self._plan = self._plan_for(self.schema, self.config.open_objects)
-        self._memory = memory
-        self._learns = learns
+        # The cache is for the program's own schemas: those of others must neither fill it nor stay in memory.
+        self._compiler = compile_schema if admit is None else CompiledSchema
+        self._compiled = self._compiler(self.schema, self.config.open_objects)
+        self._unsupported = unsupported
+        self._remember = remember
         self._retry = retry or RetryPolicy()
         self._clock = clock
         self._cancellation = Cancellation()
 
     def compile(self) -> None:
-        """Make what the first run would make of the schema; requests with the same schema share it."""
-        self._plan.codec(PROFILES[self.config.provider].lacks)
+        """Make the strict schema now, so that the first run need not. Requests with the same schema share it."""
+        self._compiled.codec(PROFILES[self.config.provider].unsupported_keywords)
 
     def cancel(self) -> None:
-        """Stop. May be called from any thread: a blocked read ends at once and the run raises Cancelled."""
+        """Stop the run, from any thread: a blocked read ends at once and the run raises Cancelled."""
         self._cancellation.cancel()
 
     def run(self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None) -> Result:
-        """The result, without streaming. Raises a CallError."""
+        """Run without streaming and return the result.
+
+        deadline: an absolute time of the Request's clock. cancel: a switch that stops the run. Raises ModelError.
+        """
         for event in self._events(transport, deadline, cancel, streaming=False):
             if isinstance(event, Done):
                 return event.result
@@ -95,10 +99,9 @@ class Request:
     def stream(
         self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None
     ) -> Iterator[Event]:
-        """ThinkingDelta, TextDelta and ItemDone while the model writes, then exactly one Done. Raises a CallError.
+        """Yield ThinkingDelta, TextDelta and ItemDone while the model writes, then one Done.
 
-        deadline is an absolute time of the request's clock (`time.monotonic`). Closing the iterator closes the
-        connection.
+        Takes and raises what `run` does. Closing the iterator closes the connection.
         """
         return self._events(transport, deadline, cancel, streaming=True)
 
@@ -110,7 +113,7 @@ class Request:
         run = _Run(self, transport, Call(self._cancellation, deadline, self._clock), streaming)
         try:
             yield from run.events()
-        except CallError as error:
+        except ModelError as error:
             error.usage = run.usage + error.usage
             error.streamed = run.streamed()
             error.attempts = run.attempts
@@ -118,12 +121,12 @@ class Request:
 
 
 class _Run:
-    """The state of one run: what was asked, what was paid, what was shown."""
+    """The state of one run."""
 
     def __init__(self, request: Request, transport: Transport, call: Call, streaming: bool) -> None:
         self._request = request
         self._config = request.config
-        self._plan: Plan = request._plan
+        self._compiled = request._compiled
         self._transport = transport
         self._call = call
         self._streaming = streaming
@@ -132,7 +135,7 @@ class _Run:
         self._items = tuple(request.config.stream_items.split(".")) if request.config.stream_items else None
         self._shown: dict[str, list[str]] = {}
         self._mode: Mode | None = None
-        self._given_up: frozenset[str] = frozenset()
+        self._dropped: frozenset[str] = frozenset()
         self.usage = Usage()
         self.attempts = 0
 
@@ -140,41 +143,36 @@ class _Run:
         return {name: "".join(parts) for name, parts in self._shown.items()}
 
     def events(self) -> Iterator[Event]:
-        choices = yield from self._ask(self._plan, self._request.messages, self._config, first=True)
-        solutions: list[Any] = []
-        finish_reason: str | None = None
+        choices = yield from self._call_model(self._compiled, self._request.messages, self._config)
+        solved = []
         for index, choice in enumerate(choices):
-            solution, finish = yield from self._settle(choice, visible=index == 0)
-            solutions.append(solution)
-            if index == 0:
-                finish_reason = finish
+            solved.append((yield from self._solve(choice, visible=index == 0)))
         assert self._mode is not None
         yield Done(
             Result(
-                solution=solutions[0],
-                solutions=solutions,
+                solution=solved[0][0],
+                solutions=[solution for solution, _ in solved],
                 usage=self.usage,
                 strategy=self._mode.strategy,
                 attempts=self.attempts,
-                finish_reason=finish_reason,
+                finish_reason=solved[0][1],
                 streamed=self.streamed(),
             )
         )
 
-    # One choice: from what the model said to a valid solution, with repairs.
-
-    def _settle(self, choice: Choice, *, visible: bool) -> Generator[Event, None, tuple[Any, str | None]]:
-        plan, messages = self._plan, self._request.messages
+    def _solve(self, choice: Choice, *, visible: bool) -> Generator[Event, None, tuple[Any, str | None]]:
+        """Turn a choice into a valid solution, with repairs; return it with its finish reason."""
+        compiled, messages = self._compiled, self._request.messages
         kept: dict[str, Any] = {}
         repairs = 0
         while True:
-            self._finished(choice)
-            answer, problem = self._read(choice, plan)
+            self._check_finish(choice)
+            answer, problem = self._read(choice, compiled)
             if choice.retracted and visible:
-                kept = self._keepable([])  # what was shown stands, also if it was a thought
+                kept = self._keepable([])  # shown text stands, even if it was a thought
             if problem is None:
                 solution = self._complete(answer, kept)
-                errors = self._plan.explain(solution)
+                errors = self._compiled.explain(solution)
                 if not errors:
                     return solution, choice.finish_reason
             else:
@@ -186,12 +184,13 @@ class _Run:
             repairs += 1
             if visible:
                 kept = self._keepable(errors)
-            plan = self._reduced(kept)
-            messages = [*messages, *self._said(choice), {"role": "user", "content": repair_message(errors)}]
-            config = self._config.changed(n=1)
-            [choice] = yield from self._ask(plan, messages, config, first=False, visible=visible)
+            compiled = self._reduced(kept)
+            # A function call becomes text in the history: otherwise its result would have to follow it.
+            said = {"role": "assistant", "content": choice.text or "(nothing)"}
+            messages = [*messages, said, {"role": "user", "content": repair_message(errors)}]
+            [choice] = yield from self._call_model(compiled, messages, self._config.changed(n=1), visible=visible)
 
-    def _read(self, choice: Choice, plan: Plan) -> tuple[Any, str | None]:
+    def _read(self, choice: Choice, compiled: CompiledSchema) -> tuple[Any, str | None]:
         """The decoded answer, or what is wrong with it as JSON."""
         assert self._mode is not None
         tool = self._mode.strategy == "tool"
@@ -203,11 +202,11 @@ class _Run:
                 value = parse(value)
         except ValueError as error:
             return None, f"the answer is not valid JSON: {error}"
-        codec = plan.coded(self._mode, self._refused())
+        codec = compiled.codec_for(self._mode, self._unsupported())
         return (codec.decode(value) if codec is not None else value), None
 
     def _complete(self, answer: Any, kept: dict[str, Any]) -> Any:
-        """Put the text that was streamed back into a repaired answer, in the order of the schema."""
+        """The repaired answer with the streamed text put back, in the order of the schema."""
         if not kept or not isinstance(answer, dict):
             return answer
         merged = {**answer, **{name: text for name, text in kept.items() if "." not in name}}
@@ -222,32 +221,26 @@ class _Run:
         return {name: merged[name] for name in [*order, *(name for name in merged if name not in order)]}
 
     def _keepable(self, errors: list[str]) -> dict[str, Any]:
-        """The streamed fields that were not themselves at fault."""
+        """The streamed fields without errors."""
         return {
             name: text
             for name, text in self.streamed().items()
             if not any(line.startswith(f"/{name.replace('.', '/')}:") for line in errors)
         }
 
-    def _reduced(self, kept: dict[str, Any]) -> Plan:
-        """The plan of a repair: what was streamed already is not asked for again, where the schema is plain enough."""
+    def _reduced(self, kept: dict[str, Any]) -> CompiledSchema:
+        """The schema of a repair, without the fields to keep if it is plain enough to leave them out."""
         properties = properties_of(self._request.schema)
         kept = {name: text for name, text in kept.items() if name in properties}
         if not kept or len(properties) == len(kept):
-            return self._plan
+            return self._compiled
         schema = dict(self._request.schema)
         schema["properties"] = {name: value for name, value in properties.items() if name not in kept}
         schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
-        return self._request._plan_for(schema, self._config.open_objects)
+        return self._request._compiler(schema, self._config.open_objects)
 
-    def _said(self, choice: Choice) -> list[dict[str, Any]]:
-        """The invalid answer as history. A call becomes text: its result would have to follow it otherwise."""
-        assert self._mode is not None
-        return [{"role": "assistant", "content": choice.text or "(nothing)"}]
-
-    def _finished(self, choice: Choice) -> None:
-        """Raise what the finish reason means, unless the answer is one."""
-        assert self._mode is not None
+    def _check_finish(self, choice: Choice) -> None:
+        """Raise the error that the finish reason means."""
         reason = choice.finish_reason
         if choice.refusal:
             raise Refusal(choice.refusal)
@@ -264,67 +257,67 @@ class _Run:
         if not choice.text.strip():
             raise Empty("the model finished without an answer")
 
-    # One question: the way to ask, the call, its failures.
+    # One call: how to ask, the call itself, its failures.
 
-    def _refused(self) -> frozenset[str]:
-        """The features that are not asked for: refused in this run, or known from others."""
-        known = self._profile.lacks | self._request._memory.refused(self._transport.base_url, self._config.model)
-        return self._given_up | known
+    def _unsupported(self) -> frozenset[str]:
+        """The features not to ask for: those dropped in this run, and those known from others."""
+        known = self._request._unsupported.of(self._transport.base_url, self._config.model)
+        return self._dropped | self._profile.unsupported_keywords | known
 
-    def _give_up(self, error: TransportError, mode: Mode, refused: frozenset[str]) -> bool:
-        """Do without what a refusal blames, and without its whole strategy if that was given up already. False if it
-        blames nothing that can be done without."""
-        feature = blamed(error, mode)
-        if feature in refused:
+    def _drop_feature(self, error: TransportError, mode: Mode, unsupported: frozenset[str]) -> bool:
+        """Drop the feature that the error is about, or its whole strategy if that feature was dropped before.
+
+        False if the error is about nothing that can be dropped.
+        """
+        feature = unsupported_feature(error, mode)
+        if feature in unsupported:
             feature = mode.strategy
-        if feature is None or feature in refused:
+        if feature is None or feature in unsupported:
             return False
-        self._given_up |= {feature}
-        if self._request._learns and learnt(error, mode, self._words()) in (feature, *refused):
-            self._request._memory.refuse(self._transport.base_url, self._config.model, feature)
+        self._dropped |= {feature}
+        if self._request._remember:
+            # The provider may be quoting a message, whose author must not decide how others are asked.
+            quoted = (it for it in self._request.messages if it.get("role") not in ("system", "developer"))
+            if unsupported_feature(error, mode, quoted) in (feature, *unsupported):
+                self._request._unsupported.add(self._transport.base_url, self._config.model, feature)
         return True
 
-    def _words(self) -> Iterator[Any]:
-        """What others than the program wrote."""
-        return (message for message in self._request.messages if message.get("role") not in ("system", "developer"))
-
-    def _ask(
+    def _call_model(
         self,
-        plan: Plan,
+        compiled: CompiledSchema,
         messages: list[dict[str, Any]],
         config: RequestConfig,
         *,
-        first: bool,
         visible: bool = True,
     ) -> Generator[Event, None, list[Choice]]:
-        """Make the call, however often it takes; give its choices."""
+        """Make the call, as often as needed, and return its choices."""
         failures = 0
-        refusal: TransportError | None = None
+        last: TransportError | None = None
         while True:
-            refused = self._refused()
-            mode = self._choose(plan, refused, refusal)
+            unsupported = self._unsupported()
+            mode = self._choose(compiled, unsupported, last)
             self._mode = mode
-            codec = plan.coded(mode, refused)
+            codec = compiled.codec_for(mode, unsupported)
             body = build(
                 mode,
                 self._profile,
                 config,
-                plan.schema if codec is None else codec.schema,
+                compiled.schema if codec is None else codec.schema,
                 messages,
                 streaming=self._streaming,
-                refused=refused,
+                unsupported=unsupported,
             )
             received = _Received(config.n, mode)
             try:
                 self.attempts += 1
-                yield from self._receive(body, received, plan, visible=visible)
+                yield from self._receive(body, received, compiled, visible=visible)
             except TransportError as error:
                 self.usage += received.usage
                 if received.begun:
                     error.retryable = error.retryable or error.status is None
                     raise
-                if self._give_up(error, mode, refused):
-                    refusal = error
+                if self._drop_feature(error, mode, unsupported):
+                    last = error
                     continue
                 failures += 1
                 delay = self._request._retry.delay(error, failures)
@@ -344,14 +337,16 @@ class _Run:
                 continue
             return received.choices
 
-    def _choose(self, plan: Plan, refused: frozenset[str], refusal: TransportError | None) -> Mode:
-        strict = plan.codec(refused).strict
-        for mode in modes(self._profile, self._config, streaming=self._streaming, strict=strict, refused=refused):
+    def _choose(self, compiled: CompiledSchema, unsupported: frozenset[str], last: TransportError | None) -> Mode:
+        strict = compiled.codec(unsupported).strict
+        for mode in modes(
+            self._profile, self._config, streaming=self._streaming, strict=strict, unsupported=unsupported
+        ):
             return mode
-        every = "the provider has refused every strategy: " + ", ".join(sorted(refused))
-        if refusal is None:
-            raise TransportError(every)
-        raise TransportError(f"{every}; at last: {refusal.message}", status=refusal.status, body=refusal.body)
+        message = "the provider supports no strategy, without " + ", ".join(sorted(unsupported))
+        if last is None:
+            raise TransportError(message)
+        raise TransportError(f"{message}; the last error: {last.message}", status=last.status, body=last.body)
 
     def _wait(self, delay: float, error: TransportError) -> None:
         remaining = self._call.remaining()
@@ -360,9 +355,11 @@ class _Run:
         if self._call.cancellation.wait(delay):
             raise Cancelled("cancelled while waiting for the next attempt") from error
 
-    def _receive(self, body: dict[str, Any], received: _Received, plan: Plan, *, visible: bool) -> Iterator[Event]:
+    def _receive(
+        self, body: dict[str, Any], received: _Received, compiled: CompiledSchema, *, visible: bool
+    ) -> Iterator[Event]:
         mode = received.mode
-        codec = plan.coded(mode, self._refused())
+        codec = compiled.codec_for(mode, self._unsupported())
         scanner, names = None, dict[str, str]()
         if self._streaming and visible:
             scanner, names = self._scanner(codec, mode)

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from codelab.llm.schema.containers import Array, Tuple
+from codelab.llm.schema.context import Context
 from codelab.llm.schema.facts import Facts, Raw
 from codelab.llm.schema.nodes import Plain
-from codelab.llm.schema.strict import Branch, Made, Schema, Unsatisfiable, closed, worded
-
-if TYPE_CHECKING:
-    from codelab.llm.schema.encoder import Encoder
+from codelab.llm.schema.strict import Branch, Place, Schema, Unsatisfiable, closed_object, describe
 
 
-def array(encoder: Encoder, facts: Facts, depth: int, loose: Sequence[Raw]) -> Branch:
+def array(context: Context, facts: Facts, depth: int) -> Branch:
     prefix = _prefix(facts)
     if prefix:
         same = all(items == prefix[0] for items in prefix[1:]) and (
             facts.closed_items or facts.items == prefix[0] or facts.item_max == len(prefix)
         )
         if not same:
-            return _tuple(encoder, facts, prefix, depth)
+            return _tuple(context, facts, prefix, depth)
         facts.items = prefix[0]
         if facts.closed_items:
             facts.item_max = min(len(prefix), facts.item_max if facts.item_max is not None else len(prefix))
             facts.closed_items = False
-    if depth + 1 > encoder.settings.levels:
-        return encoder.cut(facts, depth)
+    if depth + 1 > context.settings.levels:
+        return context.too_deep(facts)
     most = facts.item_max
     try:
         if facts.closed_items:
             raise Unsatisfiable
-        item = encoder.child(tuple(facts.items) or (True,), depth + 1)
+        item = context.child(tuple(facts.items) or (True,), depth + 1)
     except Unsatisfiable:
         if facts.item_min:
             raise
-        item, most = Made([Branch({"type": "string"}, Plain("string"), "string")]), 0
-    schema: Schema = {"type": "array", "items": encoder.written(item, depth + 1)}
-    if facts.item_min and "minItems" not in encoder.without:
+        item, most = Place([Branch({"type": "string"}, Plain("string"), "string")]), 0
+    schema: Schema = {"type": "array", "items": context.written(item, depth + 1)}
+    if facts.item_min and "minItems" not in context.without:
         schema["minItems"] = facts.item_min
-    if most is not None and "maxItems" not in encoder.without:
+    if most is not None and "maxItems" not in context.without:
         schema["maxItems"] = most
-    worded(schema, facts.words("array"))
+    describe(schema, facts.description("array"))
     return Branch(schema, Array(item.node, facts.item_min, most), "array", item.height + 1, item.size)
 
 
@@ -54,37 +49,37 @@ def _prefix(facts: Facts) -> list[list[Raw]]:
     return [[part[index] for part in facts.prefix if index < len(part)] for index in range(length)]
 
 
-def _tuple(encoder: Encoder, facts: Facts, prefix: list[list[Raw]], depth: int) -> Branch:
-    if depth + 1 > encoder.settings.levels:
-        return encoder.cut(facts, depth)
+def _tuple(context: Context, facts: Facts, prefix: list[list[Raw]], depth: int) -> Branch:
+    if depth + 1 > context.settings.levels:
+        return context.too_deep(facts)
     properties: Schema = {}
     nodes = []
     height = size = 0
     open_ended = not facts.closed_items and (facts.item_max is None or facts.item_max > len(prefix))
     for index, raws in enumerate(prefix):
         try:
-            made = encoder.child(tuple(raws), depth + 1)
+            place = context.child(tuple(raws), depth + 1)
         except Unsatisfiable:
             if index < facts.item_min:
                 raise
             open_ended = False
             break
-        properties[str(index)] = encoder.written(made, depth + 1, null=index >= facts.item_min)
-        nodes.append(made.node)
-        height, size = max(height, made.height), size + made.size + 1
+        properties[str(index)] = context.written(place, depth + 1, null=index >= facts.item_min)
+        nodes.append(place.node)
+        height, size = max(height, place.height), size + place.size + 1
     rest = None
     if open_ended:
         try:
-            item = encoder.child(tuple(facts.items) or (True,), depth + 2)
+            item = context.child(tuple(facts.items) or (True,), depth + 2)
         except Unsatisfiable:
             pass
         else:
-            if depth + 2 + item.height <= encoder.settings.levels:
+            if depth + 2 + item.height <= context.settings.levels:
                 properties["rest"] = {
                     "type": "array",
-                    "items": encoder.written(item, depth + 2),
+                    "items": context.written(item, depth + 2),
                     "description": "The items after these",
                 }
                 rest, height, size = Array(item.node), max(height, item.height + 1), size + item.size + 1
-    schema = closed(properties, facts.words("array") or "An array, by position")
+    schema = closed_object(properties, facts.description("array") or "An array, by position")
     return Branch(schema, Tuple(nodes, facts.item_min, rest), "object", height + 1, size)

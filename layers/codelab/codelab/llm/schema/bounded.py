@@ -37,7 +37,7 @@ class Verdict(Enum):
     TOO_MUCH = "too much"
 
 
-class Judge:
+class BoundedValidator:
     """A validator, and the schema that it was made of."""
 
     def __init__(self, schema: Any, validator: jsonschema_rs.Validator) -> None:
@@ -47,7 +47,7 @@ class Judge:
         self._plain: bool | None = None
 
     def verdict(self, value: Any) -> Verdict:
-        """Whether a JSON value is valid, or would be too much work."""
+        """Whether a JSON value is valid, or would be too much steps."""
         if self._plain is None:
             self._plain = _is_plain(self._schema, self._references)
         effort: tuple[int, int] | None = None

@@ -1,6 +1,6 @@
 """What a schema from outside may cost: one budget of places for every schema that enters.
 
-A schema is a program that runs over every answer. A small one may mean any amount of work, through references that
+A schema is a program that runs over every answer. A small one may mean any amount of steps, through references that
 double, patterns that repeat, or enumerations: so places are counted as they are written, as one value meets them, and
 with all references followed. What is refused is named by its JSON Pointer.
 """
@@ -14,8 +14,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from codelab.llm.config import escape
-from codelab.llm.errors import InvalidRequest
+from codelab.llm.errors import InvalidRequest, json_pointer
 from codelab.llm.schema.references import References
 
 #: Keywords by what their value holds: schemas of the same value, then of values inside it.
@@ -141,7 +140,7 @@ class _Place:
         parts: list[str] = []
         place: _Place | None = self
         while place is not None:
-            parts.append(place.name if place.parent is None else "/" + escape(place.name))
+            parts.append(place.name if place.parent is None else json_pointer(place.name))
             place = place.parent
         return "".join(reversed(parts))[:500]
 

@@ -1,38 +1,38 @@
-"""The strict codec: any JSON Schema to one that strict mode accepts, and answers back to the original shape.
+"""The strict codec: converts any JSON Schema to one that strict mode accepts, and answers back to the original shape.
 
-    codec = encode(schema)
+    codec = make_codec(schema)
     codec.schema              # what is sent
     codec.decode(answer)      # the answer in the original shape
-    codec.express(instance)   # the inverse, or NotExpressible with the reason
+    codec.encode(instance)    # the inverse, or NotEncodable with the reason
 
 The strict schema is a relaxation: it says what can be said strictly, and the original schema validates the decoded
-answer afterwards. Given up on purpose, with `open_objects="close"`, are the further keys of objects that merely do not
-forbid them. A schema that cannot be made strict says why in `reason`, and is sent as it is.
+answer afterwards. With `open_objects="close"`, objects that do not forbid further keys lose them on purpose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from codelab.llm.errors import InvalidRequest
 from codelab.llm.schema.containers import Array, Object
-from codelab.llm.schema.encoder import Encoder
-from codelab.llm.schema.limits import Figures, measure
+from codelab.llm.schema.converter import Converter
+from codelab.llm.schema.limits import SchemaSize, measure
 from codelab.llm.schema.nodes import (
     Link,
     Mismatch,
     Node,
-    NotExpressible,
+    NotEncodable,
     Plain,
+    Tried,
     Union,
-    decoding,
     identity,
     same_but_for_nulls,
     strict_validator,
 )
-from codelab.llm.schema.strict import Schema, Settings, TooLarge, Unsatisfiable, Work, Wrapped
-
-__all__ = ["Codec", "Figures", "NotExpressible", "encode", "measure"]
+from codelab.llm.schema.strict import NeedsWrapping, Settings, StepCounter, TooLarge, Unsatisfiable
+from codelab.llm.schema.validation import compile_validator
 
 # From generous to frugal.
 _ATTEMPTS = (
@@ -45,16 +45,16 @@ _ATTEMPTS = (
     Settings(levels=2, width=20, branches=1, values=10, characters=1_000),
 )
 
-# Small steps, about a microsecond each, in all attempts together.
-_WORK = 400_000
+# For all attempts together; a step takes about a microsecond.
+_MAX_STEPS = 400_000
 
 
 class Codec:
-    """A schema in its strict form, and the way there and back for instances.
+    """A schema in its strict form, and the conversion of its instances in both directions.
 
-    schema: what is sent. strict: whether strict mode accepts it. reason: why not. wrapped: whether the answer is the
-    property `value` of an object, because the original is not a plain object. texts: how many places are JSON text, by
-    reason ("untyped", "unresolved", or the limit that forced it). figures: what it uses of the limits.
+    schema: what is sent. strict: whether strict mode accepts it. wrapped: whether the answer is the property `value` of
+    an object, because the original schema is not that of a plain object. text_places: how many places are JSON text, by
+    reason ("untyped", "unresolved", or the limit that forced it). size: how much it uses of the limits.
     """
 
     def __init__(
@@ -63,25 +63,26 @@ class Codec:
         node: Node | None,
         *,
         wrapped: bool = False,
-        reason: str = "",
-        texts: Mapping[str, int] | None = None,
-        figures: Figures | None = None,
-        source: Any = None,
+        text_places: Mapping[str, int] | None = None,
+        size: SchemaSize | None = None,
+        original: Any = None,
     ) -> None:
         self.schema = schema
         self.strict = node is not None
-        self.reason = reason
         self.wrapped = wrapped
-        self.texts = dict(texts or {})
-        self.figures = figures
+        self.text_places = dict(text_places or {})
+        self.size = size
         self._node = node
-        self._source = source
+        self._original = original
         self._validator: Any = None
-        self._original: Any = None
+        self._original_validator: Any = None
 
     def decode(self, answer: Any) -> Any:
-        """The answer in the original shape. Never raises: what is not of the strict form is restored as far as it can
-        be, and the original schema will say what is wrong with it."""
+        """The answer in the original shape.
+
+        Never raises: an answer that does not have the strict form is restored as far as possible, and the original
+        schema will say what is wrong with it.
+        """
         node = self._node
         if node is None:
             return answer
@@ -89,49 +90,48 @@ class Codec:
             if not isinstance(answer, dict) or len(answer) != 1 or "value" not in answer:
                 return answer
             answer = answer["value"]
-        with decoding():
-            return _restored(node, answer)
+        return _restored(node, answer)
 
-    def express(self, instance: Any) -> Any:
-        """The strict form of an original instance, keys in the order of the schema: `decode` gives the instance back.
+    def encode(self, instance: Any) -> Any:
+        """The strict form of an original instance, with keys in the order of the schema. `decode` is the inverse.
 
-        Raises NotExpressible, with the place and the reason.
+        Raises NotEncodable with the place and the reason.
         """
         node = self._node
         if node is None:
             return instance
-        strict = node.express(instance)
+        strict = node.encode(instance)
         if self.wrapped:
             strict = {"value": strict}
-        self._check(strict)
+        if self._validator is None:
+            self._validator = strict_validator(self.schema)
+        for error in self._validator.iter_errors(strict):
+            problem = NotEncodable(str(error.message))
+            problem.parts = list(error.instance_path)[::-1]
+            raise problem
         restored = self.decode(strict)
         if identity(restored) != identity(instance) and not self._as_good(restored, instance):
-            raise NotExpressible("would be restored as something else")
+            raise NotEncodable("would be restored as something else")
         return strict
 
     def _as_good(self, restored: Any, instance: Any) -> bool:
-        """Null for an optional property becomes absent: as good, if the original schema agrees."""
+        """Whether only nulls of optional properties are absent, and the original schema does not mind."""
         if not same_but_for_nulls(restored, instance):
             return False
-        if self._original is None:
-            from codelab.llm.errors import InvalidRequest
-            from codelab.llm.schema.validation import compile_schema
-
+        if self._original_validator is None:
             try:
-                self._original = compile_schema(self._source)
+                self._original_validator = compile_validator(self._original)
             except InvalidRequest:
-                return True  # there is nobody to disagree
-        return bool(self._original.is_valid(restored) or not self._original.is_valid(instance))
+                return True
+        return bool(self._original_validator.is_valid(restored) or not self._original_validator.is_valid(instance))
 
     def strict_path(self, path: Sequence[str]) -> tuple[str, ...] | None:
-        """Where a string field or an array of the original stands in the strict form; None when it is not there as
-        such."""
+        """Where a string field or an array of the original is in the strict form; None if it is not there as such."""
         node = self._node
         for name in path if node is not None else ():
-            child = _field(node, name)
-            if child is None:
+            node = _field(node, name)
+            if node is None:
                 return None
-            node = child
         if node is not None and not _is_direct(node):
             return None
         return (("value",) if self.wrapped else ()) + tuple(path)
@@ -144,30 +144,18 @@ class Codec:
         array = _resolved(node)
         if isinstance(array, Union):
             array = next((_resolved(n) for _, n in array.branches if isinstance(_resolved(n), Array)), None)
-        if not isinstance(array, Array):
-            return value
-        with decoding():
-            return _restored(array.item, value)
-
-    def _check(self, strict: Any) -> None:
-        """Raise NotExpressible for what the strict schema itself refuses."""
-        if self._validator is None:
-            self._validator = strict_validator(self.schema)
-        error = next(iter(self._validator.iter_errors(strict)), None)
-        if error is not None:
-            problem = NotExpressible(str(error.message))
-            problem.parts = list(error.instance_path)[::-1]
-            raise problem
+        return _restored(array.item, value) if isinstance(array, Array) else value
 
 
 def _restored(node: Node, value: Any) -> Any:
+    tried: Tried = {}
     try:
         try:
-            return node.decode(value, True)
+            return node.decode(value, True, tried)
         except Mismatch:
-            return node.decode(value, False)
+            return node.decode(value, False, tried)
     except RecursionError:
-        return value  # nested as deeply as no answer is meant to be
+        return value  # no real answer is nested so deeply
 
 
 def _resolved(node: Node | None) -> Node | None:
@@ -190,40 +178,37 @@ def _is_direct(node: Node) -> bool:
     return (isinstance(found, Plain) and found.type == "string") or isinstance(found, Array)
 
 
-def encode(schema: Any, *, open_objects: str = "close", without: frozenset[str] = frozenset()) -> Codec:
-    """Make a schema strict.
+def make_codec(schema: Any, *, open_objects: str = "close", without: frozenset[str] = frozenset()) -> Codec:
+    """The codec of a schema. What is not a schema gets a codec that changes nothing.
 
-    open_objects: "close" gives up the further keys of objects that do not mention them, "keep" keeps them as a list.
-    without: strict keywords to leave out all the same, for providers that refuse them.
+    open_objects: "close" drops the further keys of objects that do not mention them, "keep" keeps them as a list.
+    without: strict keywords to leave out, for providers that do not support them.
     """
     if not isinstance(schema, (dict, bool)):
-        return Codec(schema, None, reason="not a schema")
+        return Codec(schema, None)
     exceeded: list[str] = []
-    work = Work(_WORK)
+    steps = StepCounter(_MAX_STEPS)
     for settings in _ATTEMPTS:
-        keep = open_objects == "keep"
-        encoder = Encoder(schema, keep=keep, settings=settings, without=without, work=work)
+        new = partial(Converter, schema, keep=open_objects == "keep", settings=settings, without=without, steps=steps)
         try:
             try:
-                strict, node, wrapped = encoder.root()
-            except Wrapped:
-                encoder = Encoder(schema, keep=keep, settings=settings, without=without, work=work)
-                strict, node, wrapped = encoder.root(depth=1)
+                converter = new()
+                strict, node, wrapped = converter.root()
+            except NeedsWrapping:
+                converter = new()
+                strict, node, wrapped = converter.root(depth=1)
         except Unsatisfiable:
-            return _as_text(schema, ["unsatisfiable"])
-        except (TooLarge, Wrapped, RecursionError):
+            exceeded = ["unsatisfiable"]
+            break
+        except (TooLarge, NeedsWrapping, RecursionError):
             exceeded = ["size"]
             continue
-        figures = measure(strict)
-        exceeded = figures.exceeded()
+        size = measure(strict)
+        exceeded = size.exceeded()
         if not exceeded:
-            return Codec(strict, node, wrapped=wrapped, texts=encoder.texts, figures=figures, source=schema)
-    return _as_text(schema, exceeded)
-
-
-def _as_text(schema: Any, exceeded: Sequence[str]) -> Codec:
-    """The last resort: the whole answer as JSON text."""
-    encoder = Encoder(True, keep=False, settings=Settings(), without=frozenset(), work=Work(_WORK))
-    strict: Schema
-    strict, node, _ = encoder.root()
-    return Codec(strict, node, wrapped=True, texts=dict.fromkeys(exceeded, 1), figures=measure(strict), source=schema)
+            return Codec(strict, node, wrapped=wrapped, text_places=converter.text_places, size=size, original=schema)
+    # The last resort: the whole answer as JSON text.
+    converter = Converter(True, keep=False, settings=Settings(), without=frozenset(), steps=StepCounter(_MAX_STEPS))
+    strict, node, _ = converter.root()
+    reasons = dict.fromkeys(exceeded, 1)
+    return Codec(strict, node, wrapped=True, text_places=reasons, size=measure(strict), original=schema)

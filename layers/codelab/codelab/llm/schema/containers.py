@@ -5,43 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codelab.llm.schema.nodes import Mismatch, Node, NotExpressible, Text, json_type
+from codelab.llm.schema.nodes import Mismatch, Node, NotEncodable, Text, Tried, json_type
 
 
 class Array(Node):
-    __slots__ = ("item", "least", "most")
+    __slots__ = ("item", "max_count", "min_count")
 
-    def __init__(self, item: Node, least: int = 0, most: int | None = None) -> None:
+    def __init__(self, item: Node, min_count: int = 0, max_count: int | None = None) -> None:
         self.item = item
-        self.least = least
-        self.most = most
+        self.min_count = min_count
+        self.max_count = max_count
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if not isinstance(value, list):
             if exact:
                 raise Mismatch
             return value
-        if exact and _wrong_count(len(value), self.least, self.most):
+        if exact and _wrong_count(len(value), self.min_count, self.max_count):
             raise Mismatch
         decode = self.item.decode
-        return [decode(item, exact) for item in value]
+        return [decode(item, exact, tried) for item in value]
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         if not isinstance(value, list):
-            raise NotExpressible(f"{json_type(value)} instead of array")
-        if _wrong_count(len(value), self.least, self.most):
-            raise NotExpressible("too few items" if len(value) < self.least else "too many items")
+            raise NotEncodable(f"{json_type(value)} instead of array")
+        if _wrong_count(len(value), self.min_count, self.max_count):
+            raise NotEncodable("too few items" if len(value) < self.min_count else "too many items")
         return [_inner(self.item, item, index) for index, item in enumerate(value)]
 
 
-def _wrong_count(count: int, least: int, most: int | None) -> bool:
-    return count < least or (most is not None and count > most)
+def _wrong_count(count: int, min_count: int, max_count: int | None) -> bool:
+    return count < min_count or (max_count is not None and count > max_count)
 
 
 def _inner(node: Node, value: Any, part: str | int) -> Any:
     try:
-        return node.express(value)
-    except NotExpressible as error:
+        return node.encode(value)
+    except NotEncodable as error:
         error.parts.append(part)
         raise
 
@@ -49,14 +49,14 @@ def _inner(node: Node, value: Any, part: str | int) -> Any:
 class Tuple(Node):
     """An array whose positions differ, as an object with the positions as keys; `rest` holds what follows."""
 
-    __slots__ = ("items", "least", "rest")
+    __slots__ = ("items", "min_count", "rest")
 
-    def __init__(self, items: list[Node], least: int, rest: Node | None) -> None:
+    def __init__(self, items: list[Node], min_count: int, rest: Node | None) -> None:
         self.items = items
-        self.least = least
+        self.min_count = min_count
         self.rest = rest
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         size = len(self.items)
         if not isinstance(value, dict) or (exact and len(value) != size + (self.rest is not None)):
             if exact:
@@ -70,32 +70,32 @@ class Tuple(Node):
             if exact and str(index) not in value:
                 raise Mismatch
             item = value.get(str(index))
-            if item is None and index >= self.least:
+            if item is None and index >= self.min_count:
                 absent += 1
                 continue
             out += [None] * absent
             absent = 0
-            out.append(node.decode(item, exact))
+            out.append(node.decode(item, exact, tried))
         if self.rest is not None:
-            rest = self.rest.decode(value.get("rest", []), exact)
+            rest = self.rest.decode(value.get("rest", []), exact, tried)
             if rest:
                 out += [None] * absent
                 out += rest
         return out
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         if not isinstance(value, list):
-            raise NotExpressible(f"{json_type(value)} instead of array")
+            raise NotEncodable(f"{json_type(value)} instead of array")
         size = len(self.items)
-        if len(value) < self.least:
-            raise NotExpressible(f"fewer than {self.least} items")
+        if len(value) < self.min_count:
+            raise NotEncodable(f"fewer than {self.min_count} items")
         out: dict[str, Any] = {}
         for index, node in enumerate(self.items):
             out[str(index)] = _inner(node, value[index], index) if index < len(value) else None
         if self.rest is not None:
-            out["rest"] = self.rest.express(value[size:])
+            out["rest"] = self.rest.encode(value[size:])
         elif len(value) > size:
-            raise NotExpressible(f"more than {size} items")
+            raise NotEncodable(f"more than {size} items")
         return out
 
 
@@ -113,23 +113,23 @@ class Entry:
 class Entries(Node):
     """An object with any keys, as a list of {"key": …, "value": …}."""
 
-    __slots__ = ("kinds", "least", "most")
+    __slots__ = ("kinds", "max_count", "min_count")
     lenient = True
 
-    def __init__(self, kinds: list[Entry], least: int = 0, most: int | None = None) -> None:
+    def __init__(self, kinds: list[Entry], min_count: int = 0, max_count: int | None = None) -> None:
         self.kinds = kinds
-        self.least = least
-        self.most = most
+        self.min_count = min_count
+        self.max_count = max_count
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if isinstance(value, dict) and not exact:
             # The model answered in the original shape.
-            return {key: self._value(key, item, exact) for key, item in value.items()}
+            return {key: self._value(key, item, exact, tried) for key, item in value.items()}
         if not isinstance(value, list):
             if exact:
                 raise Mismatch
             return value
-        if exact and _wrong_count(len(value), self.least, self.most):
+        if exact and _wrong_count(len(value), self.min_count, self.max_count):
             raise Mismatch
         out: dict[str, Any] = {}
         for entry in value:
@@ -142,39 +142,39 @@ class Entries(Node):
                 if exact:
                     raise Mismatch
                 return value
-            out[key] = self._value(key, entry["value"], exact)
+            out[key] = self._value(key, entry["value"], exact, tried)
         return out
 
-    def _value(self, key: str, value: Any, exact: bool) -> Any:
+    def _value(self, key: str, value: Any, exact: bool, tried: Tried) -> Any:
         kinds = [kind for kind in self.kinds if kind.matches is None or kind.matches(key)] or self.kinds
         for kind in kinds:
             try:
-                return kind.node.decode(value, True)
+                return kind.node.decode(value, True, tried)
             except Mismatch:
                 continue
         if exact:
             raise Mismatch
-        return kinds[0].node.decode(value, False)
+        return kinds[0].node.decode(value, False, tried)
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         if not isinstance(value, dict):
-            raise NotExpressible(f"{json_type(value)} instead of object")
-        if _wrong_count(len(value), self.least, self.most):
-            raise NotExpressible("too few keys" if len(value) < self.least else "too many keys")
+            raise NotEncodable(f"{json_type(value)} instead of object")
+        if _wrong_count(len(value), self.min_count, self.max_count):
+            raise NotEncodable("too few keys" if len(value) < self.min_count else "too many keys")
         out = []
         for key, item in value.items():
-            problem: NotExpressible | None = None
+            problem: NotEncodable | None = None
             for kind in self.kinds:
                 if kind.matches is not None and not kind.matches(key):
                     continue
                 try:
-                    kind.key.express(key)
+                    kind.key.encode(key)
                     out.append({"key": key, "value": _inner(kind.node, item, key)})
                     break
-                except NotExpressible as error:
+                except NotEncodable as error:
                     problem = problem or error
             else:
-                raise problem or NotExpressible(f"the key {key!r} is not allowed")
+                raise problem or NotEncodable(f"the key {key!r} is not allowed")
         return out
 
 
@@ -203,7 +203,7 @@ class Object(Node):
         self.extra = extra
         self.why_closed = why_closed
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if not isinstance(value, dict):
             if exact:
                 raise Mismatch
@@ -220,10 +220,10 @@ class Object(Node):
             item = value[name]
             if item is None and field.optional:
                 continue
-            out[name] = field.node.decode(item, exact)
+            out[name] = field.node.decode(item, exact, tried)
         if self.extra is not None:
             if self.extra_name in value:
-                more = self.extra.decode(value[self.extra_name], exact)
+                more = self.extra.decode(value[self.extra_name], exact, tried)
                 if isinstance(more, dict):
                     for key, item in more.items():
                         out.setdefault(key, item)
@@ -237,9 +237,9 @@ class Object(Node):
                     out[name] = item
         return out
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         if not isinstance(value, dict):
-            raise NotExpressible(f"{json_type(value)} instead of object")
+            raise NotEncodable(f"{json_type(value)} instead of object")
         out: dict[str, Any] = {}
         known = 0
         for field in self.fields:
@@ -250,12 +250,12 @@ class Object(Node):
             elif field.optional:
                 out[name] = None
             else:
-                raise NotExpressible(f"{name!r} is missing")
+                raise NotEncodable(f"{name!r} is missing")
         more = {key: item for key, item in value.items() if key not in self.names} if known < len(value) else {}
         if self.extra is not None:
-            out[self.extra_name] = self.extra.express(more)
+            out[self.extra_name] = self.extra.encode(more)
         elif more:
-            raise NotExpressible(f"the key {next(iter(more))!r} is {self.why_closed or 'not allowed'}")
+            raise NotEncodable(f"the key {next(iter(more))!r} is {self.why_closed or 'not allowed'}")
         return out
 
 
@@ -264,12 +264,12 @@ class ObjectText(Text):
 
     __slots__ = ()
 
-    def decode(self, value: Any, exact: bool) -> Any:
-        more = super().decode(value, exact)
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+        more = super().decode(value, exact, tried)
         return more if isinstance(more, dict) else {}
 
 
-class Held(Node):
+class Boxed(Node):
     """A map in an object of its own, so that its list of entries cannot be taken for an array."""
 
     __slots__ = ("inner", "name")
@@ -278,12 +278,12 @@ class Held(Node):
         self.inner = inner
         self.name = name
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if isinstance(value, dict) and self.name in value and len(value) == 1:
-            return self.inner.decode(value[self.name], exact)
+            return self.inner.decode(value[self.name], exact, tried)
         if exact:
             raise Mismatch
-        return self.inner.decode(value, exact)
+        return self.inner.decode(value, exact, tried)
 
-    def express(self, value: Any) -> Any:
-        return {self.name: self.inner.express(value)}
+    def encode(self, value: Any) -> Any:
+        return {self.name: self.inner.encode(value)}

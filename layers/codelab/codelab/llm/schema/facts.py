@@ -9,30 +9,41 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from codelab.llm.schema.keywords import CONSTRAINTS, FORMATS, IMPLIED, TYPES, brief, number, safe_pattern, said, whole
+from codelab.llm.schema.keywords import (
+    CONSTRAINTS,
+    FORMATS,
+    IMPLIED,
+    TYPES,
+    count,
+    in_words,
+    number,
+    safe_pattern,
+    short_json,
+)
 from codelab.llm.schema.nodes import identity, json_type
 from codelab.llm.schema.references import References
-from codelab.llm.schema.strict import Work
+from codelab.llm.schema.strict import StepCounter
 
-Raw = Any  # a schema as it was given: an object or a boolean
-Branch = tuple[Raw, ...]
+#: A schema as it was given, an object or a boolean; and several that apply to the same value.
+Raw = Any
+Raws = tuple[Raw, ...]
 
 
 class Gathered:
-    """The schemas of a place (`plain`), the unions among them (`groups`), what only hints at properties (`loose`)."""
+    """The schemas of a place (`plain`), the unions among them (`groups`), what only hints at properties (`hints`)."""
 
-    __slots__ = ("false", "groups", "loose", "plain", "unresolved")
+    __slots__ = ("false", "groups", "hints", "plain", "unresolved")
 
     def __init__(self) -> None:
         self.plain: list[dict[str, Any]] = []
-        self.groups: list[tuple[str, list[Branch]]] = []
-        self.loose: list[Raw] = []
+        self.groups: list[tuple[str, list[Raws]]] = []
+        self.hints: list[Raw] = []
         self.false = False
         self.unresolved = False
 
 
 def gather(
-    raws: Iterable[Raw], references: References, legacy: bool, work: Work, into: Gathered | None = None
+    raws: Iterable[Raw], references: References, legacy: bool, steps: StepCounter, into: Gathered | None = None
 ) -> Gathered:
     """Follow references and `allOf`; list the unions without taking sides."""
     out = into or Gathered()
@@ -40,7 +51,7 @@ def gather(
     stack = [*raws][::-1]
     while stack:
         raw = stack.pop()
-        work.do()
+        steps.spend()
         if raw is False:
             out.false = True
             continue
@@ -71,7 +82,7 @@ def gather(
         for keyword in ("dependentSchemas", "dependencies"):
             dependent = raw.get(keyword)
             if isinstance(dependent, dict):
-                out.loose.extend(schema for schema in dependent.values() if isinstance(schema, dict))
+                out.hints.extend(schema for schema in dependent.values() if isinstance(schema, dict))
     return out
 
 
@@ -95,8 +106,9 @@ class Facts:
     """The conjunction of the schemas of one place."""
 
     __slots__ = (
-        "bounds", "closed_items", "described", "false", "format", "implied", "item_max", "item_min", "items", "key_max",
-        "key_min", "keys", "parts", "pattern", "prefix", "raws", "required", "title", "types", "unevaluated", "values",
+        "bounds", "closed_items", "false", "format", "implied", "item_max", "item_min", "items", "key_max", "key_min",
+        "keys", "own_description", "parts", "pattern", "prefix", "raws", "required", "title", "types", "unevaluated",
+        "values",
     )  # fmt: skip
 
     def __init__(self, raws: list[dict[str, Any]]) -> None:
@@ -119,7 +131,7 @@ class Facts:
         self.key_min = 0
         self.key_max: int | None = None
         self.unevaluated: Raw = None
-        self.described: str = ""
+        self.own_description: str = ""
         self.title: str = ""
         for raw in raws:
             self._add(raw)
@@ -237,10 +249,10 @@ class Facts:
             self.closed_items = True
 
     def _least_items(self, value: Any, raw: dict[str, Any]) -> None:
-        self.item_min = max(self.item_min, whole(value) or 0)
+        self.item_min = max(self.item_min, count(value) or 0)
 
     def _most_items(self, value: Any, raw: dict[str, Any]) -> None:
-        most = whole(value)
+        most = count(value)
         if most is not None:
             self.item_max = most if self.item_max is None else min(self.item_max, most)
 
@@ -253,10 +265,10 @@ class Facts:
             self.keys.append(value)
 
     def _least_keys(self, value: Any, raw: dict[str, Any]) -> None:
-        self.key_min = max(self.key_min, whole(value) or 0)
+        self.key_min = max(self.key_min, count(value) or 0)
 
     def _most_keys(self, value: Any, raw: dict[str, Any]) -> None:
-        most = whole(value)
+        most = count(value)
         if most is not None:
             self.key_max = most if self.key_max is None else min(self.key_max, most)
 
@@ -265,28 +277,28 @@ class Facts:
             self.unevaluated = value
 
     def _description(self, value: Any, raw: dict[str, Any]) -> None:
-        if not self.described and isinstance(value, str):
-            self.described = value
+        if not self.own_description and isinstance(value, str):
+            self.own_description = value
 
     def _title(self, value: Any, raw: dict[str, Any]) -> None:
         if not self.title and isinstance(value, str):
             self.title = value
 
-    def words(self, type_: str) -> str:
+    def description(self, type_: str) -> str:
         """The description for a value of one type: what was written, and what strict mode has no keyword for."""
         notes: list[str] = []
         for raw in self.raws:
-            notes += said(raw, type_)
+            notes += in_words(raw, type_)
             if type_ == "string":
                 pattern, format_ = raw.get("pattern"), raw.get("format")
                 if pattern is not None and pattern != self.pattern:
-                    notes.append(f"pattern: {brief(pattern)}")
+                    notes.append(f"pattern: {short_json(pattern)}")
                 if format_ is not None and format_ != self.format:
-                    notes.append(f"format: {brief(format_)}")
+                    notes.append(f"format: {short_json(format_)}")
         if not notes:
-            return self.described
+            return self.own_description
         extra = "; ".join(dict.fromkeys(notes))
-        return f"{self.described} ({extra})" if self.described else extra
+        return f"{self.own_description} ({extra})" if self.own_description else extra
 
     def allowed(self) -> list[Any] | None:
         """The values of `enum` and `const` that the types allow; None when any value is."""

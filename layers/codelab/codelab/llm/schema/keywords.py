@@ -90,13 +90,13 @@ def number(value: Any) -> Any:
     return value
 
 
-def whole(value: Any) -> int | None:
+def count(value: Any) -> int | None:
     """A usable count, or None."""
     value = number(value)
     return int(value) if value is not None and value >= 0 and float(value).is_integer() else None
 
 
-def said(raw: Mapping[str, Any], type_: str) -> list[str]:
+def in_words(raw: Mapping[str, Any], type_: str) -> list[str]:
     """The keywords of a schema that a strict one has no place for, in words."""
     out = []
     for keyword in _SAID_OF.get(type_, ()) + _SAID_ALWAYS:
@@ -108,11 +108,11 @@ def said(raw: Mapping[str, Any], type_: str) -> list[str]:
                 continue
             if keyword == "dependencies" and not isinstance(value, dict):
                 continue
-            out.append(f"{keyword}: {brief(value)}")
+            out.append(f"{keyword}: {short_json(value)}")
     return out
 
 
-def brief(value: Any) -> str:
+def short_json(value: Any) -> str:
     """Compact JSON, cut when it is long."""
     text = ""
     try:

@@ -4,25 +4,27 @@
 (which is how a union finds the branch that was meant); without, it restores what it can and leaves the judgement to the
 original schema, because models behind a provider that enforces nothing answer with what they like.
 
-`express` is the inverse: the strict form of an original value, or NotExpressible.
+`express` is the inverse: the strict form of an original value, or NotEncodable.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
+
+import jsonschema_rs
+
+from codelab.llm.errors import json_pointer
 
 
 class Mismatch(Exception):
     """The value is not of this node's strict form."""
 
 
-class NotExpressible(Exception):
+class NotEncodable(Exception):
     """An original value has no strict form. `path` says where (a JSON Pointer), `why` says why."""
 
     def __init__(self, why: str) -> None:
@@ -32,12 +34,15 @@ class NotExpressible(Exception):
 
     @property
     def path(self) -> str:
-        return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in reversed(self.parts))
+        return json_pointer(*reversed(self.parts))
 
     def __str__(self) -> str:
         return f"{self.path or 'the root'}: {self.why}"
 
 
+#: What unions have decoded so far, by the ids of union and value. The branches of a union decode the same parts in
+#: turn: without this, the work would double at each level.
+Tried = dict[tuple[int, int], tuple[Any, Any]]
 # Stands for a value; never raised, for an exception that is raised again and again keeps the frames of every time.
 MISMATCH = Mismatch()
 _INFINITY = float("inf")
@@ -51,10 +56,10 @@ class Node:
     __slots__ = ()
     lenient = False
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         raise NotImplementedError
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         raise NotImplementedError
 
 
@@ -122,7 +127,7 @@ class Plain(Node):
             self._validator = strict_validator(self._keywords)
         return bool(self._validator.is_valid(value))
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if type(value) is float and value in (_INFINITY, -_INFINITY):
             # A JSON number beyond what a double can hold, such as 1e999.
             value = sys.float_info.max if value > 0 else -sys.float_info.max
@@ -130,14 +135,14 @@ class Plain(Node):
             raise Mismatch
         return value
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         if not self.fits(value):
             if self.allowed is not None and json_type(value) in (self.type, "integer"):
-                raise NotExpressible("not one of the allowed values")
+                raise NotEncodable("not one of the allowed values")
             found = json_type(value)
             if self._keywords and (found == self.type or (found == "integer" and self.type == "number")):
-                raise NotExpressible(f"not within {label(self._keywords)}")
-            raise NotExpressible(f"{found} instead of {self.type}")
+                raise NotEncodable(f"not within {label(self._keywords)}")
+            raise NotEncodable(f"{found} instead of {self.type}")
         return value
 
 
@@ -147,7 +152,7 @@ class Text(Node):
     __slots__ = ()
     lenient = True
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if not isinstance(value, str):
             if exact:
                 raise Mismatch
@@ -157,7 +162,7 @@ class Text(Node):
         except (ValueError, RecursionError):
             return value  # a model that forgot the quotes meant the string itself
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -170,17 +175,17 @@ class Labels(Node):
         self._labels = {identity(value): label(value) for value in values}
         self._values = {text: text for text in self._labels.values()}
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if isinstance(value, str) and value in self._values:
             return json.loads(value)
         if exact:
             raise Mismatch
         return value
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         found = self._labels.get(identity(value)) if isinstance(value, (dict, list)) else None
         if found is None:
-            raise NotExpressible("not one of the allowed values")
+            raise NotEncodable("not one of the allowed values")
         return found
 
 
@@ -196,13 +201,13 @@ class Link(Node):
     def __init__(self) -> None:
         self.node: Node | None = None
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         assert self.node is not None
-        return self.node.decode(value, exact)
+        return self.node.decode(value, exact, tried)
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         assert self.node is not None
-        return self.node.express(value)
+        return self.node.encode(value)
 
 
 class NullText(Node):
@@ -210,28 +215,28 @@ class NullText(Node):
 
     __slots__ = ()
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if exact and value != "null":
             raise Mismatch
         return None if value == "null" else value
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         if value is not None:
-            raise NotExpressible(f"{json_type(value)} instead of null")
+            raise NotEncodable(f"{json_type(value)} instead of null")
         return "null"
 
 
 class Null(Node):
     __slots__ = ()
 
-    def decode(self, value: Any, exact: bool) -> Any:
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if exact and value is not None:
             raise Mismatch
         return value
 
-    def express(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         if value is not None:
-            raise NotExpressible(f"{json_type(value)} instead of null")
+            raise NotEncodable(f"{json_type(value)} instead of null")
         return None
 
 
@@ -255,45 +260,44 @@ class Union(Node):
     def __init__(self, branches: Sequence[tuple[str | None, Node]]) -> None:
         self.branches = [(_PYTHON.get(kind) if kind else None, node) for kind, node in branches]
 
-    def decode(self, value: Any, exact: bool) -> Any:
-        found = self._exactly(value)
+    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+        found = self._exactly(value, tried)
         if found is not MISMATCH:
             return found
         if exact:
             raise Mismatch
         for python, node in self.branches:
             if python is None or isinstance(value, python):
-                return node.decode(value, False)
+                return node.decode(value, False, tried)
         for _, node in self.branches:
             if node.lenient:
-                return node.decode(value, False)
+                return node.decode(value, False, tried)
         return value
 
-    def _exactly(self, value: Any) -> Any:
+    def _exactly(self, value: Any, tried: Tried) -> Any:
         """The value by the first branch whose form it has, or MISMATCH."""
-        tried = _tried.of if isinstance(value, (dict, list)) else None
         key = (id(self), id(value))
-        if tried is not None and key in tried:
+        if key in tried:
             return tried[key][0]
         found: Any = MISMATCH
         for python, node in self.branches:
             if python is None or isinstance(value, python):
                 try:
-                    found = node.decode(value, True)
+                    found = node.decode(value, True, tried)
                     break
                 except Mismatch:
                     continue
-        if tried is not None:
-            tried[key] = found, value  # kept alive, so that its id stays its own
+        if isinstance(value, (dict, list)):
+            tried[key] = found, value  # keeps the value alive, so that no other gets its id
         return found
 
-    def express(self, value: Any) -> Any:
-        problem: NotExpressible | None = None
+    def encode(self, value: Any) -> Any:
+        problem: NotEncodable | None = None
         nearly: Any = problem
         for _, node in self.branches:
             try:
-                strict = node.express(value)
-            except NotExpressible as error:
+                strict = node.encode(value)
+            except NotEncodable as error:
                 # The deepest problem belongs to the branch that came closest.
                 if problem is None or len(error.parts) > len(problem.parts):
                     problem = error
@@ -305,42 +309,20 @@ class Union(Node):
                 return strict
             if nearly is None and same_but_for_nulls(restored, value):
                 nearly = strict
-            problem = problem or NotExpressible("would be restored as something else")
+            problem = problem or NotEncodable("would be restored as something else")
         if nearly is not None:
             return nearly
-        raise problem or NotExpressible("no branch")
+        raise problem or NotEncodable("no branch")
 
     def _restored(self, strict: Any) -> Any:
         try:
-            return self.decode(strict, True)
+            return self.decode(strict, True, {})
         except Mismatch:
             return MISMATCH
 
 
-class _Tried(threading.local):
-    """What unions have made of the parts of the value that is being decoded: branches that look at the same part in
-    turn would otherwise decode it again and again, twice as often at each level."""
-
-    of: dict[tuple[int, int], tuple[Any, Any]] | None = None
-
-
-_tried = _Tried()
-
-
-@contextmanager
-def decoding() -> Iterator[None]:
-    """While one value is decoded, no part of it is decoded twice by one union."""
-    before, _tried.of = _tried.of, {}
-    try:
-        yield
-    finally:
-        _tried.of = before
-
-
 def strict_validator(schema: Any) -> Any:
     """A validator of strict keywords, whose patterns cost no more than the text they look at is long."""
-    import jsonschema_rs
-
     options = jsonschema_rs.RegexOptions(size_limit=_AUTOMATON_BYTES, dfa_size_limit=_AUTOMATON_BYTES)
     return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, pattern_options=options)
 

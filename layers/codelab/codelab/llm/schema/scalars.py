@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from codelab.llm.schema.context import Context
 from codelab.llm.schema.facts import Facts
 from codelab.llm.schema.limits import LONG_ENUM, MAX_LONG_ENUM_CHARACTERS
 from codelab.llm.schema.nodes import Labels, NullText, Plain, Text, json_type, label
-from codelab.llm.schema.strict import Branch, Made, Schema, worded
-
-if TYPE_CHECKING:
-    from codelab.llm.schema.encoder import Encoder
+from codelab.llm.schema.strict import Branch, Place, Schema, describe
 
 SCALARS = ("string", "integer", "number", "boolean")
 _BOUNDS = ("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
@@ -18,43 +16,43 @@ _SIMPLE = frozenset({"type", "description", "title"})
 _PLAIN = {kind: Plain(kind) for kind in SCALARS}
 
 
-def simple(raw: dict[str, Any], kind: str) -> Made | None:
-    """A scalar of which nothing but its type is said: most places are that."""
+def plain_scalar(raw: dict[str, Any], kind: str) -> Place | None:
+    """The quick way for a schema that says nothing but the type; most are like that."""
     node = _PLAIN.get(kind)
     if node is None or not raw.keys() <= _SIMPLE:
         return None
-    described, title = raw.get("description"), raw.get("title")
+    description, title = raw.get("description"), raw.get("title")
     schema: Schema = {"type": kind}
     if isinstance(title, str):
         schema["title"] = title
-    if isinstance(described, str):
-        schema["description"] = described
+    if isinstance(description, str):
+        schema["description"] = description
     else:
-        described = ""
-    return Made([Branch(schema, node, "number" if kind == "integer" else kind)], described=described)
+        description = ""
+    return Place([Branch(schema, node, "number" if kind == "integer" else kind)], description=description)
 
 
-def string(encoder: Encoder, facts: Facts) -> Branch:
+def string(context: Context, facts: Facts) -> Branch:
     schema: Schema = {"type": "string"}
-    if facts.pattern is not None and "pattern" not in encoder.without:
+    if facts.pattern is not None and "pattern" not in context.without:
         schema["pattern"] = facts.pattern
-    elif facts.format is not None and "format" not in encoder.without:
+    elif facts.format is not None and "format" not in context.without:
         schema["format"] = facts.format
     keywords = dict(schema) if len(schema) > 1 else None
-    return Branch(worded(schema, facts.words("string")), Plain("string", keywords=keywords), "string")
+    return Branch(describe(schema, facts.description("string")), Plain("string", keywords=keywords), "string")
 
 
-def number(encoder: Encoder, facts: Facts, kind: str) -> Branch:
+def number(context: Context, facts: Facts, kind: str) -> Branch:
     schema: Schema = {"type": kind}
     for keyword in _BOUNDS:
-        if keyword in facts.bounds and keyword not in encoder.without:
+        if keyword in facts.bounds and keyword not in context.without:
             schema[keyword] = facts.bounds[keyword]
     keywords = dict(schema) if len(schema) > 1 else None
-    return Branch(worded(schema, facts.words(kind)), Plain(kind, keywords=keywords), "number")
+    return Branch(describe(schema, facts.description(kind)), Plain(kind, keywords=keywords), "number")
 
 
-def enumeration(encoder: Encoder, facts: Facts, values: list[Any]) -> tuple[list[Branch], bool]:
-    """The branches of an enumeration: a type each, objects and arrays under labels."""
+def enumeration(context: Context, facts: Facts, values: list[Any]) -> Place:
+    """The place of an enumeration: one branch per type; objects and arrays become labels."""
     groups: dict[str, list[Any]] = {}
     for value in values:
         kind = json_type(value)
@@ -72,37 +70,37 @@ def enumeration(encoder: Encoder, facts: Facts, values: list[Any]) -> tuple[list
         else:
             node = Plain(kind, members)
         schema: Schema = {"type": kind}
-        words = facts.words(kind)
+        words = facts.description(kind)
         if kind == "boolean" and len(members) == 2:
             pass
-        elif not _affordable(encoder, members):
+        elif not _affordable(context, members):
             # Too many to list: any value of the type, and the original schema decides.
             words = (
                 (f"{words} " if words else "") + "One of many values, for example " + ", ".join(map(str, members[:5]))
             )
             if isinstance(node, Labels):
                 node = Text()
-                encoder.texts["enum values"] += 1
+                context.text_places["enum values"] += 1
             else:
                 node = Plain(kind)
-        elif len(members) == 1 and "const" not in encoder.without:
+        elif len(members) == 1 and "const" not in context.without:
             schema["const"] = members[0]
         else:
             schema["enum"] = members
-        out.append(Branch(worded(schema, words), node, "number" if kind == "integer" else kind))
-    return out, null
+        out.append(Branch(describe(schema, words), node, "number" if kind == "integer" else kind))
+    return Place(out, null)
 
 
-def _affordable(encoder: Encoder, members: list[Any]) -> bool:
+def _affordable(context: Context, members: list[Any]) -> bool:
     characters = sum(len(str(member)) for member in members)
-    if len(members) >= encoder.values_left or characters >= encoder.characters_left:
+    if len(members) >= context.values_left or characters >= context.characters_left:
         return False
     if len(members) >= LONG_ENUM and characters > MAX_LONG_ENUM_CHARACTERS:
         return False
-    encoder.values_left -= len(members) + 1
-    encoder.characters_left -= characters + 4
+    context.values_left -= len(members) + 1
+    context.characters_left -= characters + 4
     return True
 
 
-def spelled_null() -> Branch:
+def null_as_text() -> Branch:
     return Branch({"type": "string", "const": "null", "description": "null itself"}, NullText(), "string")

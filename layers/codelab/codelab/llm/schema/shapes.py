@@ -1,61 +1,55 @@
-"""The strict forms of a place without unions: which types it may have, and a branch for each."""
+"""The branches of a place without unions: one for each type that its values may have."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from codelab.llm.schema.arrays import array
+from codelab.llm.schema.context import Context
 from codelab.llm.schema.facts import Facts, Raw
 from codelab.llm.schema.nodes import Plain
 from codelab.llm.schema.objects import object_
 from codelab.llm.schema.scalars import enumeration, number, string
-from codelab.llm.schema.strict import Branch, Unsatisfiable, worded
-
-if TYPE_CHECKING:
-    from codelab.llm.schema.encoder import Encoder
+from codelab.llm.schema.strict import Branch, Place, Unsatisfiable, describe
 
 
-def branches(
-    encoder: Encoder, facts: Facts, depth: int, loose: Sequence[Raw], unresolved: bool = False
-) -> tuple[list[Branch], bool]:
-    """The branches of a place, and whether null is one of its values."""
+def branches_of(
+    context: Context, facts: Facts, depth: int, hints: Sequence[Raw] = (), *, unresolved: bool = False
+) -> Place:
+    """Convert a place without unions."""
     values = facts.allowed()
-    encoder.work.do(sum(map(len, facts.raws)) + 2 * len(values or ()))
+    context.steps.spend(sum(map(len, facts.raws)) + 2 * len(values or ()))
     if values is not None:
-        return enumeration(encoder, facts, values)
+        return enumeration(context, facts, values)
     types = facts.types
     if types is None:
         if not facts.implied:
-            made = encoder.text("unresolved" if unresolved else "untyped", depth)
-            words = facts.words("any")
+            [branch] = context.text("unresolved" if unresolved else "untyped").branches
+            words = facts.description("any")
             if words:
-                made.branches[0].schema["description"] += f": {words}"
-            return made.branches, False
+                branch.schema["description"] += f": {words}"
+            return Place([branch])
         types = set(facts.implied)
         if "number" in types:
             types.add("integer")
     out: list[Branch] = []
     if "object" in types:
-        _collect(out, object_, encoder, facts, depth, loose)
+        with contextlib.suppress(Unsatisfiable):
+            out.append(object_(context, facts, depth, hints))
     if "array" in types:
-        _collect(out, array, encoder, facts, depth, loose)
+        with contextlib.suppress(Unsatisfiable):
+            out.append(array(context, facts, depth))
     if "string" in types:
-        out.append(string(encoder, facts))
+        out.append(string(context, facts))
     if "number" in types:
-        out.append(number(encoder, facts, "number"))
+        out.append(number(context, facts, "number"))
     elif "integer" in types:
-        out.append(number(encoder, facts, "integer"))
+        out.append(number(context, facts, "integer"))
     if "boolean" in types:
-        out.append(Branch(worded({"type": "boolean"}, facts.words("boolean")), Plain("boolean"), "boolean"))
-    if facts.types is None and encoder.keep:
-        # Nothing says that it must be of the types that its keywords speak about.
-        out += encoder.text("untyped", depth).branches
-    return out, "null" in types
-
-
-def _collect(out: list[Branch], shape: Any, encoder: Encoder, facts: Facts, depth: int, loose: Sequence[Raw]) -> None:
-    try:
-        out.append(shape(encoder, facts, depth, loose))
-    except Unsatisfiable:
-        return
+        schema = describe({"type": "boolean"}, facts.description("boolean"))
+        out.append(Branch(schema, Plain("boolean"), "boolean"))
+    if facts.types is None and context.keep:
+        # Its keywords only imply these types: nothing says that it has one of them.
+        out += context.text("untyped").branches
+    return Place(out, "null" in types)

@@ -1,4 +1,4 @@
-"""Pieces of a strict schema while it is being made."""
+"""Parts of a strict schema while it is being made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from codelab.llm.schema.nodes import Link, Node, Null, Union
 
 Schema = dict[str, Any]
 NULL: Schema = {"type": "null"}
-CUT = "JSON text"  # how the description of a place begins that is JSON text for want of room
+JSON_TEXT = "JSON text"  # the description of a place that is JSON text for lack of room begins so
 EXTRA = "_extra"  # the property, and the definition, of further keys
 
 
@@ -17,22 +17,22 @@ class Unsatisfiable(Exception):
     """No value fits."""
 
 
-class Wrapped(Exception):
-    """The root must be wrapped in an object, and there is a level too few for that."""
+class NeedsWrapping(Exception):
+    """The root must be wrapped in an object, which needs one more level than there is."""
 
 
 class TooLarge(Exception):
-    """The schema is growing beyond what any limit allows."""
+    """The schema exceeds all limits."""
 
 
 @dataclass(slots=True)
-class Work:
-    """The steps that are left for a schema. They are counted where a small schema can ask for any number of them."""
+class StepCounter:
+    """The steps left for a schema. Whatever a small schema can ask for any number of times costs steps."""
 
     left: int
 
-    def do(self, steps: int = 1) -> None:
-        """Raises TooLarge when there are none left."""
+    def spend(self, steps: int = 1) -> None:
+        """Raise TooLarge if no steps are left."""
         self.left -= steps
         if self.left < 0:
             raise TooLarge
@@ -40,10 +40,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How much is spelled out. Tried from generous to frugal until the result is within the limits.
+    """How much to spell out. The codec tries generous settings first.
 
-    levels: below this depth, JSON text. width: properties of one object. branches: combinations of unions that are
-    multiplied out. values: enum values in all. nodes: places in all.
+    levels: below this depth everything is JSON text. width: properties per object. branches: combinations of unions.
+    values and characters: of all enums. places: in all.
     """
 
     levels: int = 10
@@ -51,12 +51,12 @@ class Settings:
     branches: int = 16
     values: int = 900
     characters: int = 100_000
-    nodes: int = 10_000
+    places: int = 10_000
 
 
 @dataclass(slots=True)
-class Slot:
-    """A place that others may refer to. It gets a name when somebody does."""
+class Definition:
+    """A place that others may refer to. It gets a name with the first reference."""
 
     depth: int
     hint: str
@@ -65,37 +65,41 @@ class Slot:
     name: str = ""
     null_name: str = ""
     schema: Schema | None = None
-    null: bool = False
     done: bool = False
     cut: bool = False
     height: int = 0
     size: int = 0
     references: list[Schema] = field(default_factory=list)
-    # Whether a cycle without any step in between was cut inside: only right where it was made.
+    # Whether a cycle without any step in between was cut inside it; such a schema is only right where it was made.
     partial: bool = False
 
 
 @dataclass(slots=True)
 class Branch:
-    """One way to write a value: the strict schema, the node that converts, the strict JSON type."""
+    """One way to write a value: the strict schema, the node that converts it, and its strict JSON type."""
 
     schema: Schema
     node: Node
     kind: str | None
     height: int = 0
     size: int = 0
-    slot: Slot | None = None
+    definition: Definition | None = None
 
 
 @dataclass(slots=True)
-class Made:
-    """A place, encoded: its branches beside null, and whether null is one."""
+class Place:
+    """A converted place: its branches beside null, and whether null is one. cut: whether something is JSON text for
+    lack of room."""
 
     branches: list[Branch]
     null: bool = False
-    described: str = ""
+    description: str = ""
     title: str = ""
     cut: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.branches and not self.null
 
     @property
     def height(self) -> int:
@@ -105,7 +109,7 @@ class Made:
 
     @property
     def size(self) -> int:
-        """Properties written out at this place and below, without definitions."""
+        """Properties at this place and below, without those of definitions."""
         return sum(branch.size for branch in self.branches)
 
     @property
@@ -118,39 +122,38 @@ class Made:
         return Union(found)
 
 
-def combine(made: Made, null: bool) -> Schema:
-    """The schema of a place, with null beside its own branches where wanted. References are left to the encoder."""
-    schemas = [branch.schema for branch in made.branches]
+def combine(place: Place, null: bool) -> Schema:
+    """The schema of a place whose branches are not references. `null` adds null."""
+    schemas = [branch.schema for branch in place.branches]
     if not schemas:
         return dict(NULL)
     if len(schemas) == 1:
-        schema = nullable(schemas[0]) if null else schemas[0]
-        return annotated(schema, made)
-    return annotated({"anyOf": [*schemas, dict(NULL)] if null else schemas}, made)
+        return annotated(nullable(schemas[0]) if null else schemas[0], place)
+    return annotated({"anyOf": [*schemas, dict(NULL)] if null else schemas}, place)
 
 
-def annotated(schema: Schema, made: Made) -> Schema:
-    """With the description and title of the place, unless the schema has its own or is a bare reference."""
+def annotated(schema: Schema, place: Place) -> Schema:
+    """The schema with the description and title of the place, unless it has its own or is a reference."""
     if "$ref" in schema:
         return schema
-    if made.described and "description" not in schema:
-        schema = {**schema, "description": made.described}
-    if made.title and "title" not in schema:
-        schema = {**schema, "title": made.title}
+    if place.description and "description" not in schema:
+        schema = {**schema, "description": place.description}
+    if place.title and "title" not in schema:
+        schema = {**schema, "title": place.title}
     return schema
 
 
 def nullable(schema: Schema) -> Schema:
-    """The same or null."""
+    """The schema or null."""
     if "anyOf" in schema:
         if any(branch.get("type") == "null" for branch in schema["anyOf"]):
             return schema
         return {**schema, "anyOf": [*schema["anyOf"], dict(NULL)]}
     kind = schema.get("type")
-    if kind == "null":
+    if kind == "null" or isinstance(kind, list):
         return schema
     if not isinstance(kind, str) or "$ref" in schema:
-        return schema if isinstance(kind, list) else {"anyOf": [schema, dict(NULL)]}
+        return {"anyOf": [schema, dict(NULL)]}
     out = {**schema, "type": [kind, "null"]}
     if "const" in out:
         out = {key: value for key, value in out.items() if key != "const"} | {"enum": [schema["const"], None]}
@@ -159,19 +162,19 @@ def nullable(schema: Schema) -> Schema:
     return out
 
 
-def worded(schema: Schema, words: str) -> Schema:
-    """The schema, described."""
-    if words:
-        schema["description"] = words
+def describe(schema: Schema, description: str) -> Schema:
+    """Set the description, if there is one."""
+    if description:
+        schema["description"] = description
     return schema
 
 
-def closed(properties: Schema, words: str = "") -> Schema:
-    """An object of exactly these properties."""
+def closed_object(properties: Schema, description: str = "") -> Schema:
+    """The schema of an object with exactly these properties."""
     schema: Schema = {
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
-    return worded(schema, words)
+    return describe(schema, description)

@@ -1,22 +1,22 @@
-"""What can be told about a union from its branches."""
+"""What the branches of a union say about it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from codelab.llm.schema.facts import Branch as Raws
-from codelab.llm.schema.facts import Raw, constrains
+from codelab.llm.schema.facts import Raw, Raws, constrains
 from codelab.llm.schema.keywords import CONSTRAINTS
+
+_OWN = CONSTRAINTS - {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"}
 
 
 def says_more(raw: dict[str, Any]) -> bool:
     """Whether a schema constrains its value beyond what its unions and references say."""
-    return any(key in CONSTRAINTS and key not in ("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf")
-               and not (key == "if" and "then" not in raw and "else" not in raw) for key in raw)  # fmt: skip
+    return any(key in _OWN and not (key == "if" and "then" not in raw and "else" not in raw) for key in raw)
 
 
 def trivial(branch: Raws) -> bool:
-    """A branch that allows everything: the union says nothing but hints."""
+    """Whether a branch allows everything; then the whole union only gives hints."""
     return all(raw is not False and not constrains(raw) for raw in branch)
 
 
@@ -30,14 +30,14 @@ def is_null(branch: Raws) -> bool:
 
 def discriminated(group: list[Raws]) -> bool:
     """Whether a property with constant values tells the branches apart."""
-    common: set[str] | None = None
-    for branch in group:
-        names = {
+    names = [
+        {
             name
             for raw in branch
             if isinstance(raw, dict) and isinstance(raw.get("properties"), dict)
             for name, child in raw["properties"].items()
             if isinstance(child, dict) and ("const" in child or "enum" in child)
         }
-        common = names if common is None else common & names
-    return bool(common)
+        for branch in group
+    ]
+    return bool(names and set.intersection(*names))

@@ -16,8 +16,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from codelab.llm.config import escape
-from codelab.llm.errors import InvalidRequest
+from codelab.llm.errors import InvalidRequest, json_pointer
 
 _OLDER = (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft4Validator)
 # What needs no backtracking is matched without.
@@ -26,7 +25,7 @@ _MAX_ERRORS = 8
 _MAX_VALUE = 200
 
 
-def compile_schema(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Validator:
+def compile_validator(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Validator:
     """The validator of a schema. Raises InvalidRequest that names the place in the schema which is wrong."""
     if not isinstance(schema, (dict, bool)):
         raise InvalidRequest("the schema is neither an object nor a boolean", pointer)
@@ -41,8 +40,7 @@ def compile_schema(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Valid
                     return older(schema, retriever=_refuse, pattern_options=_PATTERNS)
                 except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
                     continue
-        path = getattr(error, "instance_path", None) or []
-        where = "".join(f"/{escape(str(part))}" for part in path)
+        where = json_pointer(*(getattr(error, "instance_path", None) or ()))
         message = getattr(error, "message", None) or str(error)
         raise InvalidRequest(f"the schema is not valid: {_short(str(message))}", pointer + where) from error
 
@@ -79,7 +77,7 @@ def _errors(validator: jsonschema_rs.Validator, value: Any) -> Iterator[tuple[st
 
 def _phrased(error: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
     kind = error.kind
-    path = "".join(f"/{escape(str(part))}" for part in error.instance_path)
+    path = json_pointer(*error.instance_path)
     branches = getattr(kind, "context", None)
     if branches and depth < 6:
         meant = _meant(branches)
@@ -119,7 +117,7 @@ def repair_message(errors: list[str]) -> str:
     )
 
 
-def brief(value: Any) -> str:
+def short_json(value: Any) -> str:
     return _short(json.dumps(value, ensure_ascii=False, default=str))
 
 

@@ -80,9 +80,12 @@ class Tool:
         """What is wrong first. Raises ProtocolError INVALID_ARGUMENTS where a client's schema would make that too much
         work to find out."""
         if self.declaration is not None:
-            from codelab.llm.schema.effort import Judge, Verdict  # here alone: the catalogue's own schemas are harmless
+            from codelab.llm.schema.bounded import (  # here alone: the catalogue's own schemas are harmless
+                BoundedValidator,
+                Verdict,
+            )
 
-            verdict = Judge(self.parameters, self._validator).verdict(arguments)
+            verdict = BoundedValidator(self.parameters, self._validator).verdict(arguments)
             if verdict is Verdict.VALID:
                 return None
             if verdict is not Verdict.EXPLAINABLE:

@@ -1,6 +1,6 @@
-"""What the model's provider refuses, as the operator is shown it: in the one item that `/health` reads anyway.
+"""The features that models do not support, in the one item that `/health` reads anyway.
 
-Every process of `llm_request` learns for itself and tells it here; nobody decides anything by it.
+Each process of `llm_request` finds them out for itself and writes them here, only to be shown.
 """
 
 import time
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 ITEM = {"pk": "health", "sk": "health"}
 
 
-class Refusals:
-    """A `Store` of what was learnt: an attribute `{model}|{feature}`, with the second in which it is forgotten."""
+class UnsupportedItem:
+    """An `UnsupportedStore`: one attribute `{model}|{feature}` each, with the second in which it is forgotten."""
 
     def __init__(
         self, client: "DynamoDBClient", table: str, kept_s: float, clock: Callable[[], float] = time.time
@@ -32,16 +32,18 @@ class Refusals:
         self._until: dict[str, float] = {}
 
     def load(self, base_url: str, model: str) -> Iterable[str]:
-        """Nothing: to ask would be one more call before the first token of a process."""
+        """Nothing: reading would be one more call before the first token of a process."""
         return ()
 
-    def save(self, base_url: str, model: str, refused: frozenset[str]) -> None:
-        """Tell what is new. A failure is logged: it must not cost the answer that is being asked for."""
+    def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
+        """Write the new ones. A failure is only logged: it must not cost the answer."""
         now = self._clock()
         until = int(now + self._kept_s)
-        new = sorted(name for feature in refused if self._until.get(name := f"{model}|{feature}", 0) <= now)
+        new = sorted(name for feature in unsupported if self._until.get(name := f"{model}|{feature}", 0) <= now)
         self._until.update(dict.fromkeys(new, until))
-        logger().warning("the provider refuses features", extra={"model": model, "refused": new, "until": until})
+        logger().warning(
+            "the provider does not support features", extra={"model": model, "refused": new, "until": until}
+        )
         names = {"#ttl": "ttl", **{f"#n{index}": name for index, name in enumerate(new)}}
         try:
             self._client.update_item(
@@ -52,11 +54,11 @@ class Refusals:
                 ExpressionAttributeValues=to_dynamodb({":until": until}),
             )
         except (ClientError, BotoCoreError) as error:
-            logger().warning("refusals not told", extra={"error": str(error)})
+            logger().warning("unsupported features not written", extra={"error": str(error)})
 
 
-def read_refused(client: "DynamoDBClient", table: str, now: float) -> dict[str, list[str]]:
-    """The features that are done without at `now` (seconds), by model. Raises what the SDK raises."""
+def read_unsupported(client: "DynamoDBClient", table: str, now: float) -> dict[str, list[str]]:
+    """The unsupported features at `now` (seconds), by model. Raises what the SDK raises."""
     item = from_dynamodb(client.get_item(TableName=table, Key=to_dynamodb(ITEM)).get("Item", {}))
     found: dict[str, list[str]] = {}
     for name, until in sorted(item.items()):

@@ -1,0 +1,54 @@
+"""What the providers of this process do not support, so that no Request asks for it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+#: How long a feature is remembered, in seconds: providers and models change, and so may a mistake of ours.
+KEPT_S = 3_600
+
+
+class UnsupportedStore(Protocol):
+    """Where unsupported features outlive the process: a table, a file, a cache."""
+
+    def load(self, base_url: str, model: str) -> Iterable[str]:
+        """The unsupported features of a model; called once per process and model."""
+
+    def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
+        """Keep the whole set; called when it has grown."""
+
+
+class UnsupportedFeatures:
+    """Unsupported features by base URL and model, each remembered for `kept_s` seconds of `clock`.
+
+    Threads may share it.
+    """
+
+    def __init__(
+        self, store: UnsupportedStore | None = None, *, kept_s: float = KEPT_S, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._kept_s = kept_s
+        self._clock = clock
+        self._until: dict[tuple[str, str], dict[str, float]] = {}
+
+    def of(self, base_url: str, model: str) -> frozenset[str]:
+        """The features that the model does not support, as far as is known."""
+        now = self._clock()
+        known = self._until.get((base_url, model))
+        if known is None:
+            loaded = self._store.load(base_url, model) if self._store else ()
+            known = self._until.setdefault((base_url, model), dict.fromkeys(loaded, now + self._kept_s))
+        # A copy, because another thread may add a feature meanwhile.
+        return frozenset(feature for feature, until in known.copy().items() if until > now) if known else frozenset()
+
+    def add(self, base_url: str, model: str, feature: str) -> None:
+        """Remember a feature and tell the store."""
+        known = self.of(base_url, model)
+        if feature in known:
+            return
+        self._until[base_url, model][feature] = self._clock() + self._kept_s
+        if self._store:
+            self._store.save(base_url, model, known | {feature})

@@ -1,0 +1,85 @@
+"""The ways to ask a model for an answer in a shape, and which of them to try first.
+
+`modes` is the whole decision: from a profile, the Request's settings and the features known to be unsupported to the
+ordered ways to ask.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from codelab.llm.config import RequestConfig
+from codelab.llm.profiles import Profile, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One way to ask for an answer in a shape.
+
+    strict: ask the provider to enforce the schema. forced: name the function that must be called. typed: send
+    response_format json_object (JSON strategy).
+    """
+
+    strategy: Strategy
+    strict: bool = False
+    forced: bool = False
+    typed: bool = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The features it relies on, by the names that `downgrade` uses."""
+        features: set[str] = {self.strategy}
+        if self.strict:
+            features.add(f"{self.strategy}:strict")
+        if self.forced:
+            features.add("tool_choice")
+        if self.strategy == "json" and self.typed:
+            features.add("json_object")
+        return frozenset(features)
+
+
+def thinks(profile: Profile, config: RequestConfig) -> bool:
+    """Whether the model will think before it answers."""
+    if config.thinking is not None:
+        return config.thinking
+    if config.reasoning_effort is not None:
+        return config.reasoning_effort != "none"
+    return (
+        profile.thinking_models is not None
+        and re.search(profile.thinking_models, config.model, re.IGNORECASE) is not None
+    )
+
+
+def modes(
+    profile: Profile, config: RequestConfig, *, streaming: bool, strict: bool, unsupported: Collection[str] = ()
+) -> Iterator[Mode]:
+    """The ways to ask, best first.
+
+    streaming: whether the answer is streamed. strict: whether the schema has a strict form. unsupported: features that
+    the provider does not support.
+    """
+    thinking = thinks(profile, config)
+    never = set(unsupported) | {
+        rule.feature
+        for rule in profile.unsupported
+        if rule.streaming in (None, streaming) and rule.thinking in (None, thinking)
+    }
+    strict = strict and config.strict
+    for strategy in profile.order if config.strategy is None else (config.strategy,):
+        for mode in _LADDER[strategy]:
+            if (strict or not mode.strict) and not (mode.needs & never):
+                yield mode
+
+
+_LADDER: dict[str, tuple[Mode, ...]] = {
+    "native": (Mode("native", strict=True), Mode("native")),
+    "tool": (
+        Mode("tool", strict=True, forced=True),
+        Mode("tool", forced=True),
+        Mode("tool", strict=True),
+        Mode("tool"),
+    ),
+    "json": (Mode("json"), Mode("json", typed=False)),
+}
