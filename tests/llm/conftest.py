@@ -1,4 +1,4 @@
-"""What the tests of the Request share: a server that answers as it is told."""
+"""Shared by the tests of the Request: a scripted server and a transport to it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Instances of arbitrary schemas, made by trial: guess a value that the schema may like, keep it if it validates.
+"""Makes instances of arbitrary schemas: guesses a value and keeps it if it is valid.
 
-It knows nothing of the codec, on purpose: what it makes is what the codec is judged by.
+It does not use the codec, because the codec is tested with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random schemas of the hard kind: everything that real schemas do and strict modes refuse."""
+"""Random hard schemas, with everything that real schemas have and strict modes do not support."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class Schemas:
 
 
 def special() -> dict[str, Any]:
-    """Schemas that go to the limits, by name."""
+    """Schemas at the limits, by name."""
     deep: Any = {"type": "string"}
     for level in range(25):
         deep = {"type": "object", "properties": {f"level{level}": deep}, "required": [f"level{level}"]}

@@ -1,4 +1,4 @@
-"""A provider on a real socket that says exactly the bytes it is told, when it is told."""
+"""A provider on a real socket that sends scripted bytes at scripted times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Script = Callable[["Exchange"], None]
 
 
 class Exchange:
-    """One request and the hand that answers it."""
+    """One request, and the ways to answer it."""
 
     def __init__(self, connection: socket.socket, headers: dict[str, str], body: dict[str, Any]) -> None:
         self.connection = connection
@@ -68,7 +68,7 @@ class Exchange:
 
 
 class ScriptedServer:
-    """Answers request after request with the scripts it was given; the last one is used again and again."""
+    """Answers each request with the next script, and repeats the last one."""
 
     def __init__(self, *scripts: Script) -> None:
         self.scripts = list(scripts)
@@ -82,7 +82,7 @@ class ScriptedServer:
         self.scripts = list(scripts)
 
     def says(self, *texts: str, usage: dict[str, Any] | None = None, **finish: Any) -> None:
-        """Answer with these texts, one a request, streamed or not as it is asked."""
+        """Answer with these texts, one per request, streamed if asked."""
         self.scripts = [saying(text, usage=usage, **finish) for text in texts]
 
     def __enter__(self) -> ScriptedServer:
@@ -140,7 +140,7 @@ def argument(text: str, *, index: int = 0, name: str | None = None) -> dict[str,
 def saying(
     text: str, *, usage: dict[str, Any] | None = None, finish: str = "stop", size: int = 5, **message: Any
 ) -> Script:
-    """An answer in the form that was asked for: streamed or whole, as content or as a call of the function."""
+    """An answer in the requested form: streamed or whole, as content or as a function call."""
 
     def script(exchange: Exchange) -> None:
         tools = exchange.body.get("tools")
@@ -164,7 +164,7 @@ def saying(
 
 
 def failing(status: int, message: str = "no", **headers: str) -> Script:
-    """An error as OpenAI writes it."""
+    """An error in OpenAI's form."""
 
     def script(exchange: Exchange) -> None:
         exchange.json(

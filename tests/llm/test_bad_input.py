@@ -36,7 +36,7 @@ def pointer_of(schema: Any = SCHEMA, context: Any = HELLO, config: Any = CONFIG)
         ({"$ref": "#/$defs/missing"}, "/schema"),
     ],
 )
-def test_a_schema_that_is_none(schema: Any, pointer: str) -> None:
+def test_an_invalid_schema_is_an_error(schema: Any, pointer: str) -> None:
     assert pointer_of(schema=schema).startswith(pointer)
 
 
@@ -64,7 +64,7 @@ def test_a_schema_that_is_none(schema: Any, pointer: str) -> None:
         ([{"type": "tool", "name": "t"}], "/context"),
     ],
 )
-def test_a_context_that_is_wrong(context: Any, pointer: str) -> None:
+def test_a_wrong_context_is_an_error(context: Any, pointer: str) -> None:
     assert pointer_of(context=context) == pointer
 
 
@@ -89,7 +89,7 @@ def test_a_context_that_is_wrong(context: Any, pointer: str) -> None:
         ({"model": "m", "provider": "groq", "strategy": "native", "strict": "yes"}, "/config/strict"),
     ],
 )
-def test_a_configuration_that_is_wrong_or_contradicts_itself(config: Any, pointer: str) -> None:
+def test_a_wrong_or_contradictory_setting_is_an_error(config: Any, pointer: str) -> None:
     assert pointer_of(config=config) == pointer
 
 
@@ -103,13 +103,13 @@ def test_a_configuration_that_is_wrong_or_contradicts_itself(config: Any, pointe
         ({"kind": "request", "schema": SCHEMA, "context": HELLO, "config": CONFIG, "extra": 1}, "/extra"),
     ],
 )
-def test_a_payload_that_is_wrong(payload: Any, pointer: str) -> None:
+def test_a_wrong_payload_is_an_error(payload: Any, pointer: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_bare(payload)
     assert caught.value.pointer == pointer
 
 
-def test_no_call_is_made() -> None:
+def test_bad_input_makes_no_call() -> None:
     class Untouched:
         base_url = "none"
 

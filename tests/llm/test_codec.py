@@ -1,4 +1,4 @@
-"""The strict codec: what it promises for any schema, and its shapes by example."""
+"""The strict codec: what it guarantees for all schemas, and examples of its output."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def obj(required: bool = True, **properties: Any) -> dict[str, Any]:
     return schema | ({"required": list(properties)} if required else {})
 
 
-def there_and_back(schema: Any, instance: Any, **options: Any) -> Any:
-    """The strict form of an instance; checked to lead back to it."""
+def round_trip(schema: Any, instance: Any, **options: Any) -> Any:
+    """The strict form of an instance, checked to decode to it."""
     codec = make_codec(schema, **options)
     strict = codec.encode(instance)
     assert codec.decode(strict) == instance
@@ -35,7 +35,7 @@ def there_and_back(schema: Any, instance: Any, **options: Any) -> Any:
 
 
 def assert_strict(schema: Any, path: str = "") -> None:
-    """The rules that the meta-schema of the vendor states, without the meta-schema."""
+    """Check the rules of the vendor's meta-schema without the meta-schema."""
     allowed = {"type", "properties", "required", "additionalProperties", "items", "anyOf", "$ref", "$defs", "enum",
                "const", "description", "title", "pattern", "format", "multipleOf", "minimum", "maximum",
                "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"}  # fmt: skip
@@ -62,34 +62,34 @@ def assert_strict(schema: Any, path: str = "") -> None:
 # Shapes.
 
 
-def test_a_schema_that_is_strict_stays_as_it_is() -> None:
+def test_a_strict_schema_does_not_change() -> None:
     schema = obj(message={"type": "string"}, n={"type": ["integer", "null"]}) | {"additionalProperties": False}
     assert make_codec(schema).schema == schema
 
 
-def test_optional_is_nullable_and_back_to_absent() -> None:
+def test_an_optional_property_becomes_nullable() -> None:
     schema = obj(required=False, a={"type": "string", "enum": ["x", "y"]}, b={"type": "integer", "const": 3})
     codec = make_codec(schema)
     assert codec.schema["required"] == ["a", "b"]
     assert codec.schema["properties"]["a"] == {"type": ["string", "null"], "enum": ["x", "y", None]}
     assert codec.schema["properties"]["b"] == {"type": ["integer", "null"], "enum": [3, None]}
-    assert there_and_back(schema, {}) == {"a": None, "b": None}
+    assert round_trip(schema, {}) == {"a": None, "b": None}
 
 
-def test_null_and_absent_are_one_unless_they_must_not() -> None:
+def test_null_becomes_absent_unless_they_differ() -> None:
     schema = obj(required=False, a={"type": ["string", "null"]})
     codec = make_codec(schema)
     assert codec.decode(codec.encode({"a": None})) == {}
     for instance in ({"a": None}, {}, {"a": "x"}):
-        there_and_back(schema, instance, open_objects="keep")
+        round_trip(schema, instance, open_objects="keep")
     counted = schema | {"minProperties": 1}
     with pytest.raises(NotEncodable):
         make_codec(counted).encode({"a": None})
 
 
-def test_a_map_is_a_list_of_keys_and_values() -> None:
+def test_a_map_becomes_a_list_of_keys_and_values() -> None:
     schema = obj(env={"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 3})
-    assert there_and_back(schema, {"env": {"A": "1", "": "2"}}) == {
+    assert round_trip(schema, {"env": {"A": "1", "": "2"}}) == {
         "env": [{"key": "A", "value": "1"}, {"key": "", "value": "2"}]
     }
     assert make_codec(schema).schema["properties"]["env"]["maxItems"] == 3
@@ -104,7 +104,7 @@ def test_pattern_properties_keep_their_patterns() -> None:
         "patternProperties": {"^x-": {"type": "integer"}, "^y-": {"type": "string"}},
         "additionalProperties": False,
     }
-    there_and_back(schema, {"name": "n", "x-a": 1, "y-b": "2"})
+    round_trip(schema, {"name": "n", "x-a": 1, "y-b": "2"})
     assert '"pattern": "^x-"' in json.dumps(make_codec(schema).schema)
     with pytest.raises(NotEncodable):
         make_codec(schema).encode({"x-a": "text"})
@@ -112,23 +112,23 @@ def test_pattern_properties_keep_their_patterns() -> None:
         make_codec(schema).encode({"z": 1})
 
 
-def test_untyped_is_json_text_and_a_forgotten_quote_is_forgiven() -> None:
+def test_untyped_values_become_json_text_and_quotes_may_be_missing() -> None:
     schema = obj(any={}, also=True)
     for value in (None, 5, "5", "text", [1, {"a": None}], {"b": True}, ""):
-        there_and_back(schema, {"any": value, "also": value})
+        round_trip(schema, {"any": value, "also": value})
     assert make_codec(schema).decode({"any": "plain words", "also": "[1]"}) == {"any": "plain words", "also": [1]}
     assert make_codec(schema).text_places == {"untyped": 2}
 
 
-def test_extra_keys_where_the_original_allows_them() -> None:
+def test_further_keys_are_kept_where_the_schema_allows_them() -> None:
     schema = obj(a={"type": "string"}) | {"additionalProperties": {"type": "integer"}}
-    assert there_and_back(schema, {"a": "x", "b": 1}) == {"a": "x", "_extra": [{"key": "b", "value": 1}]}
+    assert round_trip(schema, {"a": "x", "b": 1}) == {"a": "x", "_extra": [{"key": "b", "value": 1}]}
     taken = obj(_extra={"type": "string"}) | {"additionalProperties": True}
-    there_and_back(taken, {"_extra": "x", "b": [1]})
+    round_trip(taken, {"_extra": "x", "b": [1]})
     silent = obj(a={"type": "string"})
     with pytest.raises(NotEncodable, match="dropped"):
         make_codec(silent).encode({"a": "x", "b": 1})
-    there_and_back(silent, {"a": "x", "b": 1}, open_objects="keep")
+    round_trip(silent, {"a": "x", "b": 1}, open_objects="keep")
 
 
 @pytest.mark.parametrize(
@@ -141,32 +141,32 @@ def test_extra_keys_where_the_original_allows_them() -> None:
     ],
 )
 def test_a_root_that_is_not_a_plain_object_is_wrapped(schema: Any, instance: Any) -> None:
-    assert list(there_and_back(schema, instance)) == ["value"]
+    assert list(round_trip(schema, instance)) == ["value"]
 
 
-def test_objects_and_arrays_in_an_enum_have_labels() -> None:
+def test_objects_and_arrays_in_an_enum_become_labels() -> None:
     schema = obj(e={"enum": [{"a": 1}, [1, 2], "text", None, 5]})
     for value in ({"a": 1}, [1, 2], "text", None, 5):
-        there_and_back(schema, {"e": value})
+        round_trip(schema, {"e": value})
     for value in ({"a": 2}, "other", 6, True):
         with pytest.raises(NotEncodable):
             make_codec(schema).encode({"e": value})
 
 
-def test_one_of_becomes_any_of_and_branches_are_told_apart() -> None:
+def test_one_of_becomes_any_of_with_distinct_branches() -> None:
     branches = [
         obj(kind={"const": "a"}, value={}) | {"additionalProperties": False},
         obj(kind={"const": "b"}, value={"type": "string"}) | {"additionalProperties": False},
     ]
     schema = {"type": "object", "oneOf": branches}
-    assert there_and_back(schema, {"kind": "a", "value": "5"})["value"] == {"kind": "a", "value": '"5"'}
-    assert there_and_back(schema, {"kind": "b", "value": "5"})["value"] == {"kind": "b", "value": "5"}
+    assert round_trip(schema, {"kind": "a", "value": "5"})["value"] == {"kind": "a", "value": '"5"'}
+    assert round_trip(schema, {"kind": "b", "value": "5"})["value"] == {"kind": "b", "value": "5"}
 
 
-def test_a_map_beside_an_array_is_not_taken_for_one() -> None:
+def test_a_map_is_not_mistaken_for_an_array() -> None:
     schema = obj(v={"type": ["object", "array"], "items": {"type": "object"}})
     for value in ({}, [], {"key": "a", "value": 1}, [{"key": "a", "value": 1}]):
-        there_and_back(schema, {"v": value})
+        round_trip(schema, {"v": value})
 
 
 def test_all_of_is_merged() -> None:
@@ -180,10 +180,10 @@ def test_all_of_is_merged() -> None:
     }
     codec = make_codec(schema)
     assert codec.schema["properties"]["n"] == {"type": "integer", "minimum": 1, "maximum": 9}
-    assert there_and_back(schema, {"name": "x", "n": 5}) == {"name": "x", "n": 5}
+    assert round_trip(schema, {"name": "x", "n": 5}) == {"name": "x", "n": 5}
 
 
-def test_a_reference_with_siblings_obeys_its_dialect() -> None:
+def test_siblings_of_a_reference_follow_the_dialect() -> None:
     schema = {
         "$ref": "#/$defs/base",
         "required": ["a"],
@@ -191,7 +191,7 @@ def test_a_reference_with_siblings_obeys_its_dialect() -> None:
     }
     with pytest.raises(NotEncodable):
         make_codec(schema).encode({})
-    there_and_back({**schema, "$schema": "http://json-schema.org/draft-07/schema#"}, {})
+    round_trip({**schema, "$schema": "http://json-schema.org/draft-07/schema#"}, {})
 
 
 @pytest.mark.parametrize("name", ["expression", "tree", "ring of definitions"])
@@ -200,13 +200,13 @@ def test_recursion_is_kept(name: str) -> None:
     made = Maker(schema, random.Random(1), extra_keys=0).valid(10, 60)
     assert len(made) >= 3
     for instance in made:
-        there_and_back(schema, instance)
+        round_trip(schema, instance)
     assert "$ref" in json.dumps(make_codec(schema).schema)
 
 
-def test_anchors_and_resources_of_their_own() -> None:
-    there_and_back(special()["anchors"], {"a": {"x": 1}, "b": {}})
-    there_and_back(special()["own resource"], {"a": {"self": {"n": 1}, "n": 2}})
+def test_anchors_and_embedded_resources_resolve() -> None:
+    round_trip(special()["anchors"], {"a": {"x": 1}, "b": {}})
+    round_trip(special()["own resource"], {"a": {"self": {"n": 1}, "n": 2}})
     with pytest.raises(NotEncodable):
         make_codec(special()["own resource"]).encode({"a": {"self": {"a": {}}}})
 
@@ -220,22 +220,22 @@ def test_conditions_become_branches() -> None:
         "then": {"properties": {"path": {"type": "string"}}, "required": ["path"]},
         "else": {"properties": {"url": {"type": "string"}}, "required": ["url"]},
     }
-    there_and_back(schema, {"kind": "file", "path": "/a"})
-    there_and_back(schema, {"kind": "link", "url": "http://a"})
+    round_trip(schema, {"kind": "file", "path": "/a"})
+    round_trip(schema, {"kind": "link", "url": "http://a"})
     with pytest.raises(NotEncodable):
         make_codec(schema).encode({"kind": "link"})
 
 
-def test_a_tuple_is_an_object_by_position() -> None:
+def test_a_tuple_becomes_an_object_by_position() -> None:
     schema = obj(pair={"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False})
-    assert there_and_back(schema, {"pair": ["a", 1]}) == {"pair": {"0": "a", "1": 1}}
-    there_and_back(schema, {"pair": ["a"]})
-    there_and_back(schema, {"pair": []})
+    assert round_trip(schema, {"pair": ["a", 1]}) == {"pair": {"0": "a", "1": 1}}
+    round_trip(schema, {"pair": ["a"]})
+    round_trip(schema, {"pair": []})
     with pytest.raises(NotEncodable):
         make_codec(schema).encode({"pair": [1, "a"]})
 
 
-def test_dropped_keywords_are_said_in_words() -> None:
+def test_dropped_keywords_go_into_the_description() -> None:
     schema = obj(
         name={"type": "string", "minLength": 3, "description": "The name."},
         tags={"type": "array", "items": {"type": "string"}, "uniqueItems": True},
@@ -247,19 +247,19 @@ def test_dropped_keywords_are_said_in_words() -> None:
     assert properties["code"] == {"type": "string", "description": 'pattern: "^(?!0)\\\\d+$"'}
 
 
-def test_keywords_that_a_provider_refuses_can_be_left_out() -> None:
+def test_unsupported_keywords_can_be_left_out() -> None:
     schema = obj(a={"type": "string", "pattern": "^a$"}, n={"type": "integer", "minimum": 1})
     properties = make_codec(schema, without=frozenset({"pattern", "minimum"})).schema["properties"]
     assert "pattern" not in properties["a"]
     assert "minimum" not in properties["n"]
 
 
-def test_draft_4_bounds() -> None:
+def test_draft_4_bounds_are_translated() -> None:
     schema = obj(n={"type": "number", "minimum": 0, "exclusiveMinimum": True})
     assert make_codec(schema).schema["properties"]["n"] == {"type": "number", "exclusiveMinimum": 0}
 
 
-def test_answers_that_are_not_strict_are_restored_as_far_as_can_be() -> None:
+def test_answers_without_the_strict_form_are_restored_as_far_as_possible() -> None:
     schema = obj(env={"type": "object", "additionalProperties": {"type": "string"}}, note={"type": "string"})
     codec = make_codec(schema)
     assert codec.decode({"env": {"A": "1"}}) == {"env": {"A": "1"}}
@@ -273,7 +273,7 @@ def test_answers_that_are_not_strict_are_restored_as_far_as_can_be() -> None:
 
 @pytest.mark.parametrize("name", special())
 @pytest.mark.parametrize("open_objects", ["close", "keep"])
-def test_schemas_at_the_limits(name: str, open_objects: str) -> None:
+def test_schemas_at_the_limits_become_strict(name: str, open_objects: str) -> None:
     schema = special()[name]
     codec = make_codec(schema, open_objects=open_objects)
     assert codec.strict
@@ -288,11 +288,11 @@ def test_schemas_at_the_limits(name: str, open_objects: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_hard_random_schemas(seed: int) -> None:
-    """Accepted, always; expressible, nearly always; restored to something valid, always."""
+def test_hard_random_schemas_become_strict(seed: int) -> None:
+    """All become strict, nearly all instances can be encoded, and all decode to something valid."""
     rng = random.Random(seed)
     schemas = Schemas(rng)
-    valid = expressible = 0
+    valid = encoded = 0
     for _ in range(120):
         schema = schemas.document()
         close, keep = make_codec(schema), make_codec(schema, open_objects="keep")
@@ -312,11 +312,11 @@ def test_hard_random_schemas(seed: int) -> None:
                 except NotEncodable:
                     continue
                 assert original.is_valid(restored), schema
-                expressible += codec is keep
-    assert expressible >= 0.97 * valid
+                encoded += codec is keep
+    assert encoded >= 0.97 * valid
 
 
-def test_schemas_that_are_broken_do_not_break_it() -> None:
+def test_broken_schemas_still_become_strict() -> None:
     for schema in (
         {"type": 5, "properties": [], "required": True, "enum": {}, "items": 7},
         {"type": ["string", {"type": "object"}], "anyOf": [], "allOf": 3},
@@ -334,7 +334,7 @@ def test_schemas_that_are_broken_do_not_break_it() -> None:
     assert not make_codec("nonsense").strict
 
 
-def test_paths_and_items_for_streaming() -> None:
+def test_paths_and_items_are_translated_for_streaming() -> None:
     schema = obj(
         message={"type": "string"}, calls={"type": "array", "items": obj(required=False, n={"type": "integer"})}
     )
@@ -353,7 +353,7 @@ def test_paths_and_items_for_streaming() -> None:
 
 
 class Oracle:
-    """Says whether the strict mode takes a schema: by our own rules and, where it is at hand, by a meta-schema."""
+    """Whether strict mode accepts a schema, by our own rules and, if available, the vendor's meta-schema."""
 
     def __init__(self, data: Path | None) -> None:
         metaschema = yaml.safe_load((data / "openai_strict_metaschema.yaml").read_text()) if data else True
@@ -364,27 +364,27 @@ class Oracle:
         return self.validator.is_valid(codec.schema) and not measure(codec.schema).exceeded()
 
 
-def test_a_small_schema_may_not_ask_for_any_number_of_combinations() -> None:
+def test_a_small_schema_cannot_cause_endless_combinations() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(10):
         first, second = {"anyOf": [schema, {"type": "integer"}]}, {"anyOf": [schema, {"type": "null"}]}
         schema = {"allOf": [first, second]}
     codec = make_codec(obj(x=schema))
     assert codec.strict
-    assert there_and_back(obj(x=schema), {"x": "a"})
+    assert round_trip(obj(x=schema), {"x": "a"})
 
 
 def without_nulls(value: Any) -> Any:
-    """Without the optional members that are null: for those null and absent are one."""
+    """The value without nulls, because null and absent are the same for optional properties."""
     if isinstance(value, dict):
         return {name: without_nulls(found) for name, found in value.items() if found is not None}
     return [without_nulls(found) for found in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("open_objects", ["close", "keep"])
-def test_real_schemas(rows: list[dict[str, Any]], data: Path | None, open_objects: str) -> None:
+def test_real_schemas_become_strict(rows: list[dict[str, Any]], data: Path | None, open_objects: str) -> None:
     oracle = Oracle(data)
-    valid = valid_expressible = invalid = invalid_expressible = 0
+    valid = valid_encoded = invalid = invalid_encoded = 0
     for row in rows:
         codec = make_codec(row["schema"], open_objects=open_objects)
         assert oracle.accepts(codec), row["id"]
@@ -397,14 +397,14 @@ def test_real_schemas(rows: list[dict[str, Any]], data: Path | None, open_object
                 continue
             assert original.is_valid(restored), row["id"]
             assert restored == instance or without_nulls(restored) == without_nulls(instance), row["id"]
-            valid_expressible += 1
+            valid_encoded += 1
         for instance in row["invalid"]:
             invalid += 1
             try:
                 codec.decode(codec.encode(instance))
             except NotEncodable:
                 continue
-            invalid_expressible += 1
+            invalid_encoded += 1
         assert set(codec.text_places) <= {"untyped", "levels"}, row["id"]
-    assert valid_expressible >= 0.999 * valid
-    assert invalid - invalid_expressible >= 0.75 * invalid
+    assert valid_encoded >= 0.999 * valid
+    assert invalid - invalid_encoded >= 0.75 * invalid

@@ -1,4 +1,4 @@
-"""The encoded schemas before llguidance: an independent engine that constrains real models by such schemas."""
+"""Strict schemas in llguidance, an independent engine that constrains real models by such schemas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sampler() -> Sampler:
 
 
 def consumes(sampler: Sampler, codec: Codec, strict: Any) -> bool:
-    """Whether a model under the schema could have written the instance, key after key."""
+    """Whether a model constrained by the schema could write the instance."""
     matcher = sampler.compile(codec.schema)
     assert not isinstance(matcher, str), matcher
     text = json.dumps(strict, ensure_ascii=False, separators=(",", ":")).encode()
@@ -96,8 +96,8 @@ def test_hard_instances_are_consumed(sampler: Sampler) -> None:
 
 
 @pytest.mark.deep
-def test_resource_schemas_of_cloudformation(sampler: Sampler) -> None:
-    """1,600 schemas by many hands, as cfn-lint ships them."""
+def test_cloudformation_schemas_compile(sampler: Sampler) -> None:
+    """1,600 schemas by many authors, from cfn-lint."""
     cfnlint = pytest.importorskip("cfnlint")
     folder = Path(cfnlint.__file__).parent / "data/schemas/resources"
     rng = random.Random(13)

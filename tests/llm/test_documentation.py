@@ -1,4 +1,4 @@
-"""docs/request.md says what the code does."""
+"""The tables and examples of docs/request.md are right."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def words(mode: Mode) -> str:
 
 
 @pytest.mark.parametrize("provider", PROFILES)
-def test_the_table_of_strategies(provider: str) -> None:
+def test_the_table_of_strategies_is_right(provider: str) -> None:
     expected = []
     for streaming in (True, False):
         for thinking in (False, True):
@@ -40,7 +40,7 @@ def test_the_table_of_strategies(provider: str) -> None:
 
 
 @pytest.mark.parametrize("type_", BUILT_IN.types)
-def test_the_example_of_every_content_type(type_: str) -> None:
+def test_the_example_of_each_content_type_works(type_: str) -> None:
     example = json.loads(ROWS[type_][0].strip("`"))
     assert example["type"] == type_
     hello = {"role": "user", "content": "Hello"}
@@ -49,7 +49,7 @@ def test_the_example_of_every_content_type(type_: str) -> None:
     assert len(request.messages) == (1 if type_ == "tool" else 2)
 
 
-def test_the_type_of_ones_own() -> None:
+def test_the_example_of_a_custom_type_works() -> None:
     code = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "registry.register" in block)
     context = [{"type": "poll", "question": "Tea?", "options": ["yes", "no"]}]
     schema = {"type": "object", "properties": {}}

@@ -1,4 +1,4 @@
-"""The pipeline: every form of a message, every built-in type, and types of one's own."""
+"""The pipeline: all forms of a message, all built-in types, and custom types."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def text_of(*context: Any) -> str:
         {"role": "user", "content": [{"type": "data", "kind": "k", "data": [1]}]},
     ],
 )
-def test_every_form_of_a_typed_message_says_the_same(message: Any) -> None:
+def test_all_forms_of_a_typed_message_are_equal(message: Any) -> None:
     assert prepared(message).messages == [{"role": "user", "content": "# Data: k\n[1]"}]
 
 
-def test_plain_messages_stay_as_they_are() -> None:
+def test_plain_messages_do_not_change() -> None:
     context = [
         {"role": "developer", "content": "Be kind."},
         {
@@ -53,7 +53,7 @@ def test_plain_messages_stay_as_they_are() -> None:
     assert prepared(*context).messages == context
 
 
-def test_parts_of_our_own_types_become_messages_of_their_own() -> None:
+def test_typed_parts_become_separate_messages() -> None:
     parts = ["See:", {"type": "text", "text": "this"}, {"type": "file", "path": "a.py", "content": "x = 1"}, "?"]
     first, second, third = prepared({"role": "user", "content": parts}).messages
     assert first["content"] == [{"type": "text", "text": "See:"}, {"type": "text", "text": "this"}]
@@ -61,11 +61,11 @@ def test_parts_of_our_own_types_become_messages_of_their_own() -> None:
     assert third["content"] == [{"type": "text", "text": "?"}]
 
 
-def test_text() -> None:
+def test_a_text_message_becomes_its_text() -> None:
     assert text_of({"role": "user", "type": "text", "text": "Hi"}) == "Hi"
 
 
-def test_data_is_merged_by_kind_at_the_first_place() -> None:
+def test_data_of_a_kind_is_merged_at_the_first_place() -> None:
     messages = prepared(
         {"type": "data", "kind": "user", "data": {"name": "Ann", "tags": ["a"]}, "description": "Who asks."},
         HELLO,
@@ -79,14 +79,14 @@ def test_data_is_merged_by_kind_at_the_first_place() -> None:
     ]
 
 
-def test_input_and_error() -> None:
+def test_input_and_error_become_sections() -> None:
     assert text_of({"type": "input", "input": {"q": "é"}}) == '# Input\n{"q": "é"}'
     assert text_of({"type": "error", "error": "It broke."}) == "# Error\nIt broke."
     assert text_of({"type": "error", "error": {"code": "E1"}}) == '# Error\n{"code": "E1"}'
 
 
 @pytest.mark.parametrize("type_", ["state", "plan"])
-def test_of_states_and_plans_the_latest_counts(type_: str) -> None:
+def test_only_the_latest_state_or_plan_is_kept(type_: str) -> None:
     messages = prepared({"type": type_, type_: ["old"]}, HELLO, {"type": type_, type_: ["new"]}).messages
     assert messages[0] == HELLO
     assert messages[1]["role"] == "system"
@@ -94,14 +94,14 @@ def test_of_states_and_plans_the_latest_counts(type_: str) -> None:
     assert len(messages) == 2
 
 
-def test_meta_says_facts_and_changes_settings() -> None:
+def test_meta_adds_facts_and_changes_settings() -> None:
     request = prepared({"type": "meta", "meta": {"locale": "de"}, "config": {"temperature": 0, "model": "big"}}, HELLO)
     assert (request.config.temperature, request.config.model) == (0, "big")
     assert request.messages[0]["content"] == '# About this request\n{"locale": "de"}'
     assert prepared({"type": "meta", "config": {"seed": 1}}, HELLO).messages == [HELLO]
 
 
-def test_file() -> None:
+def test_a_file_becomes_a_fenced_section() -> None:
     body = "a ``` b"
     text = text_of({"type": "file", "path": "r.md", "content": body, "language": "md"})
     assert text == f"# File: r.md\n````md\n{body}\n````"
@@ -109,7 +109,7 @@ def test_file() -> None:
     assert prepared({"role": "user", "content": part}).messages[0]["content"] == [part]
 
 
-def test_image() -> None:
+def test_an_image_becomes_an_image_part() -> None:
     content = prepared({"type": "image", "url": "https://a/b.png", "text": "What is it?", "detail": "low"}).messages[0][
         "content"
     ]
@@ -125,7 +125,7 @@ def tool(name: str, **parameters: Any) -> dict[str, Any]:
     return {"type": "tool", "name": name, "description": f"To {name}.", "parameters": parameters}
 
 
-def test_a_tool_is_a_branch_of_the_calls_with_its_name_first() -> None:
+def test_a_tool_becomes_a_branch_of_calls_with_its_name_first() -> None:
     read = tool("read", type="object", properties={"path": {"type": "string"}}, required=["path"])
     request = prepared(HELLO, read, tool("stop"))
     assert request.messages == [HELLO]
@@ -142,7 +142,7 @@ def test_a_tool_is_a_branch_of_the_calls_with_its_name_first() -> None:
     assert list(second["properties"]) == ["_tool"]
 
 
-def test_the_last_definition_of_a_tool_wins_at_its_place() -> None:
+def test_the_last_definition_of_a_tool_wins() -> None:
     old, new = tool("a", properties={"x": {"type": "string"}}), tool("a", properties={"y": {"type": "string"}})
     branches = prepared(HELLO, old, tool("b"), new).schema["properties"]["calls"]["items"]["anyOf"]
     assert [list(branch["properties"]) for branch in branches] == [["_tool", "y"], ["_tool"]]
@@ -192,7 +192,7 @@ def test_a_tool_keeps_its_references_and_combinations() -> None:
     assert codec.decode(codec.encode(answer)) == answer
 
 
-def test_a_type_of_ones_own_may_change_settings_schema_and_messages() -> None:
+def test_a_custom_type_can_change_settings_schema_and_messages() -> None:
     registry = BUILT_IN.copy()
 
     @registry.register("poll", role="system")
@@ -210,7 +210,7 @@ def test_a_type_of_ones_own_may_change_settings_schema_and_messages() -> None:
         prepared({"type": "poll"})
 
 
-def test_the_order_of_the_prefix_is_stable() -> None:
+def test_the_beginning_of_a_context_stays_the_same() -> None:
     context = [HELLO, {"type": "data", "kind": "a", "data": 1}, tool("t"), {"type": "input", "input": 2}]
     shorter = prepared(*context).messages
     assert prepared(*context, HELLO).messages[: len(shorter)] == shorter

@@ -1,13 +1,13 @@
-"""What providers really send, replayed: each recording shows one provider's habits, and says where they are told.
+"""Replays what providers really send. Each recording shows a habit of one provider and names its source.
 
-The streams have the shape of what is reported there, in words of our own. A recording has
+The streams have the shape reported there, with texts of our own. A recording has
 
     shows, source   what it shows, and where that is documented
-    provider, model, config     how the Request is made
-    streamed, whole     the answers to the calls of `Request.stream` and `Request.run`, one after the other: an error
-                        or a body, or a stream, whose strings are lines as they are and whose objects are events
-    outcome     what must come of it; `streamed_outcome` and `whole_outcome` say where the two differ
-    asked       places in the body of the last call, with what stands there; null is absence
+    provider, model, config     of the Request
+    streamed, whole     the answers to the calls of `Request.stream` and `Request.run`, in order: an error, a body, or
+                        a stream, whose strings are raw lines and whose objects are events
+    outcome     what is expected; `streamed_outcome` and `whole_outcome` have the differences
+    asked       paths in the body of the last call, with the expected values; null if absent
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ QUICK = RetryPolicy(base_s=0.01)
 
 
 def replaying(answer: dict[str, Any], size: int) -> Script:
-    """An answer of a recording; a stream is written `size` bytes at a time."""
+    """A script with an answer of a recording. It writes a stream `size` bytes at a time."""
 
     def script(exchange: Exchange) -> None:
         if "stream" not in answer:
@@ -84,7 +84,7 @@ def at(body: Any, path: str) -> Any:
 
 
 class Replay:
-    """What came of a recording."""
+    """What a Request yields for a recording."""
 
     def __init__(self) -> None:
         self.shown = ""
@@ -119,7 +119,7 @@ class Replay:
 
 @pytest.mark.parametrize("size", [3, 100_000], ids=["in small pieces", "at once"])
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_stream(server: ScriptedServer, transport: Any, name: str, size: int) -> None:
+def test_a_recorded_stream_gives_the_solution(server: ScriptedServer, transport: Any, name: str, size: int) -> None:
     recording = RECORDINGS[name]
     expected = {**recording["outcome"], **recording.get("streamed_outcome", {})}
     unsupported, replay = UnsupportedFeatures(), Replay()
@@ -134,7 +134,7 @@ def test_a_stream(server: ScriptedServer, transport: Any, name: str, size: int) 
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_whole_answer(server: ScriptedServer, transport: Any, name: str) -> None:
+def test_a_recorded_answer_gives_the_solution(server: ScriptedServer, transport: Any, name: str) -> None:
     recording = RECORDINGS[name]
     expected = {**recording["outcome"], **recording.get("whole_outcome", {})}
     unsupported, replay = UnsupportedFeatures(), Replay()
@@ -171,11 +171,13 @@ def check(
     for path, value in recording["asked"].items():
         assert at(server.requests[-1], path) == value, path
     if recording["provider"] == "bedrock":
-        assert '"maxItems"' not in json.dumps(server.requests[-1].get("response_format")), "Bedrock refuses bounds"
+        assert '"maxItems"' not in json.dumps(server.requests[-1].get("response_format")), (
+            "Bedrock does not support bounds"
+        )
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_recording_says_what_it_shows_and_where_that_is_told(name: str) -> None:
+def test_a_recording_names_its_purpose_and_source(name: str) -> None:
     recording = RECORDINGS[name]
     assert recording["shows"].endswith(".")
     assert recording["source"]

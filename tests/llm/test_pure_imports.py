@@ -49,3 +49,19 @@ def test_a_pure_module_uses_no_thread_clock_or_network(module: str) -> None:
         elif isinstance(node, ast.ImportFrom):
             imported.add(node.module)
     assert not imported & _IMPURE
+
+
+def test_preparing_a_request_imports_no_client_of_any_service() -> None:
+    code = """
+import sys
+from codelab.llm.client.request import Request
+from codelab.llm.config import RequestConfig
+
+schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+Request(RequestConfig("m"), schema, [{"role": "user", "content": "x"}])
+print(*sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = run.stdout.split()
+    assert not {name.partition(".")[0] for name in names} & {*_BLOCKED, "pydantic", "llguidance"}
+    assert {name.split(".")[1] for name in names if name.startswith("codelab.")} == {"llm"}

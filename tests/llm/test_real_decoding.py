@@ -1,6 +1,6 @@
 """Real grammar-constrained decoding: llama.cpp's server with a tiny model of random weights.
 
-The model knows nothing, so whatever is right about its answers is due to the schema that was sent. Run by
+The model knows nothing, so only the schema that was sent can make its answers valid. Run by
 `make test-deep` where `xllamacpp`, `gguf` and `numpy` are installed.
 """
 
@@ -37,7 +37,7 @@ WIDTH, HIDDEN = 64, 96
 
 
 def random_model(path: Path) -> None:
-    """A llama of one layer over bytes, with random weights and a liking for closing what is open."""
+    """Write a llama of one layer over bytes, with random weights."""
     import gguf
     import numpy
 
@@ -99,9 +99,9 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize("strategy", ["native", "tool", "json"])
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_model_that_knows_nothing_answers_in_the_shape(llama: str, strategy: Any, streamed: bool) -> None:
+def test_a_random_model_answers_in_the_shape_of_the_schema(llama: str, strategy: Any, streamed: bool) -> None:
     transport = openai_transport(base_url=llama, api_key="none", warm=False)
-    # Bytes that end something: a quote, brackets, a comma.
+    # Bytes that close something: a quote, brackets, a comma.
     bias = {str(3 + byte): 4 for byte in b'"]},'}
     solved = 0
     for seed in range(6):
@@ -117,9 +117,9 @@ def test_a_model_that_knows_nothing_answers_in_the_shape(llama: str, strategy: A
             else:
                 result = request.run(transport)
         except (Length, InvalidAnswer, InvalidJson, Truncated, Empty):
-            continue  # a typed outcome: it rambled on
+            continue  # a typed error: it wrote too much
         assert {"kind", "size", "labels"} <= set(result.solution)
         solved += 1
-    # Nothing enforces the schema in JSON mode, nor in a call: the model's template has no form for calls, so the server
-    # lets it write what it likes. There a typed outcome is all that can be asked of it.
+    # Nothing enforces the schema in JSON mode, nor in a call, because the model's template has no form for calls. There
+    # a typed error is fine.
     assert solved >= (5 if strategy == "native" else 0)

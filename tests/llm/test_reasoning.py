@@ -1,4 +1,4 @@
-"""Thoughts in the text of an answer: taken out wherever they stand, and never taken for it."""
+"""Thoughts in the text of an answer are always removed and never mistaken for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def separated(pieces: list[str], *, prose: bool) -> tuple[str, str]:
     return separator.text.strip(), "".join(thoughts).strip()
 
 
-#: What a model says, what of it is the answer, and what is a thought.
+#: What a model says, the answer in it, and the thoughts in it.
 SAID = {
     "nothing but the answer": (ANSWER, ANSWER, ""),
     "one block": (f"<reasoning>Maybe {DRAFT}</reasoning>{ANSWER}", ANSWER, f"Maybe {DRAFT}"),
@@ -69,7 +69,7 @@ SAID = {
 
 @pytest.mark.parametrize("prose", [False, True])
 @pytest.mark.parametrize("name", SAID)
-def test_thoughts_are_told_from_the_answer_however_the_text_is_cut(name: str, prose: bool) -> None:
+def test_thoughts_are_separated_however_the_text_is_cut(name: str, prose: bool) -> None:
     said, answer, thoughts = SAID[name]
     assert separated([said], prose=prose) == (answer, thoughts)
     assert separated(list(said), prose=prose) == (answer, thoughts)
@@ -81,12 +81,12 @@ def test_thoughts_are_told_from_the_answer_however_the_text_is_cut(name: str, pr
 
 
 @pytest.mark.parametrize("said", ['"<think>a</think>"', '["<think>a</think>"]', '<think>b</think>["<think>"]'])
-def test_an_answer_may_be_any_value(said: str) -> None:
+def test_an_answer_may_be_any_json_value(said: str) -> None:
     answer, _ = separated(list(said), prose=False)
     assert json.loads(answer)
 
 
-def test_an_answer_streams_at_once_and_what_may_be_a_thought_does_not() -> None:
+def test_an_answer_streams_at_once_but_possible_thoughts_are_held() -> None:
     separator = Separator([], prose=True)
     assert [separator.feed(piece) for piece in ("<think>x</th", "ink>", '{"', 'message": "He', "llo")] == [
         "", "", '{"', 'message": "He', "llo",
@@ -101,8 +101,8 @@ def test_an_answer_streams_at_once_and_what_may_be_a_thought_does_not() -> None:
     ["word ", '\\"a ', "a < b ", "<think>", "</think>", "{", '{"', "{}", "<think", '{"a": "', "`", "[[", "{  "],
 )
 @pytest.mark.parametrize("before", ["", "<think>", "Well, ", '{"message": "', "<think>a</think>", '{"a": [', "{}"])
-def test_the_cost_grows_with_the_length_alone(piece: str, before: str) -> None:
-    """Twice the pieces cost twice as much, not four times: with ten times as many that is far from any noise."""
+def test_the_cost_is_linear_in_the_length(piece: str, before: str) -> None:
+    """Ten times the pieces may cost ten times as much, not a hundred times."""
 
     def cost(count: int) -> float:
         best = float("inf")
@@ -130,7 +130,7 @@ def asked(strategy: str, **config: Any) -> Request:
 
 
 def outcome(request: Request, transport: Any, streamed: bool) -> tuple[Result, str, str]:
-    """The result, the text that was shown, and the thoughts that were handed over."""
+    """The result, the streamed text and the streamed thoughts."""
     if not streamed:
         result = request.run(transport)
         return result, result.solution["message"], ""
@@ -164,7 +164,7 @@ def test_tags_in_a_value_reach_the_user(server: ScriptedServer, transport: Any, 
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("strategy", ["native", "json"])
 @pytest.mark.parametrize("said", [f"<think>Well, {DRAFT}", "<reasoning>Done.</reasoning>", f"<think>{ANSWER}</think>"])
-def test_thoughts_alone_are_an_empty_answer_that_costs_one_call(
+def test_thoughts_alone_are_an_empty_answer_after_one_call(
     server: ScriptedServer, transport: Any, strategy: str, streamed: bool, said: str
 ) -> None:
     server.answer(saying(said))
@@ -175,7 +175,9 @@ def test_thoughts_alone_are_an_empty_answer_that_costs_one_call(
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_thoughts_in_a_field_of_their_own(server: ScriptedServer, transport: Any, strategy: str, field: str) -> None:
+def test_thoughts_in_a_separate_field_are_yielded(
+    server: ScriptedServer, transport: Any, strategy: str, field: str
+) -> None:
     answer = [argument(ANSWER, name="generate_response")] if strategy == "tool" else [delta(ANSWER)]
     chunks = [delta("", **{field: "Maybe "}), delta(**{field: DRAFT}), *answer, delta(finish="stop")]
     server.answer(lambda exchange: exchange.events(chunks))
@@ -183,7 +185,7 @@ def test_thoughts_in_a_field_of_their_own(server: ScriptedServer, transport: Any
     assert (result.solution, shown, thoughts) == (json.loads(ANSWER), "Hello", f"Maybe {DRAFT}")
 
 
-def test_thoughts_beside_a_function_call(server: ScriptedServer, transport: Any) -> None:
+def test_thoughts_beside_a_function_call_are_yielded(server: ScriptedServer, transport: Any) -> None:
     thoughts = [delta("<reasoning>We need to"), delta(f" call {DRAFT}.</reasoning>")]
     call = [argument("", name="generate_response"), argument(ANSWER[:20]), argument(ANSWER[20:])]
     server.answer(lambda exchange: exchange.events([*thoughts, *call, delta(finish="tool_calls")]))
@@ -191,12 +193,14 @@ def test_thoughts_beside_a_function_call(server: ScriptedServer, transport: Any)
     assert (result.solution, shown, handed) == (json.loads(ANSWER), "Hello", f"We need to call {DRAFT}.")
 
 
-def test_text_that_was_shown_stands_also_if_it_was_a_draft(server: ScriptedServer, transport: Any) -> None:
+def test_shown_text_stays_in_the_solution_even_if_it_was_a_draft(server: ScriptedServer, transport: Any) -> None:
     real = '{"message": "Hello", "calls": [{"yes": 1}]}'
     server.answer(saying(f"{DRAFT}</think>{real}"))
     result, shown, _ = outcome(asked("native"), transport, streamed=True)
     assert shown == "draft"
-    assert result.solution == {"message": "draft", "calls": [{"yes": 1}]}, "the calls of a draft are not made"
+    assert result.solution == {"message": "draft", "calls": [{"yes": 1}]}, (
+        "a draft's calls are not part of the solution"
+    )
     assert outcome(asked("native"), transport, streamed=False)[0].solution == json.loads(real)
 
 
@@ -213,7 +217,7 @@ def test_a_repair_does_not_send_the_thoughts_back(server: ScriptedServer, transp
     assert thoughts == {1: "Hm.", 2: "Ah."}
 
 
-def test_thoughts_of_the_first_of_several_answers_alone_are_handed_over(server: ScriptedServer, transport: Any) -> None:
+def test_only_the_thoughts_of_the_first_choice_are_yielded(server: ScriptedServer, transport: Any) -> None:
     def two(exchange: Any) -> None:
         texts = [f"<think>{index}</think>{ANSWER}" for index in range(2)]
         exchange.events([delta(text, index=index, finish="stop") for index, text in enumerate(texts)])
@@ -223,13 +227,13 @@ def test_thoughts_of_the_first_of_several_answers_alone_are_handed_over(server: 
     assert (len(result.solutions), thoughts) == (2, "0")
 
 
-def test_a_name_that_is_repeated_with_every_piece_of_a_call_is_one_name(server: ScriptedServer, transport: Any) -> None:
+def test_a_function_name_may_be_repeated_in_each_piece(server: ScriptedServer, transport: Any) -> None:
     pieces = [argument(piece, name="generate_response") for piece in (ANSWER[:9], ANSWER[9:])]
     server.answer(lambda exchange: exchange.events([*pieces, delta(finish="tool_calls")]))
     assert outcome(asked("tool"), transport, streamed=True)[0].solution == json.loads(ANSWER)
 
 
-def test_an_error_in_a_choice_is_an_error(server: ScriptedServer, transport: Any) -> None:
+def test_an_error_in_a_choice_fails_the_run(server: ScriptedServer, transport: Any) -> None:
     broken = {"choices": [{"index": 0, "delta": {}, "error": {"code": 502, "message": "overloaded"}}]}
     server.answer(lambda exchange: exchange.events([delta('{"message": "He'), broken]))
     with pytest.raises(TransportError, match="overloaded") as caught:

@@ -1,4 +1,4 @@
-"""A Request from the question to the solution, against servers that we did not write and one that says what we want."""
+"""A Request from start to end, against an independent server and a scripted one."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def collect(events: Any) -> tuple[str, list[Any], Result]:
     return text, items, result
 
 
-# Against llmock: an independent OpenAI-compatible server that fills schemas by itself and fails on demand.
+# Against llmock, an independent OpenAI-compatible server that fills schemas and fails on demand.
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def mocked(llmock: Any) -> OpenAITransport:
 
 @pytest.mark.parametrize("strategy", ["native", "tool"])
 @pytest.mark.parametrize("streamed", [True, False])
-def test_native_and_tool_each_with_and_without_streaming(
+def test_native_and_tool_work_with_and_without_streaming(
     mocked: Any, llmock: Any, strategy: str, streamed: bool
 ) -> None:
     asked = request(strategy=strategy)
@@ -113,7 +113,7 @@ def test_native_and_tool_each_with_and_without_streaming(
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_rate_limit_is_waited_out_as_long_as_the_provider_asks(mocked: Any, llmock: Any, streamed: bool) -> None:
+def test_a_rate_limit_is_waited_out(mocked: Any, llmock: Any, streamed: bool) -> None:
     llmock.rate_limit(times=2, retry_after=0.2)
     asked = request()
     result = collect(asked.stream(mocked))[2] if streamed else asked.run(mocked)
@@ -122,20 +122,20 @@ def test_a_rate_limit_is_waited_out_as_long_as_the_provider_asks(mocked: Any, ll
 
 
 @pytest.mark.parametrize("status", [408, 409, 500, 503, 529])
-def test_passing_faults_are_retried(mocked: Any, llmock: Any, status: int) -> None:
+def test_temporary_errors_are_retried(mocked: Any, llmock: Any, status: int) -> None:
     llmock.fail(status)
     assert request().run(mocked).attempts == 2
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_lasting_faults_are_not(mocked: Any, llmock: Any, status: int) -> None:
+def test_permanent_errors_are_not_retried(mocked: Any, llmock: Any, status: int) -> None:
     llmock.fail(status, times=None)
     with pytest.raises(TransportError) as caught:
         request().run(mocked)
     assert (caught.value.status, caught.value.retryable, caught.value.attempts) == (status, False, 1)
 
 
-def test_an_outage_ends_after_a_few_attempts(mocked: Any, llmock: Any) -> None:
+def test_an_outage_fails_after_a_few_attempts(mocked: Any, llmock: Any) -> None:
     llmock.outage()
     with pytest.raises(TransportError) as caught:
         request().run(mocked)
@@ -144,7 +144,7 @@ def test_an_outage_ends_after_a_few_attempts(mocked: Any, llmock: Any) -> None:
 
 @pytest.mark.parametrize("fault", ["truncate", "disconnect", "corrupt"])
 @pytest.mark.parametrize("strategy", ["native", "tool"])
-def test_half_a_stream_is_never_half_a_solution(mocked: Any, llmock: Any, fault: str, strategy: str) -> None:
+def test_a_broken_stream_is_an_error(mocked: Any, llmock: Any, fault: str, strategy: str) -> None:
     getattr(llmock, fault)(after_chunks=3)
     with pytest.raises((Truncated, TransportError)):
         collect(request(strategy=strategy).stream(mocked))
@@ -158,9 +158,7 @@ def test_a_broken_function_call_is_repaired(mocked: Any, llmock: Any, fault: str
     assert result.solution["calls"]
 
 
-def test_a_provider_that_refuses_the_format_is_asked_in_another_way_and_that_is_remembered(
-    mocked: Any, llmock: Any
-) -> None:
+def test_an_unsupported_format_is_replaced_and_remembered(mocked: Any, llmock: Any) -> None:
     unsupported = UnsupportedFeatures()
     llmock.fail(400, message="Unknown parameter: 'response_format'.")
     first = request(unsupported=unsupported).run(mocked)
@@ -170,7 +168,7 @@ def test_a_provider_that_refuses_the_format_is_asked_in_another_way_and_that_is_
     assert request(unsupported=unsupported, model="another").run(mocked).strategy == "native"
 
 
-# Against a server that says what it is told.
+# Against a scripted server.
 
 ANSWER = {
     "message": "Hello, “wörld” 😀",
@@ -187,7 +185,7 @@ STRICT = {
 
 @pytest.mark.parametrize("strategy", ["native", "tool", "json"])
 @pytest.mark.parametrize("streamed", [True, False])
-def test_the_answer_comes_back_in_the_shape_of_the_schema(
+def test_the_solution_has_the_shape_of_the_schema(
     server: ScriptedServer, transport: Any, strategy: str, streamed: bool
 ) -> None:
     said = json.dumps(ANSWER if strategy == "json" else STRICT)
@@ -204,9 +202,7 @@ def test_the_answer_comes_back_in_the_shape_of_the_schema(
     assert result.finish_reason == "stop"
 
 
-def test_an_invalid_answer_is_sent_back_with_the_errors_and_streamed_text_is_not_streamed_again(
-    server: ScriptedServer, transport: Any
-) -> None:
+def test_an_invalid_answer_is_repaired_without_streaming_text_again(server: ScriptedServer, transport: Any) -> None:
     wrong = {"message": "Reading.", "calls": [{"_tool": "read", "path": 5, "limit": None}]}
     right = {"calls": [{"_tool": "read", "path": "a", "limit": None}]}
     server.says(json.dumps(wrong), json.dumps(right), usage={"prompt_tokens": 10, "completion_tokens": 5})
@@ -222,7 +218,7 @@ def test_an_invalid_answer_is_sent_back_with_the_errors_and_streamed_text_is_not
     assert '5 is not of type "string"' in again["messages"][-1]["content"]
 
 
-def test_repairs_end(server: ScriptedServer, transport: Any) -> None:
+def test_repairs_are_limited(server: ScriptedServer, transport: Any) -> None:
     server.says('{"message": 1, "calls": []}', usage={"prompt_tokens": 1, "completion_tokens": 1})
     with pytest.raises(InvalidAnswer) as caught:
         request(max_repairs=2).run(transport)
@@ -244,7 +240,7 @@ def test_repairs_end(server: ScriptedServer, transport: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("streamed", [True, False])
-def test_what_is_not_an_answer_is_an_outcome_of_its_own(
+def test_each_end_without_an_answer_has_its_error(
     server: ScriptedServer, transport: Any, finish: Any, message: Any, error: Any, streamed: bool
 ) -> None:
     usage = {"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 2}}
@@ -257,13 +253,13 @@ def test_what_is_not_an_answer_is_an_outcome_of_its_own(
     assert caught.value.code == error.code
 
 
-def test_an_empty_answer(server: ScriptedServer, transport: Any) -> None:
+def test_an_empty_answer_is_an_error(server: ScriptedServer, transport: Any) -> None:
     server.says("")
     with pytest.raises(Empty):
         request().run(transport)
 
 
-def test_prose_and_a_fence_around_the_object_are_tolerated_in_json_mode(server: ScriptedServer, transport: Any) -> None:
+def test_json_mode_allows_prose_and_a_fence_around_the_object(server: ScriptedServer, transport: Any) -> None:
     server.says(f"<think>Hm {{}}</think>Sure {{here}}:\n```json\n{json.dumps(ANSWER, indent=1)}\n```\nDone.")
     text, _, result = collect(request(strategy="json").stream(transport))
     assert text == ANSWER["message"]
@@ -275,12 +271,12 @@ def test_prose_and_a_fence_around_the_object_are_tolerated_in_json_mode(server: 
     assert server.requests[0]["response_format"] == {"type": "json_object"}
 
 
-def test_a_model_that_answers_instead_of_calling_the_function(server: ScriptedServer, transport: Any) -> None:
+def test_a_model_may_answer_without_calling_the_function(server: ScriptedServer, transport: Any) -> None:
     server.answer(lambda exchange: exchange.events([delta(json.dumps(ANSWER)), delta(finish="stop")]))
     assert collect(request(strategy="tool").stream(transport))[2].solution == ANSWER
 
 
-def test_several_solutions(server: ScriptedServer, transport: Any) -> None:
+def test_n_choices_give_n_solutions(server: ScriptedServer, transport: Any) -> None:
     def two(exchange: Any) -> None:
         texts = ['{"message": "one", "calls": []}', '{"message": "two", "calls": []}']
         exchange.events([delta(t, index=i, finish="stop") for i, t in enumerate(texts)])
@@ -292,14 +288,14 @@ def test_several_solutions(server: ScriptedServer, transport: Any) -> None:
     assert [solution["message"] for solution in result.solutions] == ["one", "two"]
 
 
-def test_a_root_that_is_not_an_object(server: ScriptedServer, transport: Any) -> None:
+def test_the_root_of_a_schema_need_not_be_an_object(server: ScriptedServer, transport: Any) -> None:
     schema = {"type": "array", "items": {"type": "integer"}}
     for strategy in ("native", "tool", "json"):
         server.says('{"value": [1, 2]}')
         assert request(schema, strategy=strategy).run(transport).solution == [1, 2]
 
 
-def test_strict_is_taken_back_when_it_is_blamed(server: ScriptedServer, transport: Any) -> None:
+def test_blamed_keywords_and_strict_are_dropped(server: ScriptedServer, transport: Any) -> None:
     server.answer(
         failing(400, "Invalid schema for response_format 'answer': In context=(), 'const' is not permitted."),
         failing(400, "Unknown parameter: 'response_format.json_schema.strict'."),
@@ -314,7 +310,7 @@ def test_strict_is_taken_back_when_it_is_blamed(server: ScriptedServer, transpor
     assert unsupported.of(transport.base_url, "test-model") == {"keyword:const", "native:strict"}
 
 
-def test_a_refused_parameter_is_left_out(server: ScriptedServer, transport: Any) -> None:
+def test_an_unsupported_parameter_is_left_out(server: ScriptedServer, transport: Any) -> None:
     server.answer(
         failing(400, "Unsupported value: 'temperature' does not support 0 with this model."), saying(json.dumps(STRICT))
     )
@@ -322,7 +318,7 @@ def test_a_refused_parameter_is_left_out(server: ScriptedServer, transport: Any)
     assert ["temperature" in body for body in server.requests] == [True, False]
 
 
-def test_what_was_learned_outlives_the_process_if_there_is_a_store(server: ScriptedServer, transport: Any) -> None:
+def test_a_store_keeps_unsupported_features(server: ScriptedServer, transport: Any) -> None:
     class Store:
         def __init__(self) -> None:
             self.kept: dict[tuple[str, str], frozenset[str]] = {}
@@ -347,7 +343,7 @@ def test_a_400_about_something_else_is_an_error(server: ScriptedServer, transpor
     assert (caught.value.status, caught.value.attempts) == (400, 1)
 
 
-def test_history_with_calls_and_results_is_sent_as_it_is(server: ScriptedServer, transport: Any) -> None:
+def test_history_with_calls_and_results_is_sent_unchanged(server: ScriptedServer, transport: Any) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     context = [
         {"role": "system", "content": "Be brief."},
@@ -361,9 +357,7 @@ def test_history_with_calls_and_results_is_sent_as_it_is(server: ScriptedServer,
     assert server.requests[0]["messages"] == context
 
 
-def test_what_a_strategy_adds_comes_first_so_that_the_prefix_stays_the_same(
-    server: ScriptedServer, transport: Any
-) -> None:
+def test_instructions_of_a_strategy_come_first(server: ScriptedServer, transport: Any) -> None:
     server.says(json.dumps(ANSWER))
     context = [{"role": "system", "content": "Be brief."}, *ASK]
     for strategy in ("json", "tool"):
@@ -377,7 +371,7 @@ def test_what_a_strategy_adds_comes_first_so_that_the_prefix_stays_the_same(
 # Bounds: cancellation, deadlines, connections.
 
 
-def test_cancel_interrupts_a_model_that_is_silent(server: ScriptedServer, transport: Any) -> None:
+def test_cancel_interrupts_a_silent_model(server: ScriptedServer, transport: Any) -> None:
     closed = threading.Event()
 
     def silent(exchange: Any) -> None:
@@ -392,7 +386,7 @@ def test_cancel_interrupts_a_model_that_is_silent(server: ScriptedServer, transp
     assert closed.wait(5)
 
 
-def test_cancel_interrupts_a_stream_and_keeps_what_was_said(server: ScriptedServer, transport: Any) -> None:
+def test_cancel_interrupts_a_stream_and_keeps_its_text(server: ScriptedServer, transport: Any) -> None:
     closed = threading.Event()
 
     def stalled(exchange: Any) -> None:
@@ -412,7 +406,7 @@ def test_cancel_interrupts_a_stream_and_keeps_what_was_said(server: ScriptedServ
     assert closed.wait(5)
 
 
-def test_a_cancel_that_comes_before_or_after(server: ScriptedServer, transport: Any) -> None:
+def test_a_cancel_may_come_before_or_after_the_run(server: ScriptedServer, transport: Any) -> None:
     server.says(json.dumps(STRICT))
     token = Cancellation()
     asked = request()
@@ -441,7 +435,7 @@ def test_closing_the_stream_closes_the_connection(server: ScriptedServer, transp
 
 
 @pytest.mark.parametrize("when", ["silent", "dripping"])
-def test_a_deadline_is_obeyed_however_the_provider_dawdles(server: ScriptedServer, transport: Any, when: str) -> None:
+def test_a_deadline_ends_a_slow_answer(server: ScriptedServer, transport: Any, when: str) -> None:
     def slow(exchange: Any) -> None:
         if when == "silent":
             exchange.closed_by_client()
@@ -458,7 +452,7 @@ def test_a_deadline_is_obeyed_however_the_provider_dawdles(server: ScriptedServe
     assert time.monotonic() - started < 5
 
 
-def test_a_deadline_that_falls_into_the_wait_for_a_retry(server: ScriptedServer, transport: Any) -> None:
+def test_a_deadline_ends_the_wait_for_a_retry(server: ScriptedServer, transport: Any) -> None:
     server.answer(failing(429, retry_after="20"))
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded):
@@ -477,7 +471,7 @@ def test_a_connection_lost_before_the_first_token_is_retried(server: ScriptedSer
     assert collect(request().stream(transport))[2].attempts == 3
 
 
-def test_a_connection_is_used_again(server: ScriptedServer, transport: Any) -> None:
+def test_a_connection_is_reused(server: ScriptedServer, transport: Any) -> None:
     server.says(json.dumps(STRICT))
     for _ in range(3):
         collect(request().stream(transport))
@@ -485,7 +479,7 @@ def test_a_connection_is_used_again(server: ScriptedServer, transport: Any) -> N
     assert server.connections == 1
 
 
-def test_a_silent_provider_with_no_deadline_ends_with_the_timeout(server: ScriptedServer) -> None:
+def test_a_silent_provider_ends_with_the_timeout(server: ScriptedServer) -> None:
     server.answer(lambda exchange: exchange.closed_by_client())
     transport = openai_transport(base_url=server.url, api_key="x", timeout=0.2, warm=False)
     with pytest.raises(TransportError) as caught:

@@ -1,4 +1,4 @@
-"""The incremental scanner, against jiter and whatever cuts hypothesis finds."""
+"""The incremental scanner, compared with jiter and with cuts that hypothesis chooses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.llm.instances import Maker
 def scan(
     pieces: list[str], *fields: tuple[str | int, ...], items: tuple[str, ...] | None = ("calls",), prose: bool = False
 ):
-    """The text of each field, the items, and whether the root was closed."""
+    """The text of each field, the items, and whether the root is closed."""
     scanner = Scanner(fields or [("message",)], items, prose=prose)
     texts: dict[str, str] = {}
     found: list[Any] = []
@@ -36,13 +36,13 @@ def scan(
 
 
 def cut(text: str, rng: random.Random) -> list[str]:
-    """Cut anywhere, also between the halves of a surrogate pair, as proxies written in JavaScript do."""
+    """Cut anywhere, even between the halves of a surrogate pair, like proxies written in JavaScript."""
     units = text.encode("utf-16-le")
     points = sorted({0, len(units) // 2, *(rng.randrange(len(units) // 2 + 1) for _ in range(rng.randrange(1, 30)))})
     return [units[2 * a : 2 * b].decode("utf-16-le", "surrogatepass") for a, b in itertools.pairwise(points)]
 
 
-def test_it_says_what_jiter_says_at_20000_random_cuts() -> None:
+def test_it_agrees_with_jiter_at_20000_random_cuts() -> None:
     rng = random.Random(20)
     maker = Maker(True, rng)
     cuts = 0
@@ -74,7 +74,7 @@ _json = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(), st.lists(_json, max_size=4), _json, st.booleans(), st.randoms(use_true_random=False))
-def test_whatever_stands_around_it(
+def test_fields_are_found_in_any_json(
     message: str, calls: list[Any], other: Any, escaped: bool, rng: random.Random
 ) -> None:
     text = json.dumps({"x": other, "calls": calls, "message": message}, ensure_ascii=escaped)
@@ -85,13 +85,13 @@ def test_whatever_stands_around_it(
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
-def test_every_way_to_write_a_character(size: int) -> None:
+def test_all_escapes_are_decoded(size: int) -> None:
     text = r'{"message": "\"\\\/\b\f\n\r\té\ud83d\ude00 \ud83d x \ude00", "calls": []}'
     texts, _, _ = scan([text[at : at + size] for at in range(0, len(text), size)])
     assert texts["message"] == '"\\/\b\f\n\r\té😀 \ufffd x \ufffd'
 
 
-def test_a_delta_is_there_as_soon_as_its_characters_are() -> None:
+def test_a_delta_comes_with_its_characters() -> None:
     scanner = Scanner([("message",)])
     assert scanner.feed('{"mess') == []
     assert scanner.feed('age": "He') == [TextDelta("message", "He")]
@@ -101,7 +101,7 @@ def test_a_delta_is_there_as_soon_as_its_characters_are() -> None:
     assert scanner.feed('", "calls": [{"a": 1') == []
 
 
-def test_an_item_is_there_at_its_closing_brace() -> None:
+def test_an_item_comes_with_its_last_character() -> None:
     scanner = Scanner([], ("calls",))
     assert scanner.feed('{"calls": [{"a": {"b": "}"}') == []
     assert scanner.feed("}") == [ItemDone(0, {"a": {"b": "}"}})]
@@ -110,7 +110,7 @@ def test_an_item_is_there_at_its_closing_brace() -> None:
     assert scanner.feed('"x", [1], null ]}') == [ItemDone(2, "x"), ItemDone(3, [1]), ItemDone(4, None)]
 
 
-def test_nested_fields_and_wildcards() -> None:
+def test_nested_fields_and_wildcards_are_found() -> None:
     text = '{"plan": {"summary": "S"}, "steps": [{"text": "a"}, {"text": "b"}], "text": "c"}'
     texts, _, _ = scan(list(text), ("plan", "summary"), ("steps", "*", "text"), items=None)
     assert texts == {"plan.summary": "S", "steps.0.text": "a", "steps.1.text": "b"}
@@ -131,13 +131,13 @@ def test_prose_around_the_object_is_skipped(before: str, after: str, size: int) 
     assert scan(pieces, prose=True) == ({"message": "yes"}, [{"a": 1}], True)
 
 
-def test_what_is_not_json_ends_in_nothing_rather_than_in_an_exception() -> None:
+def test_invalid_json_raises_nothing() -> None:
     for text in ("]]}}", '{"message": 5, "calls": 7}', '{"calls": [}, {]', "no json at all", '{"message": "open'):
         scan(list(text))
 
 
-def test_the_cost_is_linear_in_the_characters_that_are_looked_at() -> None:
-    """Counted, not timed: a scanner that looked back would hold more than the item that is open."""
+def test_the_scanner_keeps_no_text() -> None:
+    """Its cost is linear because it never looks back."""
     scanner = Scanner([("message",)], ("calls",))
     scanner.feed('{"message": "')
     for _ in range(1000):

@@ -19,7 +19,7 @@ def received(transport: OpenAITransport, body: dict[str, Any] = BODY) -> list[di
     return [chunk for chunks in transport.send(body, Call()) for chunk in chunks]
 
 
-def test_events_cut_anywhere_and_comments_between_them(server: ScriptedServer, transport: OpenAITransport) -> None:
+def test_events_may_be_cut_anywhere(server: ScriptedServer, transport: OpenAITransport) -> None:
     stream = (
         b": a comment\n\nevent: message\r\n"
         + event(delta("é漢😀")).replace(b"\n", b"\r\n")
@@ -37,14 +37,14 @@ def test_events_cut_anywhere_and_comments_between_them(server: ScriptedServer, t
     assert received(transport) == [delta("é漢😀"), delta("b")]
 
 
-def test_the_whole_body_is_sent_as_it_is(server: ScriptedServer, transport: OpenAITransport) -> None:
+def test_the_body_is_sent_unchanged(server: ScriptedServer, transport: OpenAITransport) -> None:
     server.answer(lambda exchange: exchange.events([]))
     received(transport)
     assert server.requests == [BODY]
     assert server.headers[0]["authorization"] == "Bearer test"
 
 
-def test_a_key_that_changes_is_asked_for_each_time(server: ScriptedServer) -> None:
+def test_a_key_function_is_called_for_each_call(server: ScriptedServer) -> None:
     keys = iter(("first", "second"))
     transport = openai_transport(base_url=server.url, api_key=lambda: next(keys), warm=False)
     server.answer(lambda exchange: exchange.events([]))
@@ -53,9 +53,7 @@ def test_a_key_that_changes_is_asked_for_each_time(server: ScriptedServer) -> No
     assert [headers["authorization"] for headers in server.headers] == ["Bearer first", "Bearer second"]
 
 
-def test_an_error_in_the_middle_of_a_stream_or_with_status_200(
-    server: ScriptedServer, transport: OpenAITransport
-) -> None:
+def test_an_error_with_status_200_is_raised(server: ScriptedServer, transport: OpenAITransport) -> None:
     problem = {"error": {"message": "overloaded", "code": 529}}
     server.answer(
         lambda exchange: exchange.events([delta("a"), problem]),
@@ -71,7 +69,7 @@ def test_an_error_in_the_middle_of_a_stream_or_with_status_200(
     ("headers", "seconds"),
     [({"retry_after": "7"}, 7), ({"retry_after_ms": "1500"}, 1.5), ({"retry_after": "soon"}, None), ({}, None)],
 )
-def test_how_long_the_provider_wants_us_to_wait(
+def test_retry_after_is_read_in_seconds(
     server: ScriptedServer, transport: OpenAITransport, headers: dict[str, str], seconds: float | None
 ) -> None:
     server.answer(failing(429, "slow down", **headers))
@@ -81,7 +79,7 @@ def test_how_long_the_provider_wants_us_to_wait(
     assert "slow down" in caught.value.message
 
 
-def test_a_date_in_retry_after(server: ScriptedServer, transport: OpenAITransport) -> None:
+def test_retry_after_may_be_a_date(server: ScriptedServer, transport: OpenAITransport) -> None:
     server.answer(failing(503, retry_after="Wed, 21 Oct 2065 07:28:00 GMT"))
     with pytest.raises(TransportError) as caught:
         received(transport)
@@ -89,7 +87,7 @@ def test_a_date_in_retry_after(server: ScriptedServer, transport: OpenAITranspor
     assert caught.value.retry_after > 1e6
 
 
-def test_nobody_there() -> None:
+def test_an_unreachable_endpoint_is_a_retryable_error() -> None:
     transport = openai_transport(base_url="http://127.0.0.1:9/v1", api_key="x", warm=False)
     with pytest.raises(TransportError) as caught:
         received(transport)
@@ -101,20 +99,20 @@ def test_warming_up_touches_no_network() -> None:
 
 
 class Key:
-    """A key that may be renewed."""
+    """A key that can be renewed."""
 
     def __init__(self, *values: str) -> None:
         self.values = list(values)
-        self.refused: list[str] = []
+        self.rejected: list[str] = []
 
     def __call__(self) -> str:
         return self.values[0]
 
-    def renew(self, refused: str) -> bool:
-        self.refused.append(refused)
+    def renew(self, rejected: str) -> bool:
+        self.rejected.append(rejected)
         if len(self.values) > 1:
             self.values.pop(0)
-        return self.values[0] != refused
+        return self.values[0] != rejected
 
 
 @pytest.mark.parametrize(
@@ -130,7 +128,7 @@ class Key:
     ],
 )
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_key_that_is_refused_is_renewed_and_the_call_made_once_more(
+def test_a_rejected_key_is_renewed_and_the_call_repeated(
     server: ScriptedServer, status: int, message: str, renewed: bool, streamed: bool
 ) -> None:
     key = Key("old", "new")
@@ -146,18 +144,18 @@ def test_a_key_that_is_refused_is_renewed_and_the_call_made_once_more(
     assert [headers["authorization"] for headers in server.headers] == ["Bearer old", "Bearer new"][: 1 + renewed]
 
 
-def test_a_key_is_renewed_once_for_a_call(server: ScriptedServer) -> None:
+def test_a_key_is_renewed_once_per_call(server: ScriptedServer) -> None:
     key = Key("first", "second", "third")
     transport = openai_transport(base_url=server.url, api_key=key, warm=False)
     server.answer(failing(401))
     with pytest.raises(TransportError) as caught:
         received(transport)
     assert caught.value.status == 401
-    assert key.refused == ["first"]
+    assert key.rejected == ["first"]
     assert len(server.requests) == 2
 
 
-def test_a_key_that_has_not_changed_is_not_tried_again(server: ScriptedServer) -> None:
+def test_an_unchanged_key_is_not_tried_again(server: ScriptedServer) -> None:
     transport = openai_transport(base_url=server.url, api_key=Key("only"), warm=False)
     server.answer(failing(401))
     with pytest.raises(TransportError):
@@ -165,7 +163,7 @@ def test_a_key_that_has_not_changed_is_not_tried_again(server: ScriptedServer) -
     assert len(server.requests) == 1
 
 
-def test_bedrocks_token_is_made_anew_when_it_is_refused_once_a_minute(server: ScriptedServer) -> None:
+def test_a_rejected_bedrock_token_is_replaced_once_a_minute(server: ScriptedServer) -> None:
     class Credentials:
         access_key, secret_key, token = "AKID", "SECRET", "SESSION"
 
@@ -193,7 +191,7 @@ def test_bedrocks_token_is_made_anew_when_it_is_refused_once_a_minute(server: Sc
     ("status", "available"),
     [(200, True), (404, True), (405, True), (501, True), (401, False), (403, False), (429, False), (500, False)],
 )
-def test_an_endpoint_is_available_if_it_takes_the_key(server: ScriptedServer, status: int, available: bool) -> None:
+def test_an_endpoint_is_available_if_it_accepts_the_key(server: ScriptedServer, status: int, available: bool) -> None:
     transport = openai_transport(base_url=server.url, api_key=Key("only"), warm=False)
     answered = (lambda exchange: exchange.json({"object": "list", "data": []})) if status == 200 else failing(status)
     server.answer(answered)
@@ -201,7 +199,7 @@ def test_an_endpoint_is_available_if_it_takes_the_key(server: ScriptedServer, st
     assert [headers["authorization"] for headers in server.headers] == ["Bearer only"]
 
 
-def test_availability_follows_a_rotated_key_and_an_endpoint_that_is_gone(
+def test_availability_follows_a_rotated_key_and_a_lost_endpoint(
     server: ScriptedServer,
 ) -> None:
     server.answer(failing(401), lambda exchange: exchange.json({"object": "list", "data": []}))

@@ -1,4 +1,4 @@
-"""Profiles, downgrades, validation, Bedrock's key, token estimates and the JSON entry."""
+"""Profiles, unsupported features, validation, Bedrock's key, token estimates and bare Requests."""
 
 from __future__ import annotations
 
@@ -57,14 +57,12 @@ def first(provider: str, **how: Any) -> Mode:
         ("generic", {}, Mode("native", strict=True)),
     ],
 )
-def test_the_strategy_follows_from_profile_streaming_thinking_and_what_was_refused(
-    provider: str, how: Any, mode: Mode
-) -> None:
+def test_the_strategy_follows_from_what_is_supported(provider: str, how: Any, mode: Mode) -> None:
     assert first(provider, **how) == mode
 
 
 @pytest.mark.parametrize("provider", PROFILES)
-def test_every_provider_has_a_way_in_every_circumstance(provider: str) -> None:
+def test_each_provider_always_has_a_strategy(provider: str) -> None:
     for streaming in (True, False):
         for thinking in (True, False, None):
             for strict in (True, False):
@@ -92,13 +90,13 @@ def test_every_provider_has_a_way_in_every_circumstance(provider: str) -> None:
         ("maximum context length exceeded", Mode("native", strict=True), None),
     ],
 )  # fmt: skip
-def test_what_a_refusal_blames(message: str, mode: Mode, feature: str | None) -> None:
+def test_an_error_names_the_unsupported_feature(message: str, mode: Mode, feature: str | None) -> None:
     assert unsupported_feature(TransportError(message, status=400), mode) == feature
     assert unsupported_feature(TransportError(message, status=500), mode) is None
 
 
-def test_bedrock_is_never_sent_a_bound(server: ScriptedServer) -> None:
-    """It refuses each with a 400. The schema still holds: an answer out of bounds is sent back."""
+def test_bedrock_gets_no_bounds(server: ScriptedServer) -> None:
+    """It answers each with a 400. The schema still holds: an answer out of bounds is sent back."""
     schema = {
         "type": "object",
         "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "l": {"type": "array", "minItems": 2}},
@@ -111,7 +109,7 @@ def test_bedrock_is_never_sent_a_bound(server: ScriptedServer) -> None:
     request.compile()
     made = dict(request._compiled._codecs)
     result = request.run(transport)
-    assert request._compiled._codecs == made, "what the first call needs has been made before"
+    assert request._compiled._codecs == made, "compile() made what the first call needs"
     assert (result.solution["n"], result.attempts) == (5, 2)
     for body in server.requests:
         sent = json.dumps(body["response_format"])
@@ -142,7 +140,7 @@ CALLS = {
 }
 
 
-def test_an_error_in_a_call_is_explained_by_the_branch_that_was_meant() -> None:
+def test_an_error_is_explained_by_the_intended_branch() -> None:
     validator = compile_validator(CALLS)
     assert explain(validator, {"calls": [{"_tool": "run", "command": 5}]}) == [
         '/calls/0/command: 5 is not of type "string"'
@@ -169,7 +167,7 @@ def test_errors_are_few_and_short() -> None:
         ({"prefixItems": [{"type": "integer"}]}, [1], ["a"]),
     ],
 )
-def test_each_dialect_is_taken_for_what_it_is(schema: Any, valid: Any, invalid: Any) -> None:
+def test_each_dialect_is_recognised(schema: Any, valid: Any, invalid: Any) -> None:
     validator = compile_validator(schema)
     assert explain(validator, valid) == []
     assert explain(validator, invalid)
@@ -201,7 +199,7 @@ def test_a_bedrock_token_is_renewed_before_it_expires() -> None:
 
 
 def test_a_bedrock_token_is_a_presigned_call() -> None:
-    """The signature is computed here once more, from AWS's description of it."""
+    """This computes the signature again, from AWS's description."""
     token = BedrockKey("eu-west-1", credentials=Credentials)()
     assert token.startswith("bedrock-api-key-")
     url = base64.b64decode(token.removeprefix("bedrock-api-key-")).decode()
@@ -228,7 +226,7 @@ def test_a_bedrock_token_is_a_presigned_call() -> None:
     pytest.fail("the signature is wrong")
 
 
-def test_bedrock_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bedrock_needs_a_region_and_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     with pytest.raises(InvalidRequest, match="region"):
@@ -237,9 +235,7 @@ def test_bedrock_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
         BedrockKey("eu-west-1", credentials=lambda: None)()
 
 
-def test_a_bedrock_transport_presents_the_current_token(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bedrock_transport_sends_the_current_token(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
     transport = bedrock_transport("us-east-1", base_url=server.url, warm=False)
@@ -253,13 +249,13 @@ def test_a_bedrock_transport_presents_the_current_token(
 # Tokens.
 
 
-def test_a_token_estimate_is_near() -> None:
+def test_a_token_estimate_is_close() -> None:
     assert estimate_tokens("") == 0
     assert abs(estimate_tokens("Hello, world!") - 4) <= 1
     assert abs(estimate_tokens("The quick brown fox jumps over the lazy dog.") - 10) <= 1
 
 
-def test_a_token_estimate_grows_with_the_text_whatever_the_script() -> None:
+def test_a_token_estimate_grows_with_the_text_in_any_script() -> None:
     for sentence in (
         "def f(x): return x\n",
         "Слово за словом. ",
@@ -272,7 +268,7 @@ def test_a_token_estimate_grows_with_the_text_whatever_the_script() -> None:
         assert 40 * once <= many <= 60 * once + 50
 
 
-def test_only_what_is_new_is_estimated() -> None:
+def test_only_new_messages_are_estimated() -> None:
     messages = [{"role": "user", "content": "word " * 1000}, {"role": "assistant", "content": "Yes."}]
     assert estimate_context(messages, known=777, new_from=1) - 777 < 10
     assert 800 < estimate_context(messages) < 1300
@@ -281,7 +277,7 @@ def test_only_what_is_new_is_estimated() -> None:
 # The JSON entry.
 
 
-def test_a_bare_request(server: ScriptedServer, transport: Any) -> None:
+def test_a_bare_request_returns_json(server: ScriptedServer, transport: Any) -> None:
     payload = {
         "kind": "request",
         "context": [{"role": "user", "content": "Capital of France?"}],
@@ -310,7 +306,7 @@ def demonstration() -> Iterator[str]:
 
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("strategy", ["json", "native", "tool"])
-def test_the_demonstration_model_in_every_strategy(demonstration: str, strategy: Any, streamed: bool) -> None:
+def test_the_demo_model_supports_all_strategies(demonstration: str, strategy: Any, streamed: bool) -> None:
     transport = openai_transport(base_url=demonstration, api_key="demo", warm=False)
     schema = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
     read = {

@@ -1,6 +1,6 @@
-"""What somebody else than the program may choose in a Request: bounds for a bare one, whoever it comes from.
+"""Bounds for a Request that comes from outside the program.
 
-The program itself, and what an operator has written into an agent's file, is not bound by them.
+Requests that the program makes itself, and the settings in agents' files, are not bound.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from codelab.llm.pipeline import ContentError, Prepared, Registry
 from codelab.llm.schema.budget import check_schema, depth_of
 from codelab.llm.tokens import estimate_context, estimate_tokens
 
-#: The most that each of these settings may be. `n` and `max_repairs` multiply what a Request costs.
+#: The maximum of each setting. `n` and `max_repairs` multiply the cost of a Request.
 MOST = {"n": 4, "max_repairs": 3, "max_output_tokens": 32_000, "seed": 2**63 - 1}
 _STREAMED_FIELDS, _NAME_CHARS = 16, 200
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-#: What a message, and each part of its content, may have.
+#: The fields that a message and each part of its content may have.
 _MESSAGE_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "refusal"})
 _PART_FIELDS = {
     "text": frozenset({"text"}),
@@ -30,27 +30,30 @@ _PART_FIELDS = {
     "input_audio": frozenset({"input_audio"}),
     "file": frozenset({"file"}),
 }
-#: How deep a message may be nested; an estimated token is no more characters than this; what an image counts for.
+#: How deeply a message may be nested; the most characters that a token can have; the tokens of an image.
 _DEPTH, _CHARS_PER_TOKEN, _IMAGE_TOKENS = 64, 16, 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class CallerBounds:
-    """models: those that may be named. provider: the only profile. context_tokens: what the model is given, at most,
-    messages and schema together, as they are estimated here."""
+    """What a caller may ask for.
+
+    models: the models to choose from. provider: the only profile. context_tokens: the most estimated tokens of messages
+    and schema together.
+    """
 
     models: frozenset[str]
     provider: str
     context_tokens: int
 
     def check_settings(self, config: RequestConfig, pointer: str = "/config") -> None:
-        """Raise InvalidRequest that names the setting which is not the caller's to choose, or too much."""
+        """Raise InvalidRequest for a setting that the caller may not choose, or that is too high."""
 
         def bad(name: str, message: str) -> InvalidRequest:
             return InvalidRequest(message, f"{pointer}/{name}")
 
         if config.extra_body:
-            raise bad("extra_body", "extra_body is not a caller's to set")
+            raise bad("extra_body", "callers may not set extra_body")
         if config.model not in self.models:
             known = ", ".join(sorted(self.models))
             raise bad("model", f"the model {config.model[:_NAME_CHARS]!r} is not offered; offered are {known}")
@@ -59,16 +62,19 @@ class CallerBounds:
         for name, most in MOST.items():
             value = getattr(config, name)
             if value is not None and not -most <= value <= most:
-                raise bad(name, f"{name} may be {most} at most")
+                raise bad(name, f"{name} may be at most {most}")
         if config.reasoning_effort is not None and config.reasoning_effort not in _EFFORTS:
             raise bad("reasoning_effort", f"reasoning_effort is one of {', '.join(_EFFORTS)}")
         if len(config.stream_fields) > _STREAMED_FIELDS or any(len(it) > _NAME_CHARS for it in config.stream_fields):
-            raise bad("stream_fields", f"at most {_STREAMED_FIELDS} fields may be streamed, their names short")
+            raise bad(
+                "stream_fields",
+                f"at most {_STREAMED_FIELDS} fields may be streamed, with names of at most {_NAME_CHARS} characters",
+            )
         if config.stream_items is not None and len(config.stream_items) > _NAME_CHARS:
             raise bad("stream_items", "the name of the streamed items is too long")
 
     def check_input(self, schema: Any, context: Any) -> None:
-        """Raise InvalidRequest, or ContextTooLarge, for what is too much to be looked at any closer."""
+        """Raise InvalidRequest or ContextTooLarge for input that is too large to be processed."""
         check_schema(schema)
         for index, message in enumerate(context if isinstance(context, list) else ()):
             if depth_of(message, _DEPTH) > _DEPTH:
@@ -78,7 +84,7 @@ class CallerBounds:
             raise self._too_large()
 
     def check_prepared(self, config: RequestConfig, schema: Any, messages: list[dict[str, Any]]) -> None:
-        """Raise as the others do, for what the content handlers have made of the input."""
+        """Raise InvalidRequest or ContextTooLarge for what the content handlers have made of the input."""
         self.check_settings(config)
         check_schema(schema)
         for message in messages:
@@ -91,7 +97,7 @@ class CallerBounds:
             raise self._too_large()
 
     def registry(self) -> Registry:
-        """The built-in content types, of which `meta` changes no setting that the caller must not."""
+        """The built-in content types, with a `meta` that checks the settings it changes."""
         registry = BUILT_IN.copy()
         change = registry.handler("meta")
         assert change is not None
@@ -112,9 +118,9 @@ class CallerBounds:
 
 
 def _check_fields(message: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for a field that would reach the provider as a setting, or name something of the operator's.
+    """Raise InvalidRequest for a field that the caller may not set.
 
-    Providers take settings in messages, too (a cache's, a tier's), and files by the id that they have in the account.
+    Providers read settings from messages too (for caching, or a tier), and files by their id in the operator's account.
     """
     for name in message:
         if not name.startswith("_") and name not in _MESSAGE_FIELDS:
@@ -136,7 +142,7 @@ def _check_fields(message: Mapping[str, Any]) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every string in a JSON value but the data of images."""
+    """Every string in a JSON value except the data of images."""
     stack = [value]
     while stack:
         node = stack.pop()

@@ -13,15 +13,15 @@ from codelab.llm.profiles import PROFILES, STRATEGIES, Strategy
 
 @dataclass(frozen=True, slots=True)
 class RequestConfig:
-    """Which model, and how it is asked.
+    """Which model to call, and how.
 
     model: the provider's model id. provider: the name of a profile (see `profiles`). temperature, top_p, seed,
-    max_output_tokens, reasoning_effort: sent when given. thinking: whether the model thinks before it answers; None
+    max_output_tokens, reasoning_effort: sent if given. thinking: whether the model thinks before it answers; None
     leaves it to the profile. n: how many solutions. max_repairs: how often an invalid answer is sent back.
-    stream_fields: the string fields whose text is streamed, a name or a dotted path each. stream_items: the array whose
-    items are handed over one by one. strategy: force one. strict: False never asks for strict schemas.
-    open_objects: "close" gives up extra keys of objects that do not mention additionalProperties, "keep" keeps them.
-    extra_body: further fields of the provider's request, as they are.
+    stream_fields: the string fields to stream, each a name or a dotted path. stream_items: the array whose items are
+    yielded one by one. strategy: the only one to use. strict: False never asks for strict schemas. open_objects:
+    "close" drops further keys of objects that do not mention additionalProperties, "keep" keeps them. extra_body:
+    further fields of the provider's request, sent unchanged.
     """
 
     model: str
@@ -43,7 +43,7 @@ class RequestConfig:
 
     @classmethod
     def parse(cls, raw: Any, pointer: str = "/config") -> RequestConfig:
-        """From JSON. Raises InvalidRequest that names the wrong place."""
+        """Parse JSON settings at `pointer`. Raises InvalidRequest with the wrong place."""
         if not isinstance(raw, Mapping):
             raise InvalidRequest("the configuration is not an object", pointer)
         known = {f.name for f in fields(cls)}
@@ -60,11 +60,11 @@ class RequestConfig:
         return config
 
     def changed(self, **changes: Any) -> RequestConfig:
-        """A copy with some settings replaced (what a content handler returns)."""
+        """A copy with some settings replaced."""
         return replace(self, **changes)
 
     def check(self, pointer: str = "/config") -> None:
-        """Raise InvalidRequest for a setting that is wrong by itself or contradicts another."""
+        """Raise InvalidRequest for a setting that is wrong or contradicts another."""
 
         def bad(name: str, message: str) -> InvalidRequest:
             return InvalidRequest(message, f"{pointer}/{name}")

@@ -20,7 +20,7 @@ def _content(messages: list[Message]) -> dict[str, Any]:
 
 
 def _field(content: dict[str, Any], name: str, *types: type) -> Any:
-    """A field that must be there."""
+    """A required field."""
     if name not in content:
         raise ContentError(f"{name} is missing", name)
     value = content[name]
@@ -37,7 +37,7 @@ def _json(value: Any) -> str:
 
 
 def _said(message: Message, text: str | list[dict[str, Any]], keep: dict[str, Any] | None = None) -> Message:
-    """The message with its content as the model reads it."""
+    """The message with the text for the model."""
     said = {**message, "content": text}
     if keep is not None:
         said["_content"] = keep
@@ -45,7 +45,7 @@ def _said(message: Message, text: str | list[dict[str, Any]], keep: dict[str, An
 
 
 def _section(title: str, content: dict[str, Any], value: Any) -> str:
-    """A titled block: what it is, what it looks like, the data."""
+    """A titled block with the description, the schema and the data."""
     lines = [f"# {title}"]
     if content.get("description"):
         lines.append(str(content["description"]))
@@ -57,7 +57,7 @@ def _section(title: str, content: dict[str, Any], value: Any) -> str:
 
 @BUILT_IN.register("text")
 def text(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
-    """{"type": "text", "text": "Hello"}: as if it were a string."""
+    """{"type": "text", "text": "Hello"}: the same as a string."""
     message = messages[-1]
     if isinstance(message["content"], dict):
         messages[-1] = _said(message, _field(message["content"], "text", str))
@@ -68,7 +68,8 @@ def text(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
 def data(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
     """{"type": "data", "kind": "orders", "data": […], "schema": …, "description": …}: data to work with.
 
-    Messages of the same kind are one: objects are merged, lists joined, anything else replaced, at the first's place.
+    All messages of a kind become one, at the place of the first: objects are merged, lists are joined, anything else is
+    replaced.
     """
     content = _content(messages)
     kind = _field(content, "kind", str)
@@ -100,8 +101,7 @@ def input_(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepa
 
 
 def _latest(type_: str, title: str) -> Callable[[RequestConfig, Any, list[Message]], Prepared]:
-    """A type of which only the latest message counts. It stands where it was given: what came before it is unchanged,
-    up to the place where the previous one stood."""
+    """A type of which only the latest message counts. It keeps its place."""
 
     def handler(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
         content = _content(messages)
@@ -112,18 +112,18 @@ def _latest(type_: str, title: str) -> Callable[[RequestConfig, Any, list[Messag
     return handler
 
 
-# {"type": "state", "state": {…}}: what is so at this moment.
+# {"type": "state", "state": {…}}: the current state.
 BUILT_IN.register("state", role="system")(_latest("state", "Current state"))
-# {"type": "plan", "plan": […]}: what is to be done, and how far it is.
+# {"type": "plan", "plan": […]}: what to do, and what is done.
 BUILT_IN.register("plan", role="system")(_latest("plan", "CompiledSchema"))
 
 
 @BUILT_IN.register("tool", role="system")
 def tool(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
-    """{"type": "tool", "name": "read_file", "description": "…", "parameters": {…}}: something that may be called.
+    """{"type": "tool", "name": "read_file", "description": "…", "parameters": {…}}: a tool that the model may call.
 
     The solution gets an array `calls` with a branch for the tool, whose first property is the constant `_tool`. The
-    last definition of a name wins. The definition may also stand in a field `tool`.
+    last definition of a name wins. The definition may also be in a field `tool`.
     """
     content = _content(messages)
     definition = content.get("tool", content)
@@ -148,7 +148,7 @@ def tool(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
 def meta(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
     """{"type": "meta", "meta": {"locale": "de"}, "config": {"temperature": 0}}: facts about the request, and settings.
 
-    `config` changes the configuration of this request; `meta` is told to the model. Either may be left out.
+    `config` changes the configuration of this Request; the model reads `meta`. Either may be missing.
     """
     content = _content(messages)
     changes = content.get("config", {})
@@ -171,7 +171,7 @@ def _settings(config: RequestConfig) -> dict[str, Any]:
 
 @BUILT_IN.register("error")
 def error_(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
-    """{"type": "error", "error": "…" or {"code", "message", …}}: something went wrong, and the model should know."""
+    """{"type": "error", "error": "…" or {"code", "message", …}}: an error that the model should know of."""
     content = _content(messages)
     problem = _field(content, "error", str, dict)
     messages[-1] = _said(messages[-1], _section("Error", content, problem))
@@ -182,7 +182,7 @@ def error_(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepa
 def file(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
     """{"type": "file", "path": "src/a.py", "content": "…", "language": "python"}: a text file.
 
-    A file that is not text is given as {"type": "file", "file": {…}}, as the chat completions API takes it.
+    A file that is not text is {"type": "file", "file": {…}}, as in the chat completions API.
     """
     content = _content(messages)
     if "file" in content:
@@ -203,7 +203,7 @@ def file(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
 def image(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
     """{"type": "image", "url": "https://…"} or {"type": "image", "data": "base64…", "media_type": "image/png"}.
 
-    `text` is said with it, `detail` is "low", "high" or "auto".
+    `text` comes before it; `detail` is "low", "high" or "auto".
     """
     content = _content(messages)
     if "url" in content:

@@ -1,7 +1,7 @@
-"""What can go wrong with a Request, as types: a caller never has to read a message to know what happened.
+"""The errors of a Request. The type says what happened, so that callers need not read the message.
 
-Every error carries `code` (stable, machine readable). Errors of a call that was made also carry the usage so far and
-the text that was streamed before it failed, because both were paid for and one of them was shown to somebody.
+Each error has a stable `code`. A ModelError also has the usage so far, because it was paid for, and the streamed text,
+because users have seen it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def json_pointer(*parts: str | int) -> str:
 
 
 class RequestError(Exception):
-    """The base of all errors of this package."""
+    """The base of all errors of this package. code: stable and machine-readable. message: for people."""
 
     code = "request"
 
@@ -27,12 +27,12 @@ class RequestError(Exception):
 
     @property
     def public_message(self) -> str:
-        """What may be said to anybody: the message, unless it is a provider's, which may name accounts and keys."""
+        """What any user may read: the message, unless it is the provider's, which may name accounts and keys."""
         return self.message
 
 
 class InvalidRequest(RequestError):
-    """The caller's mistake, found before any call was made. `pointer` is the JSON Pointer of the wrong place."""
+    """The caller made a mistake; no call was made. pointer: the JSON Pointer of the wrong place."""
 
     code = "invalid_request"
 
@@ -42,13 +42,16 @@ class InvalidRequest(RequestError):
 
 
 class ContextTooLarge(InvalidRequest):
-    """What the model would be given is more than the caller may give it."""
+    """The context and the schema are larger than the caller may send."""
 
     code = "context_too_large"
 
 
 class ModelError(RequestError):
-    """A call was made (or was about to be) and gave no solution."""
+    """A run gave no solution.
+
+    usage: all tokens of the run. streamed: the streamed text by field. attempts: the calls made.
+    """
 
     code = "call"
 
@@ -62,48 +65,48 @@ class ModelError(RequestError):
 
     @property
     def text(self) -> str:
-        """The streamed text of the first streamed field."""
+        """The text of the first streamed field."""
         return next(iter(self.streamed.values()), "")
 
 
 class Refusal(ModelError):
-    """The model declined; the message is its reason."""
+    """The model declined to answer. The message is its reason."""
 
     code = "refusal"
 
 
 class Length(ModelError):
-    """`finish_reason: length`: the answer did not fit into the output limit."""
+    """The answer did not fit into the output limit (`finish_reason: length`)."""
 
     code = "length"
 
 
 class ContentFilter(ModelError):
-    """The provider's filter stopped the answer."""
+    """The provider's content filter stopped the answer."""
 
     code = "content_filter"
 
 
 class Truncated(ModelError):
-    """The stream ended without a finish reason: half an answer."""
+    """The stream ended without a finish reason, in the middle of the answer."""
 
     code = "truncated"
 
 
 class Empty(ModelError):
-    """The model finished and said nothing."""
+    """The model finished without an answer."""
 
     code = "empty"
 
 
 class InvalidJson(ModelError):
-    """The answer is not JSON, also after the repairs."""
+    """The answer is not JSON, even after the repairs."""
 
     code = "invalid_json"
 
 
 class InvalidAnswer(ModelError):
-    """The answer does not validate against the schema, also after the repairs. `errors` says why."""
+    """The answer does not validate against the schema, even after the repairs. errors: one sentence each."""
 
     code = "invalid_answer"
 
@@ -123,8 +126,8 @@ class InvalidAnswer(ModelError):
 class TransportError(ModelError):
     """The provider could not be reached or answered with an error.
 
-    `status` is the HTTP status, or None when there was no answer; `retryable` says whether the same call may work
-    later; `retry_after` is the provider's own wish in seconds; `body` is the provider's error object as text.
+    status: the HTTP status, None without an answer. retryable: whether the same call may work later. retry_after: how
+    long the provider wants us to wait, in seconds. body: the provider's error object as text.
     """
 
     code = "transport"

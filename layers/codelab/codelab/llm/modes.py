@@ -1,4 +1,4 @@
-"""The ways to ask a model for an answer in a shape, and which of them to try first.
+"""The ways to ask a model for an answer that fits a schema, and which to try first.
 
 `modes` is the whole decision: from a profile, the Request's settings and the features known to be unsupported to the
 ordered ways to ask.
@@ -16,9 +16,9 @@ from codelab.llm.profiles import Profile, Strategy
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One way to ask for an answer in a shape.
+    """One way to ask for an answer that fits a schema.
 
-    strict: ask the provider to enforce the schema. forced: name the function that must be called. typed: send
+    strict: ask the provider to enforce the schema. forced: force the function call (tool strategy). typed: send
     response_format json_object (JSON strategy).
     """
 
@@ -29,7 +29,7 @@ class Mode:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The features it relies on, by the names that `downgrade` uses."""
+        """The features that it needs, by the names of `unsupported`."""
         features: set[str] = {self.strategy}
         if self.strict:
             features.add(f"{self.strategy}:strict")

@@ -1,6 +1,6 @@
-"""What a Request gives: events while the model writes, and one result.
+"""What a Request returns: events while the model writes, and one result.
 
-Events are plain slotted objects, made once per streamed piece; nothing here validates or copies.
+Each streamed piece makes an event, so events are slotted objects that neither validate nor copy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Usage:
-    """Tokens, summed over all attempts. None where the provider did not say."""
+    """Tokens, summed over all attempts. None if the provider does not say."""
 
     prompt: int | None = None
     completion: int | None = None
@@ -28,7 +28,7 @@ class Usage:
 
     @classmethod
     def parse(cls, raw: Any) -> Usage:
-        """From the `usage` object of an OpenAI-compatible answer; whatever is missing stays None."""
+        """Parse the `usage` object of an OpenAI-compatible answer. What is missing stays None."""
         if not isinstance(raw, dict):
             return cls()
         prompt_details = raw.get("prompt_tokens_details")
@@ -43,7 +43,7 @@ class Usage:
             and reasoning
             and _count(raw, "total_tokens") == (prompt or 0) + completion + reasoning
         ):
-            completion += reasoning  # xAI counts thoughts beside the completion, others within it
+            completion += reasoning  # for xAI, thoughts are not part of the completion
         return cls(prompt, completion, cached, reasoning)
 
     def as_dict(self) -> dict[str, int | None]:
@@ -70,8 +70,8 @@ def _count(raw: Any, name: str) -> int | None:
 class Result:
     """The outcome of a Request.
 
-    `solution` is the first choice in the shape of the caller's schema, `solutions` are all `n`; `strategy` is the one
-    that was used in the end; `attempts` counts the calls made; `streamed` is the text handed out as deltas, by field.
+    solution: the first choice, in the shape of the schema. solutions: all `n` choices. strategy: the one used in the
+    end. attempts: the calls made. streamed: the text of the deltas, by field.
     """
 
     solution: Any
@@ -85,7 +85,7 @@ class Result:
 
 @dataclass(slots=True)
 class TextDelta:
-    """New characters of a streamed string field. `field` is its path, joined with dots."""
+    """New characters of a streamed string field. field: its path, joined with dots."""
 
     field: str
     text: str
@@ -95,8 +95,8 @@ class TextDelta:
 class ItemDone:
     """An item of the streamed array is complete, in the shape of the caller's schema.
 
-    It is not validated yet: the solution in `Done` is. When an answer had to be repaired, the items of a later
-    `attempt` replace those of the earlier ones.
+    It is not validated yet; the solution in `Done` is. If an answer had to be repaired, the items of a later `attempt`
+    replace those of earlier ones.
     """
 
     index: int
@@ -106,9 +106,9 @@ class ItemDone:
 
 @dataclass(slots=True)
 class ThinkingDelta:
-    """New characters of the model's thoughts, where the provider shows them. They are no part of the answer.
+    """New characters of the model's thoughts, if the provider shows them. They are not part of the answer.
 
-    A repair, and a call that is made again before any text of the answer came, thinks anew, with another `attempt`.
+    When a call is repeated, the model thinks again, with another `attempt`.
     """
 
     text: str

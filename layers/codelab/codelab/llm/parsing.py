@@ -1,4 +1,4 @@
-"""JSON text of a model to a value."""
+"""Parses the JSON text of a model."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from codelab.llm.scanner import mend_escapes
 
 _FENCE = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
-_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda name: _refuse(name))
+_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda name: _reject(name))
 
 
-def _refuse(name: str) -> Any:
+def _reject(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
 def parse(text: str, *, prose: bool = False) -> Any:
-    """The value that a text is. Raises ValueError that says where it stops being JSON.
+    """The value of a JSON text. Raises ValueError if it is not JSON.
 
-    Control characters inside strings are tolerated, halves of surrogate pairs become U+FFFD. With `prose`, the object
-    may stand in a sentence or a code fence: the last fence or the first object that parses is taken.
+    Control characters in strings are allowed, and half surrogate pairs become U+FFFD. With `prose`, text may surround
+    the object: the last code fence or the first object that parses counts.
     """
     text = mend_escapes(text)
     try:

@@ -1,17 +1,15 @@
-"""From a context of rich messages to what a model is sent.
+"""Turns a context of typed messages into what a model is sent.
 
-A message is {"role", "content"}. Its content is a string, an OpenAI content list, an object {"type": …, …}, or the
-fields of such an object stand in the message itself. Every type has a handler
+A message is {"role", "content"}. Its content is a string, an OpenAI content list or an object {"type": …, …}, whose
+fields may also be those of the message itself. Each type has a handler
 
     handler(config, schema, messages) -> (config, schema, messages)
 
-which is called for each message of its type, in the order of the context. The message it is called for is the last of
-`messages`; before it stand the messages that have been handled already. A handler may change the model's configuration,
-the schema of the solution, and the messages (in place or not): replace its own by text, add others, merge it into an
-earlier one.
+that is called for each message of its type, in order. Its message is the last of `messages`, after those already
+handled. A handler may change the configuration, the schema of the solution, and the messages: replace its own by text,
+add others, or merge it into an earlier one.
 
-What a handler wants to remember about a message it may keep under the key `_content`: later handlers see it, models do
-not.
+A handler may keep data about a message under the key `_content`. Later handlers see it, models do not.
 """
 
 from __future__ import annotations
@@ -27,13 +25,13 @@ Prepared = tuple[RequestConfig, Any, list[Message]]
 Handler = Callable[[RequestConfig, Any, list[Message]], Prepared]
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-# What a content list of the chat completions API may hold; these parts are sent as they are.
+# The parts of a content list of the chat completions API, and their main field. They are sent unchanged.
 _OPENAI_PARTS = {"text": "text", "image_url": "image_url", "input_audio": "input_audio", "refusal": "refusal",
                  "file": "file"}  # fmt: skip
 
 
 class ContentError(Exception):
-    """A handler's complaint about its message. `field` is the name of the field that is wrong."""
+    """A handler's message is wrong. field: the name of the wrong field."""
 
     def __init__(self, message: str, field: str = "") -> None:
         super().__init__(message)
@@ -41,14 +39,14 @@ class ContentError(Exception):
 
 
 class Registry:
-    """Content types and their handlers. A copy of the default one is where own types are registered."""
+    """Content types and their handlers. To add types, copy `content.BUILT_IN` and register them there."""
 
     def __init__(self, handlers: Mapping[str, Handler] | None = None, roles: Mapping[str, str] | None = None) -> None:
         self._handlers = dict(handlers or {})
         self._roles = dict(roles or {})
 
     def register(self, type_: str, *, role: str = "user") -> Callable[[Handler], Handler]:
-        """A decorator for the handler of a type. `role` is that of messages of this type that name none."""
+        """A decorator that registers the handler of a type. role: for messages of this type without one."""
 
         def registered(handler: Handler) -> Handler:
             self._handlers[type_] = handler
@@ -72,7 +70,7 @@ class Registry:
 
 
 def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry) -> Prepared:
-    """Run the pipeline. Raises InvalidRequest that names the wrong place of the context."""
+    """Run the handlers of all messages. Raises InvalidRequest with the wrong place in the context."""
     if not isinstance(context, list) or not context:
         raise InvalidRequest("the context is empty" if context == [] else "the context is not a list", "/context")
     out: list[Message] = []
@@ -97,14 +95,14 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
 
 
 def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Message, str]]:
-    """The messages that one entry of the context stands for, each with the pointer of its content."""
+    """The messages of one entry of the context, each with the pointer of its content."""
     if not isinstance(raw, Mapping):
         raise InvalidRequest("a message is not an object", pointer)
     role = raw.get("role")
     if role is not None and role not in ROLES:
-        raise InvalidRequest(f"there is no role {role!r}; there are {', '.join(ROLES)}", f"{pointer}/role")
+        raise InvalidRequest(f"unknown role {role!r}; known are {', '.join(ROLES)}", f"{pointer}/role")
     if "type" in raw or ("content" not in raw and "tool_calls" not in raw and _named(raw, registry)):
-        # Its fields stand in the message; also those that messages have too: a file's content, a tool's name.
+        # The message itself has the fields, even those that all messages have: a file's content, a tool's name.
         content: Any = {key: value for key, value in raw.items() if key != "role"}
         place, envelope = pointer, {}
     else:
@@ -123,7 +121,10 @@ def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Me
         yield dict(raw), place
         return
     if not isinstance(content, str):
-        raise InvalidRequest("the content is missing" if content is None else "the content has no known form", place)
+        raise InvalidRequest(
+            "the content is missing" if content is None else "the content is neither a string, a list nor an object",
+            place,
+        )
     yield dict(raw), place
 
 
@@ -132,21 +133,19 @@ def _typed(content: dict[str, Any], place: str, registry: Registry) -> dict[str,
     if type_ is None:
         type_ = _named(content, registry)
         if type_ is None:
-            raise InvalidRequest(f"the content has no type; there are {', '.join(registry.types)}", f"{place}/type")
+            raise InvalidRequest(f"the content has no type; known are {', '.join(registry.types)}", f"{place}/type")
     if not isinstance(type_, str) or registry.handler(type_) is None:
-        raise InvalidRequest(
-            f"there is no content type {type_!r}; there are {', '.join(registry.types)}", f"{place}/type"
-        )
+        raise InvalidRequest(f"unknown content type {type_!r}; known are {', '.join(registry.types)}", f"{place}/type")
     return {**content, "type": type_}
 
 
 def _named(content: Mapping[str, Any], registry: Registry) -> str | None:
-    """The type whose main field, which has its name, is there."""
+    """The type that has a field of its name here."""
     return next((type_ for type_ in registry.types if type_ in content), None)
 
 
 def _parts(parts: list[Any], envelope: Message, place: str, registry: Registry) -> Iterator[tuple[Message, str]]:
-    """A content list; parts of our own types become messages of their own, in order."""
+    """The messages of a content list. Each typed part becomes a message, in order."""
     plain: list[Any] = []
     for index, part in enumerate(parts):
         where = f"{place}/{index}"

@@ -1,8 +1,8 @@
-"""What providers can do, as data.
+"""What providers support, as data.
 
-A profile says which strategies to try in which order, and which combinations of strategy, streaming and thinking the
-provider refuses. Public capability tables are wrong in places, so this is only the first guess: a 400 that blames a
-feature removes it (see `unsupported`).
+A profile says which strategies to try in which order, and which features the provider does not support. Public
+capability tables are wrong in places, so this is only a first guess: a 400 that blames a feature removes it (see
+`unsupported`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STRATEGIES: tuple[Strategy, ...] = ("native", "tool", "json")
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedWhen:
-    """A feature that is refused in some circumstances (None: whatever they are)."""
+    """A feature that is unsupported while streaming or thinking is as given. None: in both cases."""
 
     feature: str
     streaming: bool | None = None
@@ -33,13 +33,13 @@ class Profile:
     unsupported: tuple[UnsupportedWhen, ...] = ()
     max_tokens_field: str = "max_tokens"
     stream_usage: bool = True
-    # Keywords of JSON Schema that its strict schemas must not contain, as features that were refused.
+    # Features "keyword:NAME" for the keywords that strict schemas must not contain.
     unsupported_keywords: frozenset[str] = frozenset()
-    # Whether a function is forced by its name, or by "required", which is the same where there is only one.
+    # Whether `tool_choice` names the function, or is "required", which is the same if there is only one function.
     forces_by_name: bool = True
-    # Models that think unless told otherwise.
+    # A pattern for the names of models that think by default.
     thinking_models: str | None = None
-    # What switches thinking on and off.
+    # The fields that switch thinking on and off.
     thinking_body: Mapping[bool, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -55,14 +55,14 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile("openai", max_tokens_field="max_completion_tokens", thinking_models=r"^(o\d|gpt-5)"),
         Profile("azure", max_tokens_field="max_completion_tokens", thinking_models=r"^(o\d|gpt-5)"),
-        # Bounds are refused by a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
+        # It answers bounds with a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
         Profile(
             "bedrock",
             unsupported=(UnsupportedWhen("tool:strict"),),
             max_tokens_field="max_completion_tokens",
             unsupported_keywords=frozenset(f"keyword:{name}" for name in _BOUNDS),
         ),
-        # Its compatibility layer ignores response_format and strict, and refuses a forced tool while thinking.
+        # Its compatibility layer ignores response_format and strict, and supports no forced tool while thinking.
         Profile(
             "anthropic",
             order=("tool", "json"),
@@ -72,8 +72,8 @@ PROFILES: dict[str, Profile] = {
         Profile("gemini", unsupported=(UnsupportedWhen("tool:strict"),), thinking_models=r"gemini-(2\.5|[3-9])"),
         # json_schema neither with streaming nor beside tools.
         Profile("groq", unsupported=(UnsupportedWhen("native", streaming=True), UnsupportedWhen("tool:strict"))),
-        # json_schema is refused. While thinking, a forced tool is refused, and with any tool a history whose assistant
-        # messages do not repeat their thoughts.
+        # It does not support json_schema. While thinking, it supports no forced tool, and with any tool only a history
+        # whose assistant messages repeat their thoughts.
         Profile(
             "deepseek",
             order=("tool", "json"),

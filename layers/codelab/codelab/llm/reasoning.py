@@ -1,17 +1,17 @@
-"""Tell a model's thoughts from its answer where both come in one text.
+"""Separates a model's thoughts from its answer if one text has both.
 
 Some endpoints put thoughts into the text of the answer, as `<reasoning>…</reasoning>` (gpt-oss on Amazon Bedrock, one
 block per chunk), `<think>…</think>` (DeepSeek, Qwen, and servers without a reasoning parser), `<thinking>` or
-`<thought>`. A `Separator` takes such a text in pieces, cut anywhere, and gives the answer without the thoughts.
+`<thought>`. A `Separator` takes such a text in pieces, cut anywhere, and returns the answer without the thoughts.
 
-- A tag counts in any case and with attributes, but not inside a JSON string: there it is the user's.
-- A block that is not closed is a thought to its end. The same tag nests inside a block; models also mention tags, so
-  if more were opened than closed, the answer begins behind the last closing tag.
-- A closing tag without an opening one makes everything before it a thought: some templates write the opening tag into
-  the prompt. Therefore a text that begins with prose is held until a tag explains it or it ends; otherwise a draft in
-  unmarked thoughts would be shown. A text that begins with JSON or a code fence is not held.
+- Tags may have capitals and attributes. Inside a JSON string, a tag belongs to the answer.
+- A block that is not closed is a thought up to its end. The same tag nests inside a block. Models also mention tags, so
+  if more are opened than closed, the answer begins after the last closing tag.
+- A closing tag without an opening one makes everything before it a thought, because some templates write the opening
+  tag into the prompt. Therefore text that begins with prose is held back until a tag explains it or it ends; otherwise
+  a draft in unmarked thoughts would be shown. Text that begins with JSON or a code fence is not held back.
 
-The cost is linear: every character is looked at once, and once more when a held text is released.
+The cost is linear: each character is looked at once, and once more when held text is released.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 _NAMES = "think|thinking|thought|reasoning"
 _TAG = re.compile(rf"<(/?)({_NAMES})(?:\s[^<>]*)?>", re.IGNORECASE)
 _SAME_TAG = {name: re.compile(rf"<(/?){name}(?:\s[^<>]*)?>", re.IGNORECASE) for name in _NAMES.split("|")}
-#: A tag of which the end has not arrived. Longer attributes than this are not looked for.
+#: The beginning of a tag, with attributes of limited length.
 _TAG_BEGUN = re.compile(rf"<(?:/?[a-z]{{0,9}}|/?(?:{_NAMES})\s[^<>]{{0,99}})\Z", re.IGNORECASE)
 _TAG_LENGTH = 120
 
@@ -31,16 +31,16 @@ _TAG_OR_OBJECT = re.compile(r'<|\{\s{0,99}(?:["}]|\Z)')
 _STRUCTURE = re.compile(r'["{}\[\]<]')
 _STRING_END = re.compile(r'["\\]')
 
-# Where in the text we are: at its start (only space and thoughts so far); in prose that is held; outside of JSON; in
-# the structure of JSON; in one of its strings; in a block of thoughts.
+# Where in the text we are: at the start (only space and thoughts so far), in prose that is held back, outside of JSON,
+# in the structure of JSON, in one of its strings, or in a block of thoughts.
 _START, _HELD, _OUTSIDE, _STRUCT, _STRING, _THOUGHT = range(6)
 
 
 class Separator:
-    """Feed it pieces and `finish` it; both give the new text of the answer.
+    """Feed it pieces, then `finish` it; both return the new text of the answer.
 
-    thoughts: where the thoughts go, in pieces. prose: the answer is an object that may stand in a sentence or a code
-    fence. Otherwise it is any JSON value.
+    thoughts: receives the thoughts, in pieces. prose: the answer is an object that may be surrounded by text or a code
+    fence; otherwise it is any JSON value.
     """
 
     __slots__ = ("_answered", "_carry", "_depth", "_explained", "_held", "_inner", "_name", "_nested", "_out", "_parts",
@@ -50,25 +50,25 @@ class Separator:
     def __init__(self, thoughts: list[str], *, prose: bool = False) -> None:
         self._prose = prose
         self._where = _START
-        self._explained = False  # a tag has shown how this model marks its thoughts
+        self._explained = False  # a tag has shown that this model marks its thoughts
         self._answered = False  # some JSON has begun
-        self._carry = ""  # a tag or an object whose beginning is not complete yet
+        self._carry = ""  # the incomplete beginning of a tag or an object
         self._held: list[str] = []
-        self._tail = ""  # the end of what is held, in which a tag may have begun
+        self._tail = ""  # the end of the held text, where a tag may begin
         self._depth = 0  # open brackets of the JSON
         self._skip = False  # the next character of a string is escaped
         self._name = ""  # of the open block
         self._nested = 0
-        self._return = _START  # where the open block stands
-        # A tag that has closed a nested block, and the text since then, which is a thought or the answer.
+        self._return = _START  # where the open block began
+        # The tag that closed a nested block, and the text since then, which is a thought or the answer.
         self._inner: list[str] | None = None
-        self._withdrawn: list[str] = []  # JSON before a closing tag that was never opened
-        self._quiet = False  # inside JSON, where only a "<" can be of interest
-        self._unread: list[str] = []  # what has come since then
+        self._withdrawn: list[str] = []  # JSON before a closing tag without an opening one
+        self._quiet = False  # inside JSON, where only a "<" matters
+        self._unread: list[str] = []  # what has arrived since then
         self._out: list[str] = []  # the answer's text of the current piece
         self._parts: list[str] = []
         self._thoughts = thoughts
-        #: Whether text that was given as the answer's turned out to be a thought. Known after `finish`.
+        #: Whether text that was returned turned out to be a thought. Known after `finish`.
         self.retracted = False
 
     @property
@@ -78,7 +78,7 @@ class Separator:
 
     @property
     def complete(self) -> bool:
-        """Whether the JSON of the answer has been closed."""
+        """Whether the JSON of the answer is closed."""
         unread = "".join(self._unread)
         self._unread.clear()
         self._walk(unread)
@@ -86,9 +86,9 @@ class Separator:
         return self._answered and self._where == _OUTSIDE
 
     def feed(self, piece: str) -> str:
-        """Take the next piece; give the text that is certain to belong to the answer."""
+        """Take the next piece; return the text that certainly belongs to the answer."""
         if self._quiet:
-            if "<" not in piece:  # nearly every piece of a long answer
+            if "<" not in piece:  # nearly all pieces of a long answer
                 self._unread.append(piece)
                 return piece
             given = "".join(self._unread)
@@ -99,7 +99,7 @@ class Separator:
         return self._given()
 
     def finish(self) -> str:
-        """The text has ended: give what is left of the answer."""
+        """End the text; return the rest of the answer."""
         self._parts.extend(self._unread)
         rest, self._carry = self._carry, ""
         while self._where == _HELD or self._inner is not None:
@@ -143,7 +143,7 @@ class Separator:
             else:
                 at = self._start(piece, at)
 
-    # Each of these takes the piece from `at` on and says how far it has come.
+    # Each of these takes the piece from `at` on and returns how far it got.
 
     def _start(self, piece: str, at: int) -> int:
         first = at
@@ -181,7 +181,7 @@ class Separator:
         self._tail = window[-_TAG_LENGTH:]
         tag, found = _TAG.search(window), _OBJECT.search(window)
         if found is not None and (tag is None or found.start() < tag.start()):
-            self._answered = True  # perhaps it is; a tag may now stand in one of its strings, so wait for the end
+            self._answered = True  # perhaps: a tag may now be inside a string, so wait for the end
         elif tag is not None:
             text = "".join(self._held)
             self._held, self._where, self._explained = [], _OUTSIDE, True
@@ -247,7 +247,7 @@ class Separator:
         return at
 
     def _tag(self, piece: str, at: int) -> int:
-        """A "<" outside of strings and blocks."""
+        """Take a "<" outside of strings and blocks."""
         found = _TAG.match(piece, at)
         if found is None:
             if _TAG_BEGUN.match(piece, at):
@@ -267,7 +267,7 @@ class Separator:
         return found.end()
 
     def _retract(self) -> None:
-        """A block is closed that was not opened: everything so far was a thought."""
+        """Handle a closing tag without an opening one: everything so far was a thought."""
         before = [*self._parts, *self._out]
         (self._withdrawn if self._answered else self._thoughts).extend(before)
         self._parts.clear()

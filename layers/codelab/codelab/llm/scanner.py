@@ -1,9 +1,8 @@
-"""An incremental JSON scanner: what a stream already says, as soon as it says it.
+"""An incremental JSON scanner for streams.
 
 It takes pieces of JSON text, cut anywhere, and reports the characters of chosen string fields while the string is still
-open, and each item of one chosen array at its last character. Every character is looked at once, so the cost is linear.
-
-It follows structure and does not validate: the whole text is parsed at the end by whoever collects it.
+open, and each item of one chosen array at its last character. It looks at each character once, so the cost is linear.
+It does not validate: its user parses the whole text at the end.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ _BEFORE, _STRUCT, _TEXT, _KEY, _SKIP, _AFTER = range(6)
 
 
 def mend(text: str) -> str:
-    """Join surrogate halves that arrived in different pieces; a half without its partner becomes U+FFFD."""
+    """Join surrogate halves from different pieces. A half without its partner becomes U+FFFD."""
     if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Scanner:
-    """Feed it pieces; it returns the events each piece completes.
+    """Feed it pieces; it returns the events that each piece completes.
 
-    `fields` are the paths of the string fields to report, `items` is the path of the array whose items to report. A
-    path is a sequence of keys and indices from the root; "*" stands for any of them. With `prose` set, text before
-    the first JSON object (an introduction, a code fence) is skipped. Thoughts have been taken out (see `reasoning`).
+    fields: the paths of the string fields to report. items: the path of the array whose items to report. A path is a
+    sequence of keys and indices from the root; "*" stands for any. prose: skip text before the first JSON object, such
+    as an introduction or a code fence. The text must not contain thoughts (see `reasoning`).
     """
 
     __slots__ = (
@@ -84,11 +83,11 @@ class Scanner:
         self._prose = prose
         self._mode = _BEFORE
         self._stack: list[str] = []  # open brackets
-        self._path: list[str | int] = []  # the current key or index in each
+        self._path: list[str | int] = []  # the current key or index in each of them
         self._expect_key = False
         self._key: list[str] = []
         self._field = ""
-        self._carry = ""  # an escape, or a root, that is not complete yet
+        self._carry = ""  # an incomplete escape or root
         self._skip_next = False
         self._item_depth = -1
         self._index = 0
@@ -98,14 +97,14 @@ class Scanner:
 
     @property
     def complete(self) -> bool:
-        """Whether the root value has been closed."""
+        """Whether the root value is closed."""
         return self._mode == _AFTER
 
     def feed(self, piece: str) -> list[TextDelta | ItemDone]:
-        """Take the next piece of text; give what it completes, in order."""
+        """Take the next piece of text; return the events that it completes, in order."""
         mode = self._mode
         if mode == _TEXT and not self._carry and not self._capture:
-            # Nearly every piece of a long answer: inside a streamed string, nothing special in it.
+            # Nearly all pieces of a long answer: inside a streamed string, without special characters.
             if '"' not in piece and "\\" not in piece and piece.isascii():
                 return [TextDelta(self._field, piece)] if piece else []
         elif mode == _AFTER:
@@ -118,7 +117,7 @@ class Scanner:
             self._carry = ""
         out: list[TextDelta | ItemDone] = []
         at, end = 0, len(piece)
-        taken = 0  # up to where the captured item has been put aside
+        taken = 0  # the captured item is stored up to here
         while at < end:
             mode = self._mode
             if mode == _STRUCT:
@@ -203,7 +202,7 @@ class Scanner:
         return out
 
     def _find_root(self, piece: str, at: int) -> int:
-        """Where the root begins, or the end of the piece; what may still become a root is carried over."""
+        """Where the root begins, or the end of the piece. Carry over what may still become a root."""
         if not self._prose:
             for i in range(at, len(piece)):
                 if piece[i] in "{[":
@@ -277,7 +276,7 @@ class Scanner:
         try:
             value: Any = json.loads(mend_escapes(mend(text)), strict=False)
         except ValueError:
-            return  # not JSON: the parse of the whole answer will say so
+            return  # not JSON; parsing the whole answer will say so
         out.append(ItemDone(self._index, value, self.attempt))
         self._index += 1
 
@@ -288,7 +287,7 @@ class Scanner:
         self._capture = False
 
     def _string(self, piece: str, at: int) -> tuple[int, str]:
-        """Decode string characters from `at` on. Stops after the closing quote, or before what is incomplete."""
+        """Decode string characters from `at` on, up to the closing quote or an incomplete escape."""
         found = _STRING_END.search(piece, at)
         texts: list[str] = []
         while found is not None:
@@ -315,7 +314,7 @@ class Scanner:
 
 
 def _unescape(piece: str, at: int) -> tuple[str, int]:
-    """The character of the escape at `at` and the position behind it; the position is -1 while it is incomplete."""
+    """The character of the escape at `at`, and the position after it, or -1 if it is incomplete."""
     if at + 1 >= len(piece):
         return "", -1
     kind = piece[at + 1]
@@ -347,7 +346,7 @@ _PAIR_OR_HALF = re.compile(
 
 
 def mend_escapes(text: str) -> str:
-    r"""Replace `\ud83d` without its partner by `\ufffd`, so that what is parsed can be encoded as UTF-8 again."""
+    r"""Replace `\ud83d` without its partner by `\ufffd`, so that the parsed text can be encoded as UTF-8."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
     return _PAIR_OR_HALF.sub(lambda m: m.group() if m.group(1) or m.group(2) else "\\ufffd", text)

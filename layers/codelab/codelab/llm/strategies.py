@@ -1,8 +1,8 @@
-"""From a schema and messages to the body of a chat completion, and from its answer back to JSON text.
+"""Makes the body of a chat completion from a schema and messages, and JSON text from its answer.
 
 - native: the schema goes into `response_format`.
-- tool: the schema is the parameter list of a function that the model is told to call.
-- json: the schema stands in the system prompt and the provider only promises some JSON object.
+- tool: the schema is that of the parameters of a function that the model is told to call.
+- json: the schema is part of the system prompt, and the provider only promises a JSON object.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ def build(
     streaming: bool,
     unsupported: Collection[str] = (),
 ) -> Body:
-    """The request body. Messages keep their order; what a strategy adds goes to the first system message, so that a
-    conversation's prefix stays the same from call to call and providers' prompt caches hit."""
+    """The body of the call.
+
+    A strategy adds its instructions to the first system message, so that the beginning of a conversation stays the same
+    from call to call and providers can cache it.
+    """
     body: Body = {"model": config.model, "messages": messages}
     if mode.strategy == "native":
         described: Body = {"name": _SCHEMA_NAME, "schema": schema}
@@ -102,23 +105,23 @@ _NONE = -1
 
 
 class Choice:
-    """What has been received of one of the `n` answers."""
+    """One of the `n` answers, as far as received."""
 
     __slots__ = ("_arguments", "_by_tool", "_content", "_refusal", "_tool", "finish_reason", "thoughts", "tool_name")
 
     def __init__(self, strategy: str) -> None:
         self._by_tool = strategy == "tool"
-        #: What the model has thought, in pieces; whoever reads them takes them out.
+        #: The model's thoughts, in pieces. Readers remove what they have read.
         self.thoughts: list[str] = []
         self._content = Separator(self.thoughts, prose=strategy != "native")
         self._arguments = Separator(self.thoughts)
         self._refusal: list[str] = []
-        self._tool: int | None = None  # the index of the call that is read; others are not ours
+        self._tool: int | None = None  # the index of the call that is read; others are ignored
         self.tool_name: str | None = None
         self.finish_reason: str | None = None
 
     def take(self, choice: Mapping[str, Any]) -> str:
-        """Take one chunk's (or the whole answer's) choice; give the new text of the answer."""
+        """Take the choice of one chunk or of the whole answer; return the new text of the answer."""
         reason = choice.get("finish_reason")
         if reason:
             self.finish_reason = reason
@@ -142,7 +145,7 @@ class Choice:
         return "".join([self._call(call) for call in calls])
 
     def _joined(self, parts: Any) -> str:
-        """The text of Mistral's list of parts, whose thoughts are parts of their own."""
+        """The text of a list of parts. Mistral sends thoughts as parts of such a list."""
         texts: list[str] = []
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict) and part.get("type") == "thinking":
@@ -153,25 +156,25 @@ class Choice:
         return "".join(texts)
 
     def _call(self, call: Mapping[str, Any]) -> str:
-        """A piece of a function call; gives what it adds to the answer."""
+        """Take a piece of a function call; return what it adds to the answer."""
         function = call.get("function") or {}
         name, index = function.get("name"), call.get("index") or 0
         if self._tool is None:
             self._tool = index
         elif name and self._arguments.complete:
-            self._tool = _NONE  # a further call; some providers give all of them the same number, or none
+            self._tool = _NONE  # another call; some providers number all calls the same, or not at all
         if index != self._tool:
             return ""
-        if name and name != self.tool_name:  # some repeat the name in every piece
+        if name and name != self.tool_name:  # some providers repeat the name in every piece
             self.tool_name = (self.tool_name or "") + name
         arguments = function.get("arguments")
         if not arguments:
             return ""
-        # Ollama's native shape leaks through some proxies.
+        # Some proxies pass Ollama's native arguments through, which are objects.
         return self._arguments.feed(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def finish(self) -> str:
-        """There is nothing more to take; give the rest of the answer's text."""
+        """End the answer; return the rest of its text."""
         content, arguments = self._content.finish(), self._arguments.finish()
         return arguments if self._by_tool else content
 
@@ -182,7 +185,7 @@ class Choice:
 
     @property
     def retracted(self) -> bool:
-        """Whether text was given that turned out to be a thought."""
+        """Whether returned text turned out to be a thought."""
         return self._content.retracted or self._arguments.retracted
 
     @property
@@ -191,6 +194,6 @@ class Choice:
 
     @property
     def text(self) -> str:
-        """The answer: the arguments of the call or, when the model did not call, what it said instead."""
+        """The answer: the arguments of the call or, if the model made none, its text."""
         called = self._by_tool and self.called
         return mend((self._arguments if called else self._content).text)

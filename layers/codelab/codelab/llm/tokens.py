@@ -1,8 +1,7 @@
-"""How many tokens a text will cost, without a tokenizer to download.
+"""Estimates how many tokens a text has, without a tokenizer.
 
-The last answer's usage says what the conversation costs so far; only what is new must be estimated. The estimate counts
-the pieces that byte-pair tokenizers make: words with their leading space, short runs of digits, punctuation, and about
-one token for each character of scripts that they know less well.
+The estimate counts the pieces that byte-pair tokenizers make: words with their leading space, short runs of digits,
+punctuation, and about one token per character of scripts that are rare in their training data.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _PER_MESSAGE = 4
 
 
 def estimate_tokens(text: str) -> int:
-    """The tokens of a text, roughly."""
+    """The approximate number of tokens of a text."""
     tokens = 0.0
     for found in _PIECES.finditer(text):
         kind = found.lastgroup
@@ -41,14 +40,17 @@ def estimate_tokens(text: str) -> int:
 
 
 def _letters(word: str) -> float:
-    """Letters beyond ASCII: Cyrillic and the like about three to a token, ideographs about one each."""
+    """Letters beyond ASCII: about three per token in Cyrillic and the like, about one in ideographs."""
     if ord(word[-1]) >= 0x2E80:
         return len(word) * 1.1
     return 1 + len(word) / 3.2
 
 
 def estimate_context(messages: list[dict[str, Any]], *, known: int | None = None, new_from: int = 0) -> int:
-    """The prompt tokens of messages: `known` (the last usage) for those before `new_from`, an estimate for the rest."""
+    """The approximate prompt tokens of chat messages.
+
+    known: the tokens of all messages before the index `new_from`, from the last usage. The rest is estimated.
+    """
     start = new_from if known is not None else 0
     total = known or 0
     for message in messages[start:]:

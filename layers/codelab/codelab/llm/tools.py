@@ -1,6 +1,6 @@
-"""Tools as a part of the solution: an array `calls` whose items say which tool, and with what.
+"""Tools as part of the solution: an array `calls` whose items name a tool and have its arguments.
 
-That is one schema for text and calls together, so that the text can stand before the calls and be streamed first.
+One schema for text and calls lets the text come first and be streamed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TOOL = "_tool"
 
 
 def with_tool(given: Any, name: str, parameters: dict[str, Any] | bool, description: str = "") -> dict[str, Any]:
-    """The schema with one more tool, or with a new definition of it. Raises ValueError when it cannot have one."""
+    """The schema with a tool added or redefined. Raises ValueError if it is not the schema of an object."""
     if given is True or given == {}:
         given = {"type": "object", "properties": {}}
     if not isinstance(given, dict) or given.get("type", "object") != "object" or "$ref" in given:
@@ -44,10 +44,10 @@ def _name(branch: Any) -> Any:
 
 
 def _branch(schema: dict[str, Any], name: str, parameters: dict[str, Any], description: str) -> dict[str, Any]:
-    """What a call of the tool looks like: the constant first, then the parameters."""
+    """The schema of a call of the tool: the constant first, then the parameters."""
     parameters = {key: value for key, value in parameters.items() if key not in ("$schema", "$id", "id")}
     if _refers(parameters):
-        # Its references start at its own root: keep that root among the definitions, and start there.
+        # Its references are relative to its root: make that root a definition and refer to it.
         key = _definition(schema, name)
         parameters = _rebased(parameters, f"#/$defs/{key}")
         schema["$defs"] = {**schema.get("$defs", {}), key: parameters}
@@ -78,7 +78,7 @@ def _branch(schema: dict[str, Any], name: str, parameters: dict[str, Any], descr
 
 
 def _admitting(part: Any) -> Any:
-    """A part of a combination that does not mind `_tool`."""
+    """A part of a combination, extended to allow `_tool`."""
     if isinstance(part, dict) and part.get("additionalProperties") is False:
         return {**part, "properties": {**(part.get("properties") or {}), TOOL: {}}}
     return part

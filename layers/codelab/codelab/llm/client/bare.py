@@ -1,4 +1,4 @@
-"""A Request as JSON in and JSON out: what a function, a queue or an HTTP route needs to offer it."""
+"""A bare Request: JSON in, JSON out, for functions, queues and HTTP routes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def parse_bare(
     bounds: CallerBounds | None = None,
     unsupported: UnsupportedFeatures = UNSUPPORTED,
 ) -> Request:
-    """The Request of {"kind": "request", "context", "schema", "config"}.
+    """Parse {"kind": "request", "context", "schema", "config"}.
 
-    `defaults` are settings that the payload need not name, `bounds` what it may ask for (None: anything). It profits
-    from `unsupported`, and adds nothing to it. Raises InvalidRequest that names the wrong place.
+    defaults: settings that the payload may leave out. bounds: what it may ask for; None for anything. unsupported: the
+    features not to ask for; the Request adds none. Raises InvalidRequest with the wrong place.
     """
     if not isinstance(payload, Mapping):
         raise InvalidRequest("the payload is not an object")
@@ -65,9 +65,11 @@ def run_bare(
     unsupported: UnsupportedFeatures = UNSUPPORTED,
     deadline: float | None = None,
 ) -> dict[str, Any]:
-    """Run a bare Request: {"solution", "usage", "strategy", "attempts", "finish_reason"}, and "solutions" for n > 1.
+    """Run a bare Request.
 
-    Raises RequestError: InvalidRequest for bad input, a ModelError when there is no solution.
+    Takes what `parse_bare` takes, and a deadline in seconds of `time.monotonic`. Returns {"solution", "usage",
+    "strategy", "attempts", "finish_reason"}, and "solutions" if n > 1. Raises InvalidRequest for bad input, ModelError
+    without a solution.
     """
     request = parse_bare(payload, defaults=defaults, bounds=bounds, unsupported=unsupported)
     result = request.run(transport, deadline=deadline)

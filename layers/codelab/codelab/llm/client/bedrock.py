@@ -1,10 +1,10 @@
-"""Amazon Bedrock's OpenAI-compatible endpoint, by the role that the code runs under: no key to store.
+"""Keys for Amazon Bedrock's OpenAI-compatible endpoint, made with the role of the process.
 
-Bedrock takes short-lived bearer tokens. A token is a presigned call of `CallWithBearerToken`, encoded: making one needs
-the role's credentials and no network. The role must be allowed `bedrock:CallWithBearerToken` beside the invoke actions.
+Bedrock takes short-lived bearer tokens. A token is an encoded presigned call of `CallWithBearerToken`: to make one
+takes the role's credentials and no network. The role needs `bedrock:CallWithBearerToken` as well as the invoke actions.
 https://docs.aws.amazon.com/bedrock/latest/userguide/api-keys-generate.html
 
-botocore is imported when the first token is made.
+The first token imports botocore.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from codelab.llm.errors import InvalidRequest
 
 _HOST = "bedrock.amazonaws.com"
 _PREFIX = "bedrock-api-key-"
-# botocore renews a role's credentials ten minutes before they expire at the latest: a token that lives no longer than
-# that never outlives the credentials that signed it.
+# botocore renews a role's credentials at least ten minutes before they expire, so a token that lives ten minutes never
+# outlives the credentials that signed it.
 LIFETIME_S = 600
 MARGIN_S = 60
-#: The least time between two tokens that are made because one was refused, in seconds.
+#: The shortest time between two tokens that replace a rejected one, in seconds.
 RENEW_EVERY_S = 60
 
 
 class BedrockKey:
-    """The current token, as a function: what `openai_transport(api_key=…)` takes.
+    """A function that returns the current token, for `openai_transport(api_key=…)`.
 
-    region: where the model is; the environment's AWS_REGION by default. credentials: a function that gives botocore
-    credentials (the default chain otherwise). clock: seconds; a token is renewed `margin_s` before it expires by it.
+    region: of the model; by default the environment's AWS_REGION. credentials: a function that returns botocore
+    credentials; by default those of the process. lifetime_s: of a token. margin_s: how long before its end a token is
+    replaced. clock: returns seconds.
     """
 
     def __init__(
@@ -61,14 +62,14 @@ class BedrockKey:
                 self._make(now)
             return self._token
 
-    def renew(self, refused: str) -> bool:
-        """Bedrock did not accept the token `refused`: whether there is another now."""
+    def renew(self, rejected: str) -> bool:
+        """Replace a token that Bedrock rejected; return whether there is another one now."""
         with self._lock:
             now = self._clock()
-            if self._token == refused and (self._renewed is None or now - self._renewed >= RENEW_EVERY_S):
+            if self._token == rejected and (self._renewed is None or now - self._renewed >= RENEW_EVERY_S):
                 self._renewed = now
                 self._make(now)
-            return self._token != refused
+            return self._token != rejected
 
     def _make(self, now: float) -> None:
         self._token = self._presigned()
@@ -96,7 +97,7 @@ class BedrockKey:
 
 
 def region_of(region: str | None = None) -> str:
-    """The region, from the environment when it is not given. Raises InvalidRequest without one."""
+    """The region, by default the environment's. Raises InvalidRequest without one."""
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise InvalidRequest("no AWS region is set for Bedrock", "/config/provider")

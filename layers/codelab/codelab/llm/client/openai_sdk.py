@@ -1,8 +1,8 @@
-"""The openai SDK as a Transport: `chat.completions.create(stream=True)`, read without a model object per chunk.
+"""The openai SDK as a Transport, without a model object per chunk.
 
-The SDK builds a pydantic object for every chunk (88 µs where plain JSON parsing takes 10), which would be most of the
-cost of a fast stream; its public `with_streaming_response` gives the HTTP response instead. Messages go in
-`extra_body`, because the SDK transforms each message it is given (7.5 ms for 50 of them).
+The SDK builds a pydantic object for each chunk, which takes 88 µs where parsing the JSON takes 10. Its public
+`with_streaming_response` returns the HTTP response instead. Messages go into `extra_body`, because the SDK transforms
+each other message (7.5 ms for 50 of them).
 """
 
 from __future__ import annotations
@@ -21,30 +21,28 @@ from codelab.llm.client.transport import Call
 from codelab.llm.client.wire import Binding, InterruptibleTransport, serving
 from codelab.llm.errors import TransportError
 
-# 408 timeout, 409 conflict and 429 rate limit are worth another try; so is everything that is the server's fault.
+# Timeout, conflict, too early and rate limit are worth another try, like all errors of the server.
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
-# Groq's 400 for an answer that the model got wrong: nothing about the request is.
+# Groq's codes of a 400 for a wrong answer of the model, where nothing is wrong with the request.
 _FAILED_GENERATIONS = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})
-# Beside 401: how a 403 (Bedrock, proxies) or a 400 (Gemini) blames the key, and not a missing right or the request.
-_BLAMES_KEY = {
+# Besides 401: what a 403 (Bedrock, proxies) or a 400 (Gemini) says if the key is wrong, not a right or the request.
+_KEY_ERROR = {
     403: re.compile(r"api.?key|authenticat|credential|signature|(security|bearer) token|expired", re.IGNORECASE),
     400: re.compile(r"api.?key", re.IGNORECASE),
 }
 
-
-#: What an endpoint says that has no list of models.
+#: The answers of an endpoint without a list of models.
 _NO_LIST = frozenset({404, 405, 501})
 
 _Answer = TypeVar("_Answer")
 
 
 class OpenAITransport:
-    """A client for one endpoint, to be made once and used by any number of requests, also at the same time.
+    """A client for one endpoint. Make it once; any number of Requests may use it concurrently.
 
-    `api_key` is a string or a function that gives the current key (called before each call). If the function has a
-    method `renew(refused)` that says whether there is another key now, a call whose key was refused is made once more
-    with that. `timeout` bounds the silence between two reads in seconds, not the whole answer: that is the deadline's
-    task.
+    api_key: a string, or a function that returns the current key before each call. If the function has a method
+    `renew(rejected)` that returns whether there is another key now, a call with a rejected key is repeated once.
+    timeout: the longest silence between two reads, in seconds; the deadline bounds the whole answer.
     """
 
     def __init__(
@@ -71,7 +69,7 @@ class OpenAITransport:
         self._create = self._client.chat.completions.with_streaming_response.create
 
     def warm(self) -> None:
-        """Pay for the SDK's first call (30-40 ms of lazy imports) at a time when nobody waits. No network."""
+        """Make the SDK's first call, with its 30-40 ms of lazy imports, while nobody waits. No network."""
         warming = openai.OpenAI(
             base_url=self.base_url,
             api_key="warm",
@@ -111,9 +109,9 @@ class OpenAITransport:
                 binding.release()
 
     def is_available(self, timeout_s: float) -> bool:
-        """Does the endpoint take our key and answer within `timeout_s`? Asks for its list of models, at no cost.
+        """Whether the endpoint accepts our key and answers within `timeout_s`.
 
-        An endpoint that has no such list is available all the same.
+        Asks for its list of models, which costs nothing. An endpoint without such a list is available too.
         """
         models = self._client.with_options(timeout=timeout_s).models.with_raw_response
         try:
@@ -125,7 +123,7 @@ class OpenAITransport:
         return True
 
     def _keyed(self, ask: Callable[[dict[str, str]], _Answer], check: Callable[[], None] = lambda: None) -> _Answer:
-        """Call `ask` with the headers that carry the key. A refused key is renewed, once; `check` may end it before."""
+        """Call `ask` with the key's headers; renew a rejected key once. `check` may raise before the second call."""
         if self._key is None:
             return ask({})
         key = self._key()
@@ -133,13 +131,13 @@ class OpenAITransport:
             return ask({"Authorization": f"Bearer {key}"})
         except openai.APIStatusError as error:
             renew: Callable[[str], bool] | None = getattr(self._key, "renew", None)
-            if renew is None or not _refuses_key(error) or not renew(key):
+            if renew is None or not _rejects_key(error) or not renew(key):
                 raise
         check()
         return ask({"Authorization": f"Bearer {self._key()}"})
 
     def _opened(self, arguments: dict[str, Any], headers: dict[str, str]) -> tuple[Any, Any]:
-        """The answer and its context manager, once its headers are there."""
+        """The context manager of the answer, and the answer, as soon as its headers are there."""
         manager = self._create(**arguments, extra_headers=headers)
         return manager, manager.__enter__()
 
@@ -148,7 +146,7 @@ class OpenAITransport:
 
 
 def _arguments(body: Mapping[str, Any]) -> dict[str, Any]:
-    """All but the model goes through `extra_body`, which the SDK merges in as it is."""
+    """The arguments of the SDK's call. It sends `extra_body` unchanged."""
     return {
         "model": body["model"],
         "messages": [],
@@ -158,7 +156,7 @@ def _arguments(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-#: As a step asks: the SDK evaluates the types of the parameters for streams apart.
+#: Streamed, because the SDK evaluates the types of the parameters for streams separately.
 _WARMING = {"model": "warm", "stream": True}
 
 
@@ -175,7 +173,7 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
-    """Server-sent events to JSON objects; those that arrived in one read come in one list."""
+    """Parse server-sent events. The JSON objects of one read come in one list."""
     loads = json.loads
     rest = b""
     for piece in pieces:
@@ -184,12 +182,12 @@ def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
         chunks: list[dict[str, Any]] = []
         for line in lines:
             if not line.startswith(b"data:"):
-                continue  # an empty line, a comment, the event's name
+                continue  # an empty line, a comment or an event's name
             data = line[5:].strip()
             if data.startswith(b"[DONE]"):
                 if chunks:
                     yield chunks
-                # Read to the end, so that the connection can be used again.
+                # Read to the end, so that the connection can be reused.
                 for _ in pieces:
                     pass
                 return
@@ -208,12 +206,12 @@ def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
         if chunks:
             yield chunks
     if rest.startswith(b"data:") and not rest[5:].strip().startswith(b"[DONE]"):
-        with contextlib.suppress(ValueError):  # half a line is a truncated stream, which the missing reason shows
+        with contextlib.suppress(ValueError):  # half a line: the missing finish reason will tell
             yield [_checked(loads(rest[5:]))]
 
 
 def _checked(value: Any) -> dict[str, Any]:
-    """A provider's error may come with status 200, as a body or in the middle of a stream."""
+    """Raise the provider's error, which may come with status 200 or in the middle of a stream."""
     if not isinstance(value, dict):
         raise TransportError("the provider's answer is not a JSON object", body=_cut(json.dumps(value).encode()))
     error = value.get("error")
@@ -247,10 +245,10 @@ def _status_error(error: openai.APIStatusError) -> TransportError:
     )
 
 
-def _refuses_key(error: openai.APIStatusError) -> bool:
-    blames = _BLAMES_KEY.get(error.status_code)
+def _rejects_key(error: openai.APIStatusError) -> bool:
+    pattern = _KEY_ERROR.get(error.status_code)
     return error.status_code == 401 or (
-        blames is not None and blames.search(f"{error.message} {error.body}") is not None
+        pattern is not None and pattern.search(f"{error.message} {error.body}") is not None
     )
 
 
@@ -284,10 +282,9 @@ def openai_transport(
     headers: Mapping[str, str] | None = None,
     warm: bool = True,
 ) -> OpenAITransport:
-    """A transport for an OpenAI-compatible endpoint; make it once, at init.
+    """A transport for an OpenAI-compatible endpoint. Make it once, at init.
 
-    `api_key` may be a function that gives the current key. `timeout` bounds the provider's silence in seconds. `warm`
-    pays for the SDK's first call now, without touching the network.
+    Takes what `OpenAITransport` takes. warm: make the SDK's first call now, without the network.
     """
     transport = OpenAITransport(
         base_url=base_url, api_key=api_key, timeout=timeout, connect_timeout=connect_timeout, headers=headers
@@ -300,7 +297,7 @@ def openai_transport(
 def bedrock_transport(
     region: str | None = None, *, base_url: str | None = None, timeout: float = 600.0, warm: bool = True
 ) -> OpenAITransport:
-    """A transport that calls Amazon Bedrock as the current role."""
+    """A transport that calls Amazon Bedrock as the current role. Takes what `openai_transport` takes."""
     return openai_transport(
         base_url=base_url or bedrock_base_url(region), api_key=BedrockKey(region), timeout=timeout, warm=warm
     )

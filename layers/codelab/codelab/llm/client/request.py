@@ -1,4 +1,4 @@
-"""The Request: a context and a schema in, a solution out."""
+"""The Request: takes a context and a schema, returns a solution."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class _Run:
             [choice] = yield from self._call_model(compiled, messages, self._config.changed(n=1), visible=visible)
 
     def _read(self, choice: Choice, compiled: CompiledSchema) -> tuple[Any, str | None]:
-        """The decoded answer, or what is wrong with it as JSON."""
+        """The decoded answer, or why it cannot be decoded."""
         assert self._mode is not None
         tool = self._mode.strategy == "tool"
         if tool and choice.called and choice.tool_name not in (None, TOOL_NAME):
@@ -327,7 +327,7 @@ class _Run:
                 continue
             self.usage += received.usage
             if not received.begun and all(choice.finish_reason is None for choice in received.choices):
-                # A stream that ended before it began is a lost connection.
+                # A stream that ends before it begins is a lost connection.
                 failures += 1
                 lost = TransportError("the stream ended before the first token", retryable=True)
                 delay = self._request._retry.delay(lost, failures)
@@ -376,7 +376,7 @@ class _Run:
                 if type(event) is TextDelta:
                     name = names.get(event.field, event.field)
                     if name in already:
-                        continue  # shown by an earlier attempt
+                        continue  # an earlier attempt has shown it
                     event.field = name
                     parts = shown.get(name)
                     if parts is None:
@@ -387,7 +387,7 @@ class _Run:
                 yield event
 
     def _scanner(self, codec: Any, mode: Mode) -> tuple[Scanner, dict[str, str]]:
-        """A scanner for the form that is sent, and the caller's names of its fields."""
+        """A scanner for the strict form, and the names of its fields in the original."""
         fields: list[tuple[str, ...]] = []
         names: dict[str, str] = {}
         for field in self._fields:
@@ -402,7 +402,7 @@ class _Run:
 
 
 class _Received:
-    """What one call has brought so far."""
+    """What has been received of one call."""
 
     __slots__ = ("begun", "choices", "mode", "thoughts", "usage")
 
@@ -411,11 +411,11 @@ class _Received:
         self.choices = [Choice(mode.strategy) for _ in range(n)]
         self.usage = Usage()
         self.begun = False
-        #: The first choice's thoughts, in pieces.
+        #: The thoughts of the first choice, in pieces.
         self.thoughts = self.choices[0].thoughts
 
     def take(self, chunks: list[dict[str, Any]]) -> str:
-        """Take chunks; give the new text of the first choice."""
+        """Take chunks; return the new text of the first choice."""
         text = ""
         for chunk in chunks:
             for choice in chunk.get("choices") or ():
@@ -431,12 +431,12 @@ class _Received:
                         text = text + new if text else new
             usage = chunk.get("usage")
             if usage:
-                # Some providers repeat a growing usage in every chunk: the last one counts.
+                # Some providers send a growing usage with each chunk: the last one counts.
                 self.usage = Usage.parse(usage)
         return text
 
     def finish(self) -> str:
-        """There are no more chunks; give the rest of the first choice's text."""
+        """End the call; return the rest of the first choice's text."""
         for choice in self.choices[1:]:
             choice.finish()
         return self.choices[0].finish()

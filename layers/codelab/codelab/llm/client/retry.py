@@ -1,4 +1,4 @@
-"""When a failed call is worth repeating, and how long to wait."""
+"""Which failed calls to repeat, and when."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from codelab.llm.errors import TransportError
 class RetryPolicy:
     """Exponential backoff with jitter; `Retry-After` wins.
 
-    attempts: calls in all, the first included. cap_s: the longest wait of our own; longest_s: the longest that a
-    provider may ask for. jitter: a random number from 0 to 1.
+    attempts: all calls, including the first. base_s: the first wait. cap_s: the longest wait of our own. longest_s: the
+    longest wait that a provider may ask for. All in seconds. jitter: returns a random number from 0 to 1.
     """
 
     attempts: int = 4
@@ -24,11 +24,11 @@ class RetryPolicy:
     jitter: Callable[[], float] = random.random
 
     def delay(self, error: TransportError, failures: int) -> float | None:
-        """Seconds to wait after the `failures`-th failure, or None to give up."""
+        """The seconds to wait after this many failures, or None to give up."""
         if not error.retryable or failures >= self.attempts:
             return None
         if error.retry_after is not None:
-            # Waiting less only earns another refusal; waiting much longer is the caller's decision.
+            # To wait less is useless; to wait much longer is the caller's decision.
             wanted = error.retry_after
             return wanted + 0.1 * self.base_s * self.jitter() if wanted <= self.longest_s else None
         ceiling = min(self.cap_s, self.base_s * 2.0 ** (failures - 1))

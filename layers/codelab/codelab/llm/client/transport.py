@@ -1,8 +1,7 @@
-"""Between a Request and a provider: a small interface, and what bounds a call from outside.
+"""The interface between a Request and a provider, and the bounds of a call.
 
-A transport takes the body of a chat completion and gives the provider's JSON objects: the chunks of a stream, in lists
-of those that arrived together, or the one object of an answer that is not streamed. Everything that fails is raised as
-`TransportError`; nothing is retried here.
+A transport sends the body of a chat completion and yields the provider's JSON objects: the chunks of a stream, in lists
+of those that arrived together, or one object if the answer is not streamed. It raises TransportError and never retries.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from codelab.llm.errors import Cancelled, DeadlineExceeded
 
 
 class Cancellation:
-    """A switch that another thread may flip. What is blocked on the network is interrupted at once."""
+    """A switch that stops a call from any thread. It interrupts a blocked read at once."""
 
     __slots__ = ("_event", "_interrupts", "_lock")
 
@@ -26,7 +25,7 @@ class Cancellation:
         self._interrupts: set[Callable[[], None]] = set()
 
     def cancel(self) -> None:
-        """Idempotent, never blocks, never raises."""
+        """Stop the call. Idempotent; never blocks, never raises."""
         self._event.set()
         with self._lock:
             interrupts = list(self._interrupts)
@@ -38,11 +37,11 @@ class Cancellation:
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, or return True early when cancelled."""
+        """Sleep for `seconds`; return True early if cancelled."""
         return self._event.wait(seconds)
 
     def attach(self, interrupt: Callable[[], None]) -> None:
-        """Run `interrupt` when cancelled, at once if that has already happened."""
+        """Have `interrupt` called on cancellation, or at once if it has already happened."""
         with self._lock:
             self._interrupts.add(interrupt)
         if self._event.is_set():
@@ -54,7 +53,7 @@ class Cancellation:
 
 
 class Call:
-    """One call's bounds: an absolute deadline of `clock` (None: none) and a cancellation."""
+    """The bounds of a call: a cancellation, and a deadline as an absolute time of `clock` in seconds."""
 
     __slots__ = ("cancellation", "clock", "deadline")
 
@@ -80,7 +79,7 @@ class Call:
         return remaining if timeout is None else min(timeout, remaining)
 
     def check(self) -> None:
-        """Raise if the call must not go on."""
+        """Raise Cancelled or DeadlineExceeded if the call must not go on."""
         if self.cancellation.cancelled:
             raise Cancelled("the call was cancelled")
         if self.deadline is not None and self.clock() >= self.deadline:
@@ -88,14 +87,14 @@ class Call:
 
 
 class Transport(Protocol):
-    """What a Request needs of a provider's client."""
+    """What a Request needs from a provider's client."""
 
     @property
     def base_url(self) -> str:
-        """Names the provider's endpoint; what was learned about a model is remembered under it."""
+        """The endpoint. Unsupported features are remembered by it."""
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        """POST a chat completion. With `body["stream"]` gives chunks as they arrive, else one list of one object.
+        """POST a chat completion. With `body["stream"]`, yield chunks as they arrive, else one list of one object.
 
-        Closing the iterator closes the connection at once. Raises TransportError, Cancelled, DeadlineExceeded.
+        Closing the iterator closes the connection at once. Raises TransportError, Cancelled or DeadlineExceeded.
         """

@@ -1,9 +1,9 @@
-"""HTTP for the openai SDK, with two things that its own client does not do.
+"""HTTP for the openai SDK, with cancellation and a deadline, which its own client lacks.
 
-A blocked read can be interrupted from another thread, also while the provider has not even sent its headers (a model
-that thinks is silent for minutes), and every read ends at the call's deadline, however often the provider sends a byte.
-Both need the socket, so this is an httpx transport on httpcore's public interface whose network streams know the call
-they serve. A stream learns its call when the request is written, by the thread that makes the call.
+Another thread can interrupt a blocked read, even before the provider has sent its headers (a thinking model is silent
+for minutes), and each read ends at the call's deadline, however often the provider sends a byte. Both need the socket,
+so this is an httpx transport on httpcore's public interface whose network streams know the call they serve. A stream
+gets its call when the thread that makes the call writes the request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _current = threading.local()
 
 
 class Binding:
-    """Ties one call to the connection that serves it, from the moment the request is written until `release`."""
+    """Connects a call with its connection, from when the request is written until `release`."""
 
     __slots__ = ("_interrupt", "call")
 
@@ -39,7 +39,7 @@ class Binding:
             self.call.cancellation.attach(interrupt)
 
     def release(self) -> None:
-        """From now on the connection may serve somebody else: a late cancel does not touch it."""
+        """Free the connection for other calls: a late cancel does not touch it."""
         if self._interrupt is not None:
             self.call.cancellation.detach(self._interrupt)
             self._interrupt = None
@@ -47,7 +47,7 @@ class Binding:
 
 @contextlib.contextmanager
 def serving(call: Call) -> Iterator[Binding]:
-    """Requests that this thread writes inside the block serve `call`."""
+    """Have the requests that this thread writes inside the block serve `call`."""
     binding = Binding(call)
     _current.binding = binding
     try:
@@ -82,7 +82,7 @@ class _Stream(httpcore2.NetworkStream):
         self._inner.write(buffer, timeout)
 
     def _interrupt(self) -> None:
-        # Shutting the TCP socket down wakes a thread that is blocked in recv; closing it would not.
+        # To shut the TCP socket down wakes a thread that is blocked in recv; to close it does not.
         sock = self._inner.get_extra_info("socket")
         if sock is not None:
             with contextlib.suppress(OSError):
@@ -160,7 +160,7 @@ class _Body(httpx2.SyncByteStream):
 
 
 class InterruptibleTransport(httpx2.BaseTransport):
-    """An httpx transport over a connection pool whose streams obey `serving(call)`. HTTP/1.1, keep-alive."""
+    """An httpx transport with a connection pool whose streams obey `serving(call)`. HTTP/1.1, keep-alive."""
 
     def __init__(self, *, keepalive_s: float = 55.0, max_connections: int = 100) -> None:
         self._pool = httpcore2.ConnectionPool(

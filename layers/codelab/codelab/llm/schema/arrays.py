@@ -42,7 +42,7 @@ def array(context: Context, facts: Facts, depth: int) -> Branch:
 
 
 def _prefix(facts: Facts) -> list[list[Raw]]:
-    """What applies at each position, as long as the array may be that long."""
+    """The schemas of each position, up to the maximum length of the array."""
     length = max(map(len, facts.prefix), default=0)
     if facts.item_max is not None:
         length = min(length, facts.item_max)

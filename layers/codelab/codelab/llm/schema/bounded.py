@@ -1,7 +1,7 @@
-"""How much work it is to validate a value, before it is begun: compiled code cannot be interrupted.
+"""Validation with bounded work. The work is estimated first, because compiled code cannot be interrupted.
 
-The number of places that meet the parts of a value is computed in time that is linear in the pairs of them, where the
-validator itself may take exponential time; and explaining what is wrong costs far more than finding that something is.
+The estimate counts the places that apply to the parts of a value, in time linear in the pairs of both, where the
+validator itself may take exponential time. To explain an error costs far more than to find one.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Any
 
 import jsonschema_rs
 
-from codelab.llm.schema.budget import depth_of, inner, same
+from codelab.llm.schema.budget import depth_of, inner_values, same_value
 from codelab.llm.schema.nodes import matcher
 from codelab.llm.schema.references import References
 
-#: Places met that a validator may be asked for (0.1 µs each), and that it may explain (10 µs and more, and kilobytes).
+#: Places that a validator may visit (0.1 µs each), and that it may explain (from 10 µs each, and kilobytes).
 _VISITS, _EXPLAINED = 2_000_000, 4000
-#: Pairs of a place and a part of the value that are looked at to know that.
+#: Pairs of a place and a part of the value that the estimate may look at.
 _PAIRS = 60_000
-#: Places of a schema, references followed, whose work is in proportion to the value's size.
+#: A schema with fewer places, with references followed, needs no estimate: its work is proportional to the value.
 _PLAIN = 4_000
-#: How deep a value may be nested of which is told what is wrong: the validator quotes no deeper ones.
+#: How deeply a value may be nested to be explained: the validator quotes no deeper ones.
 _DEPTH = 200
-#: Parts of a value that one error costs as much as another place: each error copies the value that it is about.
+#: An error copies its value; so many parts of it cost as much as another place.
 _COPIED = 16
 
 
 class Verdict(Enum):
-    """What is known of a value. EXPLAINABLE: it is invalid, and the validator may be asked why."""
+    """What is known about a value. EXPLAINABLE: it is invalid, and the validator can say why at little cost."""
 
     VALID = "valid"
     EXPLAINABLE = "explainable"
@@ -38,7 +38,7 @@ class Verdict(Enum):
 
 
 class BoundedValidator:
-    """A validator, and the schema that it was made of."""
+    """A validator that does not begin what would be too much work. schema: what the validator was made from."""
 
     def __init__(self, schema: Any, validator: jsonschema_rs.Validator) -> None:
         self.validator = validator
@@ -47,7 +47,7 @@ class BoundedValidator:
         self._plain: bool | None = None
 
     def verdict(self, value: Any) -> Verdict:
-        """Whether a JSON value is valid, or would be too much steps."""
+        """Whether a JSON value is valid, or too much work."""
         if self._plain is None:
             self._plain = _is_plain(self._schema, self._references)
         effort: tuple[int, int] | None = None
@@ -58,7 +58,7 @@ class BoundedValidator:
         try:
             if self.validator.is_valid(value):
                 return Verdict.VALID
-        except ValueError:  # it is nested more deeply than the validator looks
+        except ValueError:  # nested too deeply for the validator
             return Verdict.TOO_MUCH
         if depth_of(value, _DEPTH) > _DEPTH:
             return Verdict.INVALID
@@ -73,12 +73,14 @@ class BoundedValidator:
 
 
 class _TooMuch(Exception):
-    """There are more pairs than are looked at."""
+    """There are too many pairs to estimate the work."""
 
 
 class _Effort:
-    """Counts for each pair of a schema and a part of the value: places met, and those with what an error of each would
-    copy. A circle of references that comes back to the same value ends there."""
+    """Counts, for each pair of a schema and a part of the value, the places visited and the cost to explain errors.
+
+    A circle of references that returns to the same value ends there.
+    """
 
     def __init__(self, references: References) -> None:
         self._references = references
@@ -94,10 +96,10 @@ class _Effort:
             return known
         if len(self._known) >= _PAIRS:
             raise _TooMuch
-        self._known[key] = 0, 0  # what it is while it is being counted
+        self._known[key] = 0, 0  # until it is counted
         options = len(schema.get("enum") or ()) // 16
         visits, explained = 1 + options, _own_errors(schema) * (1 + self._size(value) // _COPIED)
-        for child in same(schema, self._references):
+        for child in same_value(schema, self._references):
             visits, explained = _plus(visits, explained, self.of(child, value))
         for child, part in _applied(schema, value):
             visits, explained = _plus(visits, explained, self.of(child, part))
@@ -117,7 +119,7 @@ class _Effort:
 
 
 def _own_errors(schema: dict[str, Any]) -> int:
-    """How many errors a schema may have without those of the schemas in it, more or less."""
+    """Roughly how many errors a schema can have, without those of its subschemas."""
     lists = [schema.get("required")]
     for keyword in ("dependentRequired", "dependencies"):
         lists += _dict(schema, keyword).values()
@@ -129,7 +131,7 @@ def _plus(visits: int, explained: int, more: tuple[int, int]) -> tuple[int, int]
 
 
 def _applied(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
-    """The schemas that apply to the parts of a value, each with the part."""
+    """The subschemas for parts of a value, each with the part."""
     if isinstance(value, dict):
         properties = _dict(schema, "properties")
         for name, part in value.items():
@@ -160,18 +162,18 @@ def _dict(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
 
 
 def _is_plain(schema: Any, references: References) -> bool:
-    """Whether a schema is not recursive, and small with all its references followed."""
+    """Whether a schema is not recursive, and small with all references followed."""
     sizes: dict[int, int | None] = {}
 
     def size(node: Any) -> int | None:
-        """None: recursive, or too large."""
+        """The size, or None if recursive or too large."""
         if not isinstance(node, dict):
             return 1
         if id(node) in sizes:
             return sizes[id(node)]
-        sizes[id(node)] = None  # what it is for itself
+        sizes[id(node)] = None  # while it is being counted: recursive
         total = 1 + len(node.get("enum") or ()) // 16
-        for child in (*same(node, references), *inner(node)):
+        for child in (*same_value(node, references), *inner_values(node)):
             more = size(child)
             if more is None or total + more > _PLAIN:
                 return None

@@ -1,8 +1,8 @@
-"""What a schema from outside may cost: one budget of places for every schema that enters.
+"""The budget of a schema that comes from outside.
 
-A schema is a program that runs over every answer. A small one may mean any amount of steps, through references that
-double, patterns that repeat, or enumerations: so places are counted as they are written, as one value meets them, and
-with all references followed. What is refused is named by its JSON Pointer.
+A schema is a program that runs over each answer. A small one can cause any amount of work, through references that
+double, patterns that repeat, or enumerations. So this counts places (subschemas) as they are written, as they apply to
+one value, and with all references followed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jsonschema_rs
 from codelab.llm.errors import InvalidRequest, json_pointer
 from codelab.llm.schema.references import References
 
-#: Keywords by what their value holds: schemas of the same value, then of values inside it.
+#: Keywords by what they hold: schemas of the same value, then of values inside it; one, a list or a map of them.
 _SAME_ONE = ("not", "if", "then", "else")
 _SAME_LIST = ("allOf", "anyOf", "oneOf")
 _SAME_MAP = ("dependentSchemas", "dependencies")
@@ -27,16 +27,18 @@ _INNER_ONE = ("additionalProperties", "unevaluatedProperties", "propertyNames", 
 _INNER_LIST = ("prefixItems", "items")
 _INNER_MAP = ("properties", "patternProperties")
 
-#: Of all patterns together, as compiled automata, in bytes; and of one of them.
+#: The size of all compiled patterns together, and of one of them, in bytes.
 _AUTOMATA_BYTES, _AUTOMATON_BYTES = 4 << 20, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaBudget:
-    """nbytes: as JSON. places: JSON values in it. depth: how deep they are nested. enum: values of one enumeration.
-    patterns, pattern_chars: how many different ones, and how long. at_once: places that one value meets, with the
-    references followed. chain: how many of these one behind the other. followed: places with all references followed,
-    which forbids recursion; None allows it.
+    """The most that a schema may have.
+
+    nbytes: bytes as JSON. places: JSON values. depth: levels of nesting. enum: values of one enumeration. patterns:
+    different patterns. pattern_chars: characters of each. per_value: subschemas that apply to one value, with
+    references followed. chain: how many of these in a row. followed: places with all references followed, which forbids
+    recursion; None allows it.
     """
 
     nbytes: int = 200_000
@@ -45,17 +47,20 @@ class SchemaBudget:
     enum: int = 5_000
     patterns: int = 250
     pattern_chars: int = 2_000
-    at_once: int = 1_000
+    per_value: int = 1_000
     chain: int = 50
     followed: int | None = None
 
 
+#: For the schemas of Requests from outside.
 REQUEST = SchemaBudget()
 
 
 def check_schema(schema: Any, budget: SchemaBudget = REQUEST, pointer: str = "/schema") -> None:
-    """Raise InvalidRequest for a schema that is over the budget, or has a pattern that cannot be matched in linear
-    time (look-around, back references). Whether it is valid otherwise is not looked at."""
+    """Raise InvalidRequest for a schema that exceeds the budget or has a pattern without linear time.
+
+    Look-around and back references have no linear time. pointer: of the schema. Does not check whether it is valid.
+    """
     if not isinstance(schema, (dict, bool)):
         raise InvalidRequest("the schema is neither an object nor a boolean", pointer)
     if isinstance(schema, bool):
@@ -63,21 +68,21 @@ def check_schema(schema: Any, budget: SchemaBudget = REQUEST, pointer: str = "/s
     written = _Written(schema, budget, pointer)
     if len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "replace")) > budget.nbytes:
         raise InvalidRequest(f"the schema has more than {budget.nbytes} bytes", pointer)
-    options = linear(len(written.patterns))
+    options = linear_patterns(len(written.patterns))
     for pattern, place in written.patterns.items():
         if not _compiles(pattern, options):
             raise InvalidRequest("the pattern cannot be matched in linear time, or repeats too much", place())
     _Followed(schema, budget, written).check()
 
 
-def linear(patterns: int) -> jsonschema_rs.RegexOptions:
-    """Automata instead of backtracking, so small that so many of them stay within bounds."""
+def linear_patterns(patterns: int) -> jsonschema_rs.RegexOptions:
+    """Options that match patterns in linear time, with a size that allows this many of them."""
     size = max(4096, min(_AUTOMATON_BYTES, _AUTOMATA_BYTES // max(1, patterns)))
     return jsonschema_rs.RegexOptions(size_limit=size, dfa_size_limit=size)
 
 
 def depth_of(value: Any, most: int) -> int:
-    """How deep a JSON value is nested; beyond `most` it is not looked at."""
+    """How deeply a JSON value is nested. Stops looking beyond `most`."""
     level, depth = [value], 0
     while level and depth <= most:
         level = [item for node in level for item in _items(node)]
@@ -85,13 +90,13 @@ def depth_of(value: Any, most: int) -> int:
     return depth
 
 
-def inner(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """The schemas of the values inside the value that a schema is about."""
+def inner_values(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """The subschemas for values inside the schema's value."""
     return _under(schema, _INNER_ONE, _INNER_LIST, _INNER_MAP)
 
 
-def same(schema: dict[str, Any], references: References) -> Iterator[Any]:
-    """The schemas that apply to the very value which a schema is about."""
+def same_value(schema: dict[str, Any], references: References) -> Iterator[Any]:
+    """The subschemas and references for the schema's value itself."""
     for keyword in _REFERENCES:
         if keyword in schema:
             yield references.target(schema, keyword)
@@ -101,7 +106,7 @@ def same(schema: dict[str, Any], references: References) -> Iterator[Any]:
 def _under(
     schema: Mapping[str, Any], one: Iterable[str], several: Iterable[str], named: Iterable[str]
 ) -> Iterator[Any]:
-    """The schemas under keywords that have one, a list of them, or some by name."""
+    """The schemas under keywords with one schema, a list or a map."""
     for keyword in one:
         if isinstance(schema.get(keyword), dict):
             yield schema[keyword]
@@ -128,7 +133,7 @@ def _compiles(pattern: str, options: jsonschema_rs.RegexOptions) -> bool:
 
 
 class _Place:
-    """Where a node stands, as a way back to the root: pointers are made of the few that are refused."""
+    """The place of a node. It only makes a JSON Pointer when there is an error."""
 
     __slots__ = ("name", "parent")
 
@@ -146,9 +151,9 @@ class _Place:
 
 
 class _Written:
-    """A schema as it is written: `places` of its objects by identity, and its `patterns` with the first place of each.
+    """The places of a schema's objects by id, and its patterns with the first place of each.
 
-    Raises InvalidRequest.
+    Raises InvalidRequest for more than the budget.
     """
 
     def __init__(self, schema: dict[str, Any], budget: SchemaBudget, pointer: str) -> None:
@@ -190,73 +195,75 @@ class _Written:
 
 
 class _Followed:
-    """A schema with its references followed. What has been counted once is not counted again."""
+    """Counts the places of a schema with references followed, each once."""
 
     def __init__(self, schema: dict[str, Any], budget: SchemaBudget, written: _Written) -> None:
         self._budget = budget
         self._written = written
         self._root = schema
         self._references = References(schema)
-        self._met: dict[int, tuple[int, int]] = {}  # places that one value meets, how many one behind the other
-        self._all: dict[int, int] = {}
+        self._known_applied: dict[
+            int, tuple[int, int]
+        ] = {}  # by id: places that apply to one value, and how many in a row
+        self._known_sizes: dict[int, int] = {}
 
     def check(self) -> None:
-        """Raise InvalidRequest for a place that means too many."""
-        self._meets(self._root, 0, set())
+        """Raise InvalidRequest for more than the budget."""
+        self._applied(self._root, 0, set())
         stack, seen = [self._root], {id(self._root)}
         while stack:
             node = stack.pop()
-            self._meets(node, 0, set())
-            for child in (*inner(node), *same(node, self._references)):
+            self._applied(node, 0, set())
+            for child in (*inner_values(node), *same_value(node, self._references)):
                 if isinstance(child, dict) and id(child) not in seen:
                     seen.add(id(child))
                     stack.append(child)
         if self._budget.followed is not None:
             self._expand(self._root, 0, set())
 
-    def _meets(self, node: dict[str, Any], depth: int, active: set[int]) -> tuple[int, int]:
-        """How many places a value of `node` meets, and the longest chain of them. A circle has no end of them."""
-        known = self._met.get(id(node))
+    def _applied(self, node: dict[str, Any], depth: int, active: set[int]) -> tuple[int, int]:
+        """How many places apply to a value of `node`, and the longest chain of them."""
+        known = self._known_applied.get(id(node))
         if known is not None:
             return known
         if id(node) in active:
-            raise self._refused(node, "the schema applies itself to one and the same value")
+            raise self._error(node, "the schema applies itself to the same value")
         if depth > self._budget.chain:
-            raise self._refused(node, f"more than {self._budget.chain} schemas one behind the other apply to one value")
+            raise self._error(node, f"more than {self._budget.chain} schemas in a row apply to one value")
         active.add(id(node))
         count, longest = 1, 0
-        for child in same(node, self._references):
+        for child in same_value(node, self._references):
             if isinstance(child, dict):
-                more, chain = self._meets(child, depth + 1, active)
+                more, chain = self._applied(child, depth + 1, active)
                 count, longest = count + more, max(longest, chain + 1)
         active.discard(id(node))
-        if count > self._budget.at_once:
-            raise self._refused(node, f"more than {self._budget.at_once} schemas apply to one value")
+        if count > self._budget.per_value:
+            raise self._error(node, f"more than {self._budget.per_value} schemas apply to one value")
         if longest > self._budget.chain:
-            raise self._refused(node, f"more than {self._budget.chain} schemas one behind the other apply to one value")
-        self._met[id(node)] = count, longest
+            raise self._error(node, f"more than {self._budget.chain} schemas in a row apply to one value")
+        self._known_applied[id(node)] = count, longest
         return count, longest
 
     def _expand(self, node: dict[str, Any], depth: int, active: set[int]) -> int:
-        """How many places there are at and below `node`."""
-        known = self._all.get(id(node))
+        """How many places are at and below `node`."""
+        known = self._known_sizes.get(id(node))
         if known is not None:
             return known
         assert self._budget.followed is not None
         if id(node) in active:
-            raise self._refused(node, "the schema is recursive")
+            raise self._error(node, "the schema is recursive")
         if depth > self._budget.depth:
-            raise self._refused(node, f"the schema is nested more than {self._budget.depth} levels deep")
+            raise self._error(node, f"the schema is nested more than {self._budget.depth} levels deep")
         active.add(id(node))
         count = 1
-        for child in (*same(node, self._references), *inner(node)):
+        for child in (*same_value(node, self._references), *inner_values(node)):
             count += self._expand(child, depth + 1, active) if isinstance(child, dict) else 1
         active.discard(id(node))
         if count > self._budget.followed:
-            raise self._refused(node, "the schema is too large, with its references followed")
-        self._all[id(node)] = count
+            raise self._error(node, "the schema is too large, with its references followed")
+        self._known_sizes[id(node)] = count
         return count
 
-    def _refused(self, node: dict[str, Any], why: str) -> InvalidRequest:
+    def _error(self, node: dict[str, Any], why: str) -> InvalidRequest:
         place = self._written.places.get(id(node))
         return InvalidRequest(why, place() if place else "")

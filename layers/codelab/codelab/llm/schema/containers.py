@@ -1,4 +1,4 @@
-"""Nodes for arrays and objects, in whichever strict form they take."""
+"""The nodes of arrays and objects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _inner(node: Node, value: Any, part: str | int) -> Any:
 
 
 class Tuple(Node):
-    """An array whose positions differ, as an object with the positions as keys; `rest` holds what follows."""
+    """An array whose positions differ, as an object with the positions as keys. rest: the items after them."""
 
     __slots__ = ("items", "min_count", "rest")
 
@@ -100,7 +100,7 @@ class Tuple(Node):
 
 
 class Entry:
-    """One kind of key/value pair of a map: which keys, and the node of their values."""
+    """One kind of entry of a map: which keys, and the nodes of keys and values."""
 
     __slots__ = ("key", "matches", "node")
 
@@ -123,7 +123,7 @@ class Entries(Node):
 
     def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if isinstance(value, dict) and not exact:
-            # The model answered in the original shape.
+            # The model answered in the original form.
             return {key: self._value(key, item, exact, tried) for key, item in value.items()}
         if not isinstance(value, list):
             if exact:
@@ -190,7 +190,7 @@ class Field:
 
 
 class Object(Node):
-    """An object with known keys, and perhaps a list of further ones under the name `extra`."""
+    """An object with known keys. extra: the node of the further ones, under the name `extra_name`."""
 
     __slots__ = ("extra", "extra_name", "fields", "names", "why_closed")
 
@@ -260,7 +260,7 @@ class Object(Node):
 
 
 class ObjectText(Text):
-    """An object of any keys as JSON text: further keys where a list of them would be nested too deeply."""
+    """Further keys as the JSON text of an object, because a list of them would be nested too deeply."""
 
     __slots__ = ()
 
@@ -270,7 +270,7 @@ class ObjectText(Text):
 
 
 class Boxed(Node):
-    """A map in an object of its own, so that its list of entries cannot be taken for an array."""
+    """A map in an object of its own, so that its list of entries cannot be mistaken for an array."""
 
     __slots__ = ("inner", "name")
 

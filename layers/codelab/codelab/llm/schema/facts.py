@@ -1,7 +1,7 @@
-"""What a place in a schema says, gathered from everything that applies there.
+"""What a schema says about one place.
 
-A place is described by several schemas at once: the one that stands there, what it refers to, its `allOf`, the branch
-of a union. `gather` lists them; `Facts` is their conjunction, keyword by keyword.
+Several schemas apply to a place: its own, what that refers to, its `allOf`, the branch of a union. `gather` lists them;
+`Facts` is their conjunction, keyword by keyword.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ Raws = tuple[Raw, ...]
 
 
 class Gathered:
-    """The schemas of a place (`plain`), the unions among them (`groups`), what only hints at properties (`hints`)."""
+    """The schemas of a place.
+
+    plain: those that apply. groups: their unions. hints: schemas that only suggest properties. false: whether one
+    allows nothing. unresolved: whether a reference has no target.
+    """
 
     __slots__ = ("false", "groups", "hints", "plain", "unresolved")
 
@@ -45,7 +49,7 @@ class Gathered:
 def gather(
     raws: Iterable[Raw], references: References, legacy: bool, steps: StepCounter, into: Gathered | None = None
 ) -> Gathered:
-    """Follow references and `allOf`; list the unions without taking sides."""
+    """List the schemas that apply, through references and `allOf`. Choose no branches of unions."""
     out = into or Gathered()
     seen = {id(raw) for raw in out.plain}
     stack = [*raws][::-1]
@@ -87,19 +91,19 @@ def gather(
 
 
 def constrains(raw: Raw) -> bool:
-    """Whether a schema says anything about the value, beyond describing it."""
+    """Whether a schema constrains the value, beyond describing it."""
     return raw is False or (isinstance(raw, dict) and not CONSTRAINTS.isdisjoint(raw))
 
 
 class Part:
-    """The object keywords of one schema; they must stay together, `additionalProperties` depends on its neighbours."""
+    """The object keywords of one schema. They stay together because `additionalProperties` depends on the others."""
 
     __slots__ = ("additional", "patterns", "properties")
 
     def __init__(self, properties: dict[str, Raw], patterns: dict[str, Raw], additional: Raw) -> None:
         self.properties = properties
         self.patterns = patterns
-        self.additional = additional  # None when the keyword is absent
+        self.additional = additional  # None without the keyword
 
 
 class Facts:
@@ -143,7 +147,7 @@ class Facts:
             self._lose("integer", "number")
 
     def _lose(self, *types: str) -> None:
-        """These types have no value left."""
+        """Exclude these types: they have no value left."""
         self.types = (set(TYPES) if self.types is None else self.types) - set(types)
 
     def _empty_range(self) -> bool:
@@ -178,7 +182,7 @@ class Facts:
         names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
         known = {name for name in names if isinstance(name, str) and name in TYPES}
         if not known or len(known) < len(names):
-            return  # "any", or a type we never heard of: says nothing
+            return  # an unknown type, such as "any", says nothing
         if "number" in known:
             known.add("integer")
         self.types = known if self.types is None else self.types & known
@@ -244,7 +248,7 @@ class Facts:
             self.prefix.append(value)
 
     def _unevaluated_items(self, value: Any, raw: dict[str, Any]) -> None:
-        # What other keywords have evaluated is free of it; so it is the rest only where nothing else may have.
+        # Other keywords may evaluate items; it only closes the array if none of them can.
         if value is False and self.prefix and not self.items and "contains" not in raw:
             self.closed_items = True
 
@@ -285,7 +289,7 @@ class Facts:
             self.title = value
 
     def description(self, type_: str) -> str:
-        """The description for a value of one type: what was written, and what strict mode has no keyword for."""
+        """The description of a value of one type, with the keywords that strict mode does not have."""
         notes: list[str] = []
         for raw in self.raws:
             notes += in_words(raw, type_)
@@ -301,7 +305,7 @@ class Facts:
         return f"{self.own_description} ({extra})" if self.own_description else extra
 
     def allowed(self) -> list[Any] | None:
-        """The values of `enum` and `const` that the types allow; None when any value is."""
+        """The values of `enum` and `const` that the types allow, without duplicates; None for any value."""
         if self.values is None:
             return None
         types = self.types

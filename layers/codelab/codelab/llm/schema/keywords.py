@@ -1,4 +1,4 @@
-"""What strict mode takes of a keyword, and how what it does not take is said in words instead."""
+"""Which keywords strict mode has, and how to describe the others in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARRAY = ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "un
 _STRING = ("pattern", "format", "minLength", "maxLength", "contentEncoding", "contentMediaType")
 _NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
-# Which type a keyword speaks about: a schema that names no type is taken to mean those it speaks about.
+# The type that each keyword is about: a schema without a type is taken to mean these types.
 IMPLIED: dict[str, str] = (
     dict.fromkeys(_OBJECT, "object")
     | dict.fromkeys(_ARRAY, "array")
@@ -33,8 +33,8 @@ APPLICATORS = ("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"
                "dependentSchemas")  # fmt: skip
 CONSTRAINTS = frozenset(IMPLIED) | {"type", "enum", "const", "not"} | set(APPLICATORS)
 
-# Said in words, where they apply: strict mode has no place for them.
-_SAID_OF = {
+# By type, what strict mode does not have, so that the description says it.
+_IN_WORDS = {
     "string": ("minLength", "maxLength", "contentEncoding", "contentMediaType"),
     "object": ("minProperties", "maxProperties", "propertyNames", "dependentRequired", "dependencies"),
     "array": ("uniqueItems", "contains", "minContains", "maxContains"),
@@ -42,23 +42,23 @@ _SAID_OF = {
     "integer": (),
     "boolean": (),
 }
-_SAID_ALWAYS = ("not", "default", "examples")
-_LONGEST = 160
+_ALWAYS_IN_WORDS = ("not", "default", "examples")
+_MAX_WORDS_CHARS = 160
 
 _UNSAFE_PATTERN = re.compile(
     r"\(\?(?!:)"  # look-around, flags, named groups
     r"|\\[1-9]|\\k|\\[bBcGAZzpPuxX]|\\[a-zA-Z](?<!\\[dDwWsSnrtfv])"  # back references, word boundaries, dialects
-    r"|\[\^?\]"  # an empty class: JavaScript's only
-    r"|\[[^\]]*\["  # a bracket in a class means different things
+    r"|\[\^?\]"  # an empty class, only in JavaScript
+    r"|\[[^\]]*\["  # a bracket in a class, which engines read differently
     r"|&&|--|~~"
     r"|[^\x00-\x7f]"
 )
-_BRIEFLY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_COMPACT_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _REPEAT = re.compile(r"\{(\d*),?(\d*)\}")
 
 
 def safe_pattern(pattern: Any) -> bool:
-    """Whether a regular expression means the same to every grammar engine: no look-around, no anchor in the middle."""
+    """Whether all grammar engines read a pattern in the same way: no look-around, no anchor in the middle."""
     if not isinstance(pattern, str) or len(pattern) > 300 or _UNSAFE_PATTERN.search(pattern):
         return False
     bare = re.sub(r"\\.", "x", pattern, flags=re.DOTALL)
@@ -70,7 +70,7 @@ def safe_pattern(pattern: Any) -> bool:
         for char in bare:
             depth += (char == "(") - (char == ")")
             if char == "|" and depth == 0:
-                return False  # `^a|b$`: the anchors bind to one alternative each
+                return False  # `^a|b$`: each anchor belongs to one alternative
     for found in _REPEAT.finditer(bare):
         if any(part and int(part) > 256 for part in found.groups()):
             return False
@@ -84,22 +84,22 @@ def safe_pattern(pattern: Any) -> bool:
 
 
 def number(value: Any) -> Any:
-    """A usable bound, or None."""
+    """A finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return value
 
 
 def count(value: Any) -> int | None:
-    """A usable count, or None."""
+    """A whole number from 0, or None."""
     value = number(value)
     return int(value) if value is not None and value >= 0 and float(value).is_integer() else None
 
 
 def in_words(raw: Mapping[str, Any], type_: str) -> list[str]:
-    """The keywords of a schema that a strict one has no place for, in words."""
+    """The keywords that strict mode does not have, in words."""
     out = []
-    for keyword in _SAID_OF.get(type_, ()) + _SAID_ALWAYS:
+    for keyword in _IN_WORDS.get(type_, ()) + _ALWAYS_IN_WORDS:
         if keyword in raw:
             value = raw[keyword]
             if keyword == "uniqueItems":
@@ -113,13 +113,13 @@ def in_words(raw: Mapping[str, Any], type_: str) -> list[str]:
 
 
 def short_json(value: Any) -> str:
-    """Compact JSON, cut when it is long."""
+    """Compact JSON, cut if it is long."""
     text = ""
     try:
-        for piece in _BRIEFLY.iterencode(value):  # no more of it than is said
+        for piece in _COMPACT_JSON.iterencode(value):
             text += piece
-            if len(text) > _LONGEST:
-                return text[:_LONGEST] + "…"
+            if len(text) > _MAX_WORDS_CHARS:
+                return text[:_MAX_WORDS_CHARS] + "…"
     except (TypeError, ValueError, RecursionError):
         return "…"
     return text

@@ -1,10 +1,10 @@
-"""The two directions between an original value and its strict form, a node for each place in the schema.
+"""Convert values between their original and their strict form, with one node per place in the schema.
 
-`decode` restores the original shape. With `exact` it raises Mismatch when the value is not of the node's strict form
-(which is how a union finds the branch that was meant); without, it restores what it can and leaves the judgement to the
-original schema, because models behind a provider that enforces nothing answer with what they like.
+`decode` restores the original form. With `exact` it raises Mismatch if the value does not have the node's strict form,
+so that a union finds the right branch. Without, it restores what it can, because a provider may enforce nothing; the
+original schema decides whether the result is valid.
 
-`express` is the inverse: the strict form of an original value, or NotEncodable.
+`encode` is the inverse. It raises NotEncodable for a value without a strict form.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from codelab.llm.errors import json_pointer
 
 
 class Mismatch(Exception):
-    """The value is not of this node's strict form."""
+    """The value does not have the strict form of this node."""
 
 
 class NotEncodable(Exception):
-    """An original value has no strict form. `path` says where (a JSON Pointer), `why` says why."""
+    """An original value has no strict form. path: a JSON Pointer of the place. why: the reason."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -43,15 +43,15 @@ class NotEncodable(Exception):
 #: What unions have decoded so far, by the ids of union and value. The branches of a union decode the same parts in
 #: turn: without this, the work would double at each level.
 Tried = dict[tuple[int, int], tuple[Any, Any]]
-# Stands for a value; never raised, for an exception that is raised again and again keeps the frames of every time.
+# A value, never raised: an exception that is raised repeatedly keeps the frames of each time.
 MISMATCH = Mismatch()
 _INFINITY = float("inf")
-# Of one pattern, as a compiled automaton.
+# The size of one compiled pattern.
 _AUTOMATON_BYTES = 1 << 20
 
 
 class Node:
-    """One place. `lenient`: it restores values also from another form than its own."""
+    """One place. lenient: whether it also restores values of other forms."""
 
     __slots__ = ()
     lenient = False
@@ -64,7 +64,7 @@ class Node:
 
 
 def json_type(value: Any) -> str:
-    """The JSON type of a Python value; whole numbers are integers, however they are written."""
+    """The JSON type of a Python value. Whole numbers are integers, even as floats."""
     if value is None:
         return "null"
     if value is True or value is False:
@@ -79,7 +79,7 @@ def json_type(value: Any) -> str:
 
 
 def identity(value: Any) -> Any:
-    """A hashable stand-in that is equal for values that are equal as JSON, which `1 == True` in Python is not."""
+    """A hashable key that is equal for equal JSON values. (In Python, 1 == True.)"""
     if value is True or value is False:
         return ("boolean", value)
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ def identity(value: Any) -> Any:
 
 
 def same_but_for_nulls(one: Any, other: Any) -> bool:
-    """Equal, if a property that is null and one that is absent are taken to be the same."""
+    """Whether two values are equal if null and absent properties count as the same."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one.keys() | other.keys():
             a, b = one.get(key), other.get(key)
@@ -103,7 +103,7 @@ def same_but_for_nulls(one: Any, other: Any) -> bool:
 
 
 class Plain(Node):
-    """A value that stays as it is: of one JSON type, perhaps one of a few, perhaps under further strict keywords."""
+    """A value of one JSON type that keeps its form. allowed: the only values. keywords: further strict keywords."""
 
     __slots__ = ("_keywords", "_validator", "allowed", "type")
 
@@ -129,7 +129,7 @@ class Plain(Node):
 
     def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if type(value) is float and value in (_INFINITY, -_INFINITY):
-            # A JSON number beyond what a double can hold, such as 1e999.
+            # A JSON number that no double can hold, such as 1e999.
             value = sys.float_info.max if value > 0 else -sys.float_info.max
         if exact and not self.fits(value):
             raise Mismatch
@@ -160,14 +160,14 @@ class Text(Node):
         try:
             return json.loads(value)
         except (ValueError, RecursionError):
-            return value  # a model that forgot the quotes meant the string itself
+            return value  # the model forgot the quotes: the string itself is the value
 
     def encode(self, value: Any) -> Any:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 class Labels(Node):
-    """One of a few objects or arrays, each under its JSON text as a label."""
+    """One of a few objects or arrays, written as its JSON text."""
 
     __slots__ = ("_labels", "_values")
 
@@ -194,7 +194,7 @@ def label(value: Any) -> str:
 
 
 class Link(Node):
-    """A node that is still being made: what a recursive reference points at."""
+    """A node that is still being made, as the target of a recursive reference."""
 
     __slots__ = ("node",)
 
@@ -211,7 +211,7 @@ class Link(Node):
 
 
 class NullText(Node):
-    """Null by the word "null", where null itself means absent."""
+    """Null, written as the string "null" because null itself means absent."""
 
     __slots__ = ()
 
@@ -240,7 +240,7 @@ class Null(Node):
         return None
 
 
-# The strict JSON type of a branch to the Python types of its values; None means that it may be any.
+# The Python types of each strict JSON type.
 _PYTHON: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "object": dict,
@@ -253,7 +253,7 @@ _PYTHON: dict[str, type | tuple[type, ...]] = {
 
 
 class Union(Node):
-    """One of several branches, tried in order; each comes with the strict JSON type of its values, if it has one."""
+    """One of several branches, tried in order. Each has the strict JSON type of its values, or None for any."""
 
     __slots__ = ("branches",)
 
@@ -275,7 +275,7 @@ class Union(Node):
         return value
 
     def _exactly(self, value: Any, tried: Tried) -> Any:
-        """The value by the first branch whose form it has, or MISMATCH."""
+        """The value decoded by the first branch whose form it has, or MISMATCH."""
         key = (id(self), id(value))
         if key in tried:
             return tried[key][0]
@@ -298,7 +298,7 @@ class Union(Node):
             try:
                 strict = node.encode(value)
             except NotEncodable as error:
-                # The deepest problem belongs to the branch that came closest.
+                # The branch with the deepest problem came closest.
                 if problem is None or len(error.parts) > len(problem.parts):
                     problem = error
                 continue
@@ -322,19 +322,19 @@ class Union(Node):
 
 
 def strict_validator(schema: Any) -> Any:
-    """A validator of strict keywords, whose patterns cost no more than the text they look at is long."""
+    """A validator of strict keywords that matches patterns in linear time."""
     options = jsonschema_rs.RegexOptions(size_limit=_AUTOMATON_BYTES, dfa_size_limit=_AUTOMATON_BYTES)
     return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, pattern_options=options)
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a key matches a JSON Schema pattern; unknown syntax matches everything, for the original will tell."""
+    """A matcher of a JSON Schema pattern. Unknown syntax matches everything: the original schema decides."""
     return linear_matcher(pattern) or (lambda key: True)
 
 
 @lru_cache(maxsize=64)
 def linear_matcher(pattern: str) -> Callable[[str], bool] | None:
-    """Whether a text matches a JSON Schema pattern, in linear time; None for a pattern of which that cannot be said."""
+    """A matcher of a JSON Schema pattern in linear time; None if the pattern does not allow that."""
     try:
         matches: Callable[[str], bool] = strict_validator({"pattern": pattern}).is_valid
     except ValueError:

@@ -1,6 +1,6 @@
-"""Where a `$ref` points: pointers, anchors, `$id` (and draft-04's `id`), dynamic and recursive references.
+"""Resolves references: pointers, anchors, `$id` (and draft-04's `id`), dynamic and recursive references.
 
-Only this document is looked at. Nothing is resolved before the first reference is met: most schemas have none.
+Only inside the document. It is indexed when the first reference needs it: most schemas have none.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-# Their values are data, not schemas.
+# The values of these keywords are data, not schemas.
 _DATA = frozenset({"enum", "const", "default", "examples", "example"})
 _LEGACY = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
 
 
 def is_legacy(schema: Any) -> bool:
-    """Whether the dialect is one in which a `$ref` hides its siblings (draft 7 and older)."""
+    """Whether a `$ref` hides its siblings, as in draft 7 and older."""
     named = schema.get("$schema") if isinstance(schema, dict) else None
     return isinstance(named, str) and any(draft in named for draft in _LEGACY)
 
@@ -26,7 +26,7 @@ class References:
         self._document = document
         self._indexed = False
         self._has_ids: bool | None = None
-        self._bases: dict[int, str] = {}  # of each schema object inside a resource that is not the root
+        self._bases: dict[int, str] = {}  # of each schema inside a resource that is not the root
         self._resources: dict[str, Any] = {}  # absolute URI to resource
         self._tails: dict[str, Any] = {}  # the first resource of each file name
         self._anchors: dict[tuple[str, str], Any] = {}
@@ -35,10 +35,13 @@ class References:
         self._found: dict[tuple[int, str], tuple[Any, Any]] = {}
 
     def target(self, holder: dict[str, Any], keyword: str = "$ref") -> Any:
-        """What the reference in `holder` points at; None when this document does not have it."""
+        """The target of the reference in `holder`, or None if the document does not have it."""
         key = (id(holder), keyword)
         if key not in self._found:
-            self._found[key] = self._target(holder, keyword), holder  # kept alive, so that its id stays its own
+            self._found[key] = (
+                self._target(holder, keyword),
+                holder,
+            )  # keeps the holder alive, so that no other gets its id
         return self._found[key][0]
 
     def _target(self, holder: dict[str, Any], keyword: str) -> Any:
@@ -60,7 +63,7 @@ class References:
         base, fragment = urldefrag(_join(self._base(holder), reference))
         resource = self._resources.get(base)
         if resource is None:
-            # Documents are often written as if they were stored elsewhere: try the name of the file.
+            # Many documents assume that they are stored elsewhere: try the name of the file.
             resource = self._tails.get(_tail(base))
             if resource is None:
                 return None
@@ -92,7 +95,7 @@ class References:
                 continue
             own = _identifier(node)
             if own is not None and node is not document:
-                if own.startswith("#"):  # draft 4 to 7 name anchors this way
+                if own.startswith("#"):  # an anchor in drafts 4 to 7
                     self._anchors.setdefault((base, own[1:]), node)
                 else:
                     base = urldefrag(_join(base, own))[0]
@@ -122,7 +125,7 @@ def _identifier(node: dict[str, Any]) -> str | None:
 
 
 def _has_ids(document: Any) -> bool:
-    """Whether a subschema may have a base URI of its own, which changes what `#` means inside it."""
+    """Whether a subschema has a base URI of its own, which changes the meaning of `#` inside it."""
     stack = [document]
     while stack:
         node = stack.pop()
@@ -141,7 +144,7 @@ def _join(base: str, reference: str) -> str:
     except ValueError:
         return reference
     if joined == reference and reference.startswith("#"):
-        return base + reference  # urljoin knows nothing of urn: and other schemes
+        return base + reference  # urljoin does not support urn: and other schemes
     return joined
 
 

@@ -1,15 +1,13 @@
-"""The original schema has the last word: validation, and its errors phrased for a model.
+"""Validation against the original schema, with errors that a model can act on.
 
-jsonschema-rs validates in the dialect that `$schema` names, 2020-12 without one. A schema without `$schema` that is not
-valid 2020-12 but valid in an older draft (array `items`, boolean `exclusiveMinimum`) is taken for what it is.
-Nothing is ever fetched: a reference to another document makes the schema invalid. Patterns are matched in linear time;
-those with look-around or back references, which cannot be, within a bound (and not at all for schemas of others, see
-`budget`).
+The dialect is the one that `$schema` names, else 2020-12. A schema without `$schema` that is only valid in an older
+draft (array `items`, boolean `exclusiveMinimum`) is read in that draft. Nothing is fetched: a reference to another
+document makes the schema invalid. Patterns are matched in linear time, and those with look-around or back references
+with bounded backtracking (`budget` does not accept them from outside).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,25 +17,25 @@ import jsonschema_rs
 from codelab.llm.errors import InvalidRequest, json_pointer
 
 _OLDER = (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft4Validator)
-# What needs no backtracking is matched without.
+# Bounds only patterns that need backtracking.
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 _MAX_ERRORS = 8
 _MAX_VALUE = 200
 
 
 def compile_validator(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Validator:
-    """The validator of a schema. Raises InvalidRequest that names the place in the schema which is wrong."""
+    """The validator of a schema. Raises InvalidRequest with the wrong place in the schema."""
     if not isinstance(schema, (dict, bool)):
         raise InvalidRequest("the schema is neither an object nor a boolean", pointer)
     if isinstance(schema, dict) and isinstance(schema.get("$schema"), str) and not _is_known(schema["$schema"]):
         schema = {key: value for key, value in schema.items() if key != "$schema"}
     try:
-        return jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=_PATTERNS)
+        return jsonschema_rs.validator_for(schema, retriever=_no_retrieval, pattern_options=_PATTERNS)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
         if isinstance(schema, dict) and "$schema" not in schema:
             for older in _OLDER:
                 try:
-                    return older(schema, retriever=_refuse, pattern_options=_PATTERNS)
+                    return older(schema, retriever=_no_retrieval, pattern_options=_PATTERNS)
                 except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
                     continue
         where = json_pointer(*(getattr(error, "instance_path", None) or ()))
@@ -46,19 +44,19 @@ def compile_validator(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Va
 
 
 def _is_known(dialect: str) -> bool:
-    """Whether a `$schema` names a published draft; any other is taken to mean the newest."""
+    """Whether a `$schema` names a published draft. Any other is read as the newest."""
     return re.match(r"https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?$", dialect) is not None
 
 
-def _refuse(uri: str) -> Any:
+def _no_retrieval(uri: str) -> Any:
     raise ValueError(f"{uri} is another document, and nothing is fetched")
 
 
 def explain(validator: jsonschema_rs.Validator, value: Any) -> list[str]:
-    """Why a value is invalid, a sentence an error; empty when it is valid.
+    """Why a value is invalid, one sentence per error. Empty if it is valid.
 
-    An `anyOf` or `oneOf` is explained by the branch that was meant: the one whose constants (`_tool`, `type`, …) match
-    the value, else the one with the fewest errors.
+    The errors of an `anyOf` or `oneOf` are those of the branch that the model meant: the one whose constants (`_tool`,
+    `type`, …) match the value, else the one with the fewest errors.
     """
     messages: list[str] = []
     for path, message in _errors(validator, value):
@@ -89,7 +87,7 @@ def _phrased(error: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def _meant(branches: list[list[Any]]) -> list[Any]:
-    """The errors of the branch that the value was meant for."""
+    """The errors of the branch that the model meant."""
     shallowest = min((len(error.instance_path) for errors in branches for error in errors), default=0)
 
     def distance(errors: list[Any]) -> tuple[int, int, int]:
@@ -109,7 +107,7 @@ def _short(text: str) -> str:
 
 
 def repair_message(errors: list[str]) -> str:
-    """What the model is told about an invalid answer."""
+    """The message to the model about an invalid answer."""
     return (
         "That answer is not valid:\n"
         + "\n".join(f"- {line}" for line in errors)
@@ -117,12 +115,8 @@ def repair_message(errors: list[str]) -> str:
     )
 
 
-def short_json(value: Any) -> str:
-    return _short(json.dumps(value, ensure_ascii=False, default=str))
-
-
 def properties_of(schema: Any) -> Mapping[str, Any]:
-    """The properties of a plain object schema; empty for any other."""
+    """The properties of a plain object schema. Empty for any other."""
     if isinstance(schema, dict) and not any(word in schema for word in ("$ref", "allOf", "anyOf", "oneOf", "if")):
         properties = schema.get("properties")
         if isinstance(properties, dict):

@@ -121,7 +121,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         raise ValueError("_tool is not free")
     # Imported here: of all frames that are parsed, few declare tools.
     from codelab.llm.errors import InvalidRequest
-    from codelab.llm.schema.budget import SchemaBudget, linear
+    from codelab.llm.schema.budget import SchemaBudget, linear_patterns
     from codelab.llm.schema.budget import check_schema as check_budget
 
     budget = SchemaBudget(limits.DECLARED_BYTES, places=_PLACES, depth=_DEPTH, followed=_PLACES)
@@ -131,7 +131,9 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         raise ValueError(error.message) from None
     _check_references(schema)
     try:
-        jsonschema_rs.Draft202012Validator(_without_dialect(schema), pattern_options=linear(1), retriever=_nothing)
+        jsonschema_rs.Draft202012Validator(
+            _without_dialect(schema), pattern_options=linear_patterns(1), retriever=_nothing
+        )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise ValueError(f"the schema is not valid: {getattr(error, 'message', None) or error}"[:300]) from None
 
