@@ -4,11 +4,10 @@ It is changed by compare-and-set on `version` alone, with one exception that can
 posted a range of frames removes that range's `post#` attribute. Times are milliseconds since the epoch.
 """
 
-import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from codelab.protocol.outgoing import Status
 from codelab.sessions import keys
@@ -129,6 +128,14 @@ class Posting:
 
     last: int
     at: int
+
+
+_K = TypeVar("_K")
+_Entry = TypeVar("_Entry", Connection, CallEntry, SideCall, FileEntry, Posting)
+
+
+def _copies(entries: dict[_K, _Entry]) -> dict[_K, _Entry]:
+    return {key: replace(entry) for key, entry in entries.items()}
 
 
 @dataclass(slots=True)
@@ -258,7 +265,20 @@ class Register:
         self.lease, self.lease_until, self.cancelled_at = "", 0, 0
 
     def copy(self) -> Self:
-        return copy.deepcopy(self)
+        """A register that shares nothing with this one that can change. Every decision begins with it."""
+        return replace(
+            self,
+            settings=dict(self.settings),
+            failures=dict(self.failures),
+            usage=dict(self.usage),
+            rules=dict(self.rules),
+            calls=_copies(self.calls),
+            side_calls=_copies(self.side_calls),
+            inbox=list(self.inbox),
+            files=_copies(self.files),
+            connections=_copies(self.connections),
+            postings=_copies(self.postings),
+        )
 
     def attributes(self) -> dict[str, Any]:
         """The item's attributes but for keys, `version` and the due index; what is empty or zero is absent."""
