@@ -4,7 +4,7 @@ library.
 Three generations, each forked from the one before, so that what is expensive is done once:
 
 - the *root* has imported the third-party packages that the functions import (boto3 and pydantic cost more than all
-  handlers together);
+  handlers together), and read what the SDK knows of the services that they use;
 - a *zygote*, one a function, has the function's environment and has run its handler's init; it never serves a request;
 - a *worker* serves one request at a time under AWS's own runtime client until it is killed.
 
@@ -35,6 +35,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -74,6 +75,7 @@ def _serve_root(control: socket.socket) -> None:
             return
         if "preload" in message:
             _preload(message["preload"], control)
+            _share_descriptions(message["services"])
             _load_resolver()
             _share_memory()
             continue
@@ -101,6 +103,26 @@ def _preload(modules: list[str], control: socket.socket) -> None:
             # It has started a thread: begin again, without importing anything this time.
             arguments = [sys.executable, "-m", "codelab_local.worker", "--root", str(control.fileno()), PADDING]
             os.execv(sys.executable, arguments)
+
+
+def _share_descriptions(services: list[str]) -> None:
+    """The SDK reads the descriptions of services anew for every session, and so for every process: 150 ms in each."""
+    if "botocore.session" not in sys.modules:
+        return
+    import botocore.loaders
+    import botocore.session
+
+    create = botocore.loaders.create_loader
+    shared = create()
+    for service in services:
+        for kind in ("service-2", "endpoint-rule-set-1"):
+            with suppress(botocore.exceptions.BotoCoreError):  # the function's own client will say so
+                shared.load_service_model(service, kind, api_version=None)
+    for name in ("endpoints", "partitions", "sdk-default-configuration", "_retry"):
+        shared.load_data_with_path(name)
+    # A function may name a folder of its own for them (AWS_DATA_PATH).
+    sessions: Any = botocore.session
+    sessions.create_loader = lambda folders=None: shared if folders is None else create(folders)
 
 
 def _load_resolver() -> None:

@@ -83,8 +83,9 @@ class WorkerConfig:
 class Root:
     """The process that all zygotes are forked from; it is started again when it is gone."""
 
-    def __init__(self, modules: list[str]) -> None:
+    def __init__(self, modules: list[str], services: list[str]) -> None:
         self._modules = [*_RUNTIME_CLIENT_NEEDS, *modules]
+        self._services = services
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -100,7 +101,7 @@ class Root:
                 pass_fds=(theirs.fileno(),),
             )
         self._control = ours
-        ours.send(json.dumps({"preload": self._modules}).encode())
+        ours.send(json.dumps({"preload": self._modules, "services": self._services}).encode())
 
     def fork(self, message: dict[str, Any], descriptors: list[int]) -> None:
         if self._process is None or self._process.poll() is not None:

@@ -22,6 +22,9 @@ Resources:
   Connected:
     Type: AWS::Serverless::Function
     Properties: {CodeUri: connected, Timeout: 10}
+  Described:
+    Type: AWS::Serverless::Function
+    Properties: {CodeUri: described, Environment: {Variables: {AWS_DATA_PATH: models}}}
   Simple: {Type: AWS::Serverless::Function, Properties: {CodeUri: simple}}
   Api: {Type: AWS::ApiGatewayV2::Api, Properties: {Name: init, ProtocolType: WEBSOCKET}}
   Stage: {Type: AWS::ApiGatewayV2::Stage, Properties: {ApiId: !Ref Api, StageName: prod, AutoDeploy: true}}
@@ -55,6 +58,13 @@ tables.list_tables()  # leaves a connection open
 def handler(event, context):
     return [len(tables.list_tables()["TableNames"]) for _ in range(event["times"])]
 """,
+    "described": """
+import boto3
+services = boto3.Session().get_available_services()
+
+def handler(event, context):
+    return [name in services for name in ("greeter", "dynamodb")]
+""",
     "simple": """
 import boto3
 
@@ -74,6 +84,9 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     for name, text in SOURCES.items():
         (folder / name).mkdir()
         (folder / name / "handler.py").write_text(text)
+    model = folder / "described" / "models" / "greeter" / "2020-01-01" / "service-2.json"
+    model.parent.mkdir(parents=True)
+    model.write_text("{}")
     packages = tmp_path_factory.mktemp("packages")
     (packages / "starts_a_thread.py").write_text(
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
@@ -87,6 +100,10 @@ def test_an_init_that_starts_a_thread_is_not_forked(cloud: LocalCloud) -> None:
     assert psutil.Process(cloud.workers("threaded")[0]).ppid() == cloud.process.pid
     assert "[threaded] its init starts a thread" in cloud.logs()
     assert psutil.Process(cloud.workers("simple")[0]).ppid() != cloud.process.pid
+
+
+def test_a_function_may_describe_services_of_its_own_to_the_sdk(cloud: LocalCloud) -> None:
+    assert cloud.invoke("described") == [True, True]
 
 
 def test_connections_that_an_init_leaves_open_are_not_shared(cloud: LocalCloud) -> None:
