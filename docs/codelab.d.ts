@@ -1,5 +1,5 @@
 // Every frame of the CodeLab WebSocket protocol. Written by `make docs` from the server's models; do not edit.
-// A frame's `type` tells which one it is, so a `switch` over it narrows a ServerFrame to its interface.
+// A `switch` over `type` narrows a ServerFrame to its interface.
 
 /** A frame from the client. */
 export type ClientFrame =
@@ -38,101 +38,101 @@ export type ServerFrame =
   | UploadTicketFrame
   | MessageDiscardedFrame;
 
-/** What the user says. Starts a turn, or waits for the running one. */
+/** A message of the user. Starts a turn, or waits until the running turn ends. */
 export interface UserMessageFrame {
   type: "user_message";
-  /** What is said. */
+  /** The message's text. */
   content: string;
-  /** Who said it. Another role than `user` is kept as quoted text, never as an instruction. */
+  /** Who wrote it. The model sees other roles than `user` as quoted text, never as instructions. */
   role?: "user" | "assistant" | "system" | "tool" | null;
-  /** An id of your choice: the same one sent twice is accepted once. */
+  /** An id of your choice. The server accepts a message with the same id only once. */
   client_msg_id?: string | null;
 }
 
-/** The outcome of a call: exactly one of `result` (any JSON, null too) and `error`. */
+/** The outcome of a call: exactly one of `result` (any JSON, including null) and `error`. */
 export interface ToolResultFrame {
   type: "tool_result";
   /** The `call_id` of the `tool_call`. */
   call_id: string;
-  /** What the tool gives: any JSON, and null is a success too. */
+  /** What the tool returned: any JSON; null also means success. */
   result?: unknown;
-  /** Why the tool failed: a text, or a code and a message. */
+  /** Why the tool failed: a string, or an object with a code and a message. */
   error?: string | { code?: string | null; message?: string; } | null;
-  /** The error's code, where `error` is a text or is missing. */
+  /** The error's code, if `error` is a string or missing. */
   error_code?: string | null;
-  /** A piece of a running command's output: the call stays open and its time begins anew. */
+  /** True: a piece of a running command's output. The call stays open and its deadline restarts. */
   partial?: boolean | null;
-  /** Where this piece of the output begins, in characters from its start. */
+  /** Where this piece begins, in characters from the output's start. */
   offset?: number | null;
 }
 
-/** What the human decided about a call that awaits approval. */
+/** The user's decision about a call that awaits approval. */
 export interface HitlDecisionFrame {
   type: "hitl_decision";
   /** The call that awaits approval. */
   call_id: string;
-  /** A decision is made once. */
+  /** The decision. It is final. */
   decision: "approve" | "edit" | "reject";
-  /** With `edit`: all arguments as they shall be. They must fit the tool. */
+  /** With `edit`: the complete new arguments. They must match the tool's schema. */
   modified_arguments?: Record<string, unknown> | null;
-  /** With `reject`: the user's words, which the model is told. */
+  /** With `reject`: the user's reason, which the model sees. */
   feedback?: string | null;
-  /** Decide so about calls like this one from now on, by this agent and tool. */
+  /** Remember the decision for similar calls by this agent with this tool. */
   remember?: Remember | null;
-  /** Another name of `modified_arguments`. */
+  /** An alias of `modified_arguments`. */
   modified_args?: Record<string, unknown> | null;
 }
 
-/** Change which files the agent is shown with every question. Answered by `context_updated`. */
+/** Change the files that the agent sees with every Request. Answered by `context_updated`. */
 export interface ContextUpdateFrame {
   type: "context_update";
-  /** `clear` takes all files out; the history stays. */
+  /** `clear` removes all files and keeps the history. */
   action: "add_file" | "remove_file" | "clear";
-  /** Which file. */
+  /** The file. */
   data?: ContextFile | null;
-  /** If it is given, it must be this connection's session. */
+  /** If given, it must be this connection's session. */
   session_id?: string | null;
 }
 
-/** The user wants another agent; with `content`, to say something to it at once. */
+/** Switch to another agent; with `content`, also send it a message. */
 export interface SwitchAgentFrame {
   type: "switch_agent";
   /** The agent's name. */
   agent_type: string;
-  /** Said to the new agent as a user's message, unless it is empty. */
+  /** A user message to the new agent, unless it is empty. */
   content?: string | null;
-  /** Why, as `agent_switched` repeats it. */
+  /** Why. `agent_switched` repeats it. */
   reason?: string | null;
   /** As in `user_message`, for `content`. */
   client_msg_id?: string | null;
 }
 
-/** The client introduces itself, and speaks extensions from here on. Answered by `session_info`. */
+/** The client introduces itself and turns on extension frames. Answered by `session_info`. */
 export interface HelloFrame {
   type: "hello";
-  /** The program: `name` and `version`. */
+  /** The client program: `name` and `version`. */
   client?: Record<string, unknown> | null;
-  /** What the commands run on: `linux`, `macos` or `windows`. Anything else is unknown. */
+  /** Where commands run: `linux`, `macos` or `windows`. Other values mean unknown. */
   platform?: string | null;
   /** What the client can do beyond the basics. */
   capabilities?: Capabilities | null;
 }
 
-/** Send every frame after `last_seq` again, then go on live. */
+/** Replay every frame after `last_seq`, then continue live. */
 export interface ResumeFrame {
   type: "resume";
-  /** The highest `seq` up to which the client has every frame; 0 for none. */
+  /** The client has every frame up to this `seq`; 0: it has none. */
   last_seq: number;
 }
 
-/** Stop the running turn. Never an error when nothing runs. */
+/** Stop the running turn. Not an error if no turn is running. */
 export interface CancelFrame {
   type: "cancel";
   /** Stop only this turn. */
   turn_id?: string | null;
 }
 
-/** Answered by `pong` with the same fields; keeps API Gateway's idle timer away. */
+/** Answered by `pong` with the same fields. Keeps API Gateway from closing an idle connection. */
 export interface PingFrame {
   type: "ping";
   [field: string]: unknown;
@@ -141,9 +141,9 @@ export interface PingFrame {
 /** Change how the session behaves. Answered by `session_info`. */
 export interface SessionConfigFrame {
   type: "session_config";
-  /** The model that is asked from the next step on: one that the server offers. */
+  /** The model to use from the next step on, one that the server offers. */
   model?: string | null;
-  /** What becomes of a message that comes while a turn runs. */
+  /** What to do with a message that arrives during a turn. */
   when_busy?: "queue" | "reject" | "interrupt" | null;
   /** How much the agent may do without asking. */
   autonomy?: "manual" | "balanced" | "autonomous" | null;
@@ -151,114 +151,111 @@ export interface SessionConfigFrame {
   title?: string | null;
 }
 
-/** A new token of the same user, before or after the connection's first one has expired. */
+/** Replace the connection's token, before or after it has expired, with a new one of the same user. */
 export interface RefreshTokenFrame {
   type: "refresh_token";
   /** A JWT whose `sub` is the connection's user. */
   token: string;
 }
 
-/** Ask where to upload a frame that is too large for a WebSocket message. Answered by `upload_ticket`. */
+/** Request a URL to upload a frame that is too large for a WebSocket message. Answered by `upload_ticket`. */
 export interface UploadRequestFrame {
   type: "upload_request";
-  /** How many bytes of UTF-8 the frame's JSON has, exactly. */
+  /** The exact size of the frame's JSON in UTF-8 bytes. */
   bytes: number;
 }
 
-/** List what was remembered, or revoke a rule. Answered by `rules`. */
+/** List the remembered rules, or revoke one. Answered by `rules`. */
 export interface RulesFrame {
   type: "rules";
-  /** What is to be done. */
+  /** What to do. */
   action: "list" | "revoke";
-  /** With `revoke`: the rule that no longer counts. */
+  /** With `revoke`: the rule to revoke. */
   rule_id?: string | null;
 }
 
-/** A delta of the answer; `content` repeats `token` for clients that read that name. */
+/** A delta of the answer. `content` repeats `token`: the seed documents use both names. */
 export interface AssistantMessageFrame {
   type: "assistant_message";
   /** The next piece of the text. May be empty in the last frame of a message. */
   token: string;
   /** The same as `token`. */
   content: string;
-  /** The message ends with this frame. Exactly one frame of a message says so. */
+  /** True in exactly one frame of a message, the last. */
   is_final: boolean;
-  /** Which message this is a piece of. */
+  /** The message that this delta belongs to. */
   message_id: string;
-  /** The turn that answers. */
+  /** The turn that the message belongs to. */
   turn_id: string;
-  /** The agent that speaks. */
+  /** The agent that wrote it. */
   agent?: string;
-  /** True: the message was cut off, and what it said is void. */
+  /** True: the message was cut off; discard its text. */
   aborted?: boolean;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/** A call for the IDE: to show for approval, or (`requires_approval: false`) to execute. */
+/** A call for the IDE: to show for approval or, with `requires_approval: false`, to execute. */
 export interface ToolCallFrame {
   type: "tool_call";
-  /** Names the call in every frame about it. Execute a `call_id` once. */
+  /** Identifies the call in every frame about it. Execute each `call_id` once. */
   call_id: string;
-  /** A tool of the catalogue, or one that the client has declared. */
+  /** A tool of the catalogue, or one that the client declared. */
   tool_name: string;
-  /** What the tool's schema asks for. Missing where there is a `payload_url`. */
+  /** The arguments, valid for the tool's schema. Absent if there is a `payload_url`. */
   arguments?: Record<string, unknown>;
-  /** True: ask the user and send `hitl_decision`. False: execute it. */
+  /** True: ask the user and send `hitl_decision`. False: execute the call. */
   requires_approval: boolean;
   /** The turn that the call belongs to. */
   turn_id?: string;
-  /** When the call ends unanswered, in milliseconds since the epoch. */
+  /** When the call times out, in milliseconds since the epoch. */
   deadline?: number;
   /** What the call can do. */
   risk?: "read" | "write" | "execute";
-  /** The remembered rule that has approved it, if one has. */
+  /** The remembered rule that approved the call, if any. */
   reason?: string;
   /**
-   * Where you are asked: what your approval may be remembered as; null: it is asked about every time. Only with
-   * extensions.
+   * With `requires_approval`: the rule your approval can be remembered as; null: such calls always need approval. Only
+   * with extensions.
    */
   remember?: Remembrance | null;
-  /** False: shown here, executed in another window. Only with extensions. */
+  /** False: only show the call; another window executes it. Only with extensions. */
   execute?: boolean;
   /** The same as `arguments`, for a connection with `profile=args`. */
   args?: Record<string, unknown>;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
-  /** Where the field that is missing can be fetched, as JSON. For an hour; never logged. */
+  /** Where to fetch the missing field as JSON. Valid for an hour; not in the log. */
   payload_url?: string;
-  /** How many bytes are there. */
+  /** The size of that JSON in bytes. */
   payload_bytes?: number;
 }
 
-/**
- * A piece of a running command's output, as its executor sent it. An extension: sent only to a connection that asked
- * for extensions.
- */
+/** A piece of a running command's output. An extension frame. */
 export interface ToolProgressFrame {
   type: "tool_progress";
-  /** The call whose command runs. */
+  /** The call whose command is running. */
   call_id: string;
-  /** Where the piece begins, as its executor said. */
+  /** The executor's `offset`: where the piece begins. */
   offset?: number;
-  /** The piece, as its executor sent it. */
+  /** The executor's `result`: the piece. */
   result?: unknown;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
-  /** Where the field that is missing can be fetched, as JSON. For an hour; never logged. */
+  /** Where to fetch the missing field as JSON. Valid for an hour; not in the log. */
   payload_url?: string;
-  /** How many bytes are there. */
+  /** The size of that JSON in bytes. */
   payload_bytes?: number;
 }
 
-/** What the agent does now, sent when it changes. `idle` ends a turn. */
+/** What the agent is doing, sent when it changes. `idle` ends a turn. */
 export interface AgentStatusFrame {
   type: "agent_status";
-  /** One of five. */
+  /** The new status. */
   status: Status;
-  /** The same for a human. */
+  /** The status for a human. */
   message: string;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
@@ -271,274 +268,250 @@ export interface ErrorFrame {
   message: string;
   /** What is wrong, for a program. */
   error_code: ErrorCode;
-  /** What helps to correct it: `field` names the offending field. */
+  /** Details that help to correct it; `field` names the offending field. */
   details: Record<string, unknown>;
-  /** Can the same succeed when it is sent again later? */
+  /** Whether the same frame may succeed later. */
   retryable: boolean;
-  /** The call that the refused frame named. */
+  /** The call named in the refused frame. */
   call_id?: string;
-  /** In how many seconds to try again, where that is known; also in `details`. */
+  /** In how many seconds to try again, if known; also in `details`. */
   retry_after?: number;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/** A turn is over: how it ended and what it cost. An extension: sent only to a connection that asked for extensions. */
+/** A turn ended: how, and what it cost. An extension frame. */
 export interface TurnEndFrame {
   type: "turn_end";
   /** The turn that ended. */
   turn_id: string;
-  /** How it ended; `refused`: the model declined to answer; `budget`: the user's tokens of the day are used up. */
+  /** How it ended. `refused`: the model declined to answer; `budget`: the user's tokens for the day are used up. */
   reason: "completed" | "cancelled" | "max_steps" | "refused" | "budget" | "error";
-  /** Tokens, model calls and, where prices are known, the cost of the whole turn. */
+  /** Tokens, Requests and, if prices are known, the cost of the whole turn. */
   usage: TurnUsage;
   /**
-   * SHA-256 (hex) of the UTF-8 of the turn's last message, to check what was put together from its deltas. Absent
-   * where the turn ended without one.
+   * SHA-256 (hex) of the turn's last message in UTF-8, to check the text assembled from its deltas. Absent if the turn
+   * ended without a message.
    */
   final_text_sha256?: string;
-  /** The session's title as it is now: the model gives it one in its first answer. */
+  /** The session's current title. The model sets it in its first answer. */
   title: string;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/** Another agent answers from here on. `metadata` says it once more, for clients that look there. */
+/** Another agent answers from now on. `metadata` repeats the fields: the seed documents use both places. */
 export interface AgentSwitchedFrame {
   type: "agent_switched";
   /** The switch in a sentence. */
   content: string;
-  /** Who answered until now. */
+  /** The previous agent. */
   from_agent: string;
-  /** Who answers from here on. */
+  /** The new agent. */
   to_agent: string;
   /** Why. */
   reason: string;
   /** When, in ISO 8601 with UTC offset. */
   timestamp: string;
-  /** How sure a router was, from 0 to 1. */
+  /** How sure the router was, from 0 to 1. */
   confidence?: number;
-  /** `from_agent`, `to_agent`, `reason`, `timestamp` and `confidence` once more. */
+  /** Repeats `from_agent`, `to_agent`, `reason`, `timestamp` and `confidence`. */
   metadata: Record<string, unknown>;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/**
- * What the context holds now; the answer to `context_update`. An extension: sent only to a connection that asked for
- * extensions.
- */
+/** The context after a change; the answer to `context_update`. An extension frame. */
 export interface ContextUpdatedFrame {
   type: "context_updated";
-  /** What was done: the action of the `context_update`. */
+  /** The action of the `context_update`. */
   action: string;
-  /** The file that it was done to. */
+  /** The file that was added or removed. */
   path?: string;
-  /** How many files there are now. */
+  /** The number of context files now. */
   files: number;
-  /** What they take of the model's context, in tokens, estimated. */
+  /** Their size in the model's context, in estimated tokens. */
   context_size: number;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/**
- * The agent's plan as it stands; it replaces the one before. No items: there is none any more. An extension: sent only
- * to a connection that asked for extensions.
- */
+/** The agent's current plan; it replaces the previous one. No items: the plan was removed. An extension frame. */
 export interface PlanFrame {
   type: "plan";
-  /** The turn in which the agent has made it. */
+  /** The turn in which the agent wrote it. */
   turn_id: string;
   /** All steps in order. */
   items: PlanStep[];
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/**
- * What became of a call that another connection, the time or a cancel has decided. An extension: sent only to a
- * connection that asked for extensions.
- */
+/** A call ended because of another connection, a timeout or a cancel. An extension frame. */
 export interface CallUpdateFrame {
   type: "call_update";
   /** The call. */
   call_id: string;
-  /** Its state from now on. */
+  /** Its final state. */
   state: "completed" | "failed" | "rejected" | "expired" | "cancelled";
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/**
- * The session as it is; the answer to `hello`, `session_config` and `refresh_token`. An extension: sent only to a
- * connection that asked for extensions.
- */
+/** The session's state; the answer to `hello`, `session_config` and `refresh_token`. An extension frame. */
 export interface SessionInfoFrame {
   type: "session_info";
-  /** The session, also when the server has made up its id. */
+  /** The session's id, given by the client or made by the server. */
   session_id: string;
-  /** The agent that answers. */
+  /** The current agent. */
   agent: string;
-  /** What it does now. */
+  /** What the agent is doing. */
   status: Status;
-  /** The session's title, empty while it has none. */
+  /** The session's title; may be empty. */
   title: string;
   /** The running turn. */
   turn_id?: string;
   /** The `seq` of the newest frame. */
   last_seq: number;
-  /** The calls that are still open. */
+  /** The open calls. */
   pending_calls: PendingCall[];
-  /** The agent's plan as it stands, empty while it has none. */
+  /** The agent's current plan; may be empty. */
   plan: PlanStep[];
-  /** What `session_config` has set. */
+  /** The settings made by `session_config`. */
   settings: Record<string, unknown>;
-  /** Sizes and counts that the server allows. */
+  /** The server's limits on sizes and counts. */
   limits: Record<string, number>;
   /**
-   * What the user may use, by name: `messages_per_minute`, `requests_per_minute`, `tokens_per_day`,
-   * `connections_per_minute`, `stored_bytes_per_day`, `open_turns`. What has no limit is not named.
+   * The user's quotas by name: `messages_per_minute`, `requests_per_minute`, `tokens_per_day`,
+   * `connections_per_minute`, `stored_bytes_per_day`, `open_turns`. Those without a limit are absent.
    */
   quotas?: Record<string, Quota>;
-  /** The version of this protocol that the server speaks. */
+  /** The protocol version of the server. */
   protocol_version: string;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/** What was remembered; the answer to `rules`. An extension: sent only to a connection that asked for extensions. */
+/** What was remembered; the answer to `rules`. An extension frame. */
 export interface RuleListFrame {
   type: "rules";
-  /** Those of the session, then those of the user, the oldest first. */
+  /** The session's rules, then the user's, oldest first. */
   rules: RuleInfo[];
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
 /**
- * The replay is complete (with `more`: ask again). Only `open_calls` are still to be executed. An extension: sent only
- * to a connection that asked for extensions.
+ * The replay is complete; with `more`, send `resume` again. Execute only calls listed in `open_calls`. An extension
+ * frame.
  */
 export interface ResumedFrame {
   type: "resumed";
-  /** The replay reached to this `seq`. */
+  /** The `seq` of the last replayed frame. */
   last_seq: number;
-  /** The calls that are still open; no others are to be executed. */
+  /** The open calls. Execute no others. */
   open_calls: PendingCall[];
-  /** True: there are later frames, send `resume` again. */
+  /** True: there are more frames; send `resume` again. */
   more?: boolean;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/**
- * The log does not reach back to the client's `last_seq`: read the history instead. An extension: sent only to a
- * connection that asked for extensions.
- */
+/** The log does not reach back to the client's `last_seq`; load the history over REST instead. An extension frame. */
 export interface ResyncRequiredFrame {
   type: "resync_required";
   /** The `seq` of the newest frame. */
   last_seq: number;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/** The answer to `ping`, with all of its fields. An extension: sent only to a connection that asked for extensions. */
+/** The answer to `ping`, with all of its fields. An extension frame. */
 export interface PongFrame {
   type: "pong";
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
   [field: string]: unknown;
 }
 
-/**
- * The message was accepted and waits for the running turn to end. An extension: sent only to a connection that asked
- * for extensions.
- */
+/** The message was accepted and waits until the running turn ends. An extension frame. */
 export interface QueuedFrame {
   type: "queued";
-  /** The message, by the client's id or one that the server has made. */
+  /** The message's id, given by the client or made by the server. */
   client_msg_id: string;
   /** Its place in the queue, from 1. */
   position: number;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/**
- * Where to upload a frame, once; the answer to `upload_request`. An extension: sent only to a connection that asked
- * for extensions.
- */
+/** Where to upload a frame, once; the answer to `upload_request`. An extension frame. */
 export interface UploadTicketFrame {
   type: "upload_ticket";
-  /** Names the upload in the frame that stands for it. */
+  /** Put this into the frame that you send in place of the uploaded one. */
   payload_ref: string;
   /** PUT the frame's JSON here. */
   url: string;
-  /** Send exactly these with it. */
+  /** Send exactly these headers with the PUT. */
   headers: Record<string, string>;
-  /** Until when it can be uploaded and named, in milliseconds since the epoch. */
+  /** When the ticket expires, in milliseconds since the epoch. */
   expires_at: number;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/**
- * The step that streamed this message died; what follows is a new message. An extension: sent only to a connection
- * that asked for extensions.
- */
+/** The step that streamed this message crashed. Discard the message; a new one follows. An extension frame. */
 export interface MessageDiscardedFrame {
   type: "message_discarded";
-  /** The message whose text is void. */
+  /** The message to discard. */
   message_id: string;
-  /** The turn that answers anew. */
+  /** The turn that runs the step again. */
   turn_id: string;
-  /** The frame's number in the session: 1, 2, 3, … A reply to one connection has none. */
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
 }
 
-/** Any frame of the client that was uploaded instead: `payload_ref` is the ticket's. */
+/** Stands for any client frame that was uploaded instead of sent. */
 export interface ReferencedFrame {
   /** The frame's type. */
   type: "user_message" | "tool_result" | "hitl_decision" | "context_update" | "switch_agent" | "hello" | "resume" | "cancel" | "ping" | "session_config" | "refresh_token" | "upload_request" | "rules";
   /** The frame's `call_id`, if it has one. */
   call_id?: string | null;
-  /** What the `upload_ticket` says. */
+  /** The `payload_ref` of the `upload_ticket`. */
   payload_ref: string;
 }
 
 /**
- * What API Gateway itself sends when a function has failed or taken longer than 29 seconds: it has no `type`. The
- * connection stays open; send the frame again.
+ * Sent by API Gateway, without a `type`, when a function failed or took longer than 29 seconds. The connection stays
+ * open; send the frame again.
  */
 export interface GatewayErrorFrame {
   /** `Internal server error` or `Endpoint request timed out`. */
   message: string;
-  /** The connection, as API Gateway names it. */
+  /** API Gateway's id of the connection. */
   connectionId: string;
-  /** The request, as API Gateway's log names it. */
+  /** API Gateway's id of the request, as in its log. */
   requestId: string;
 }
 
 /** What a client can do beyond the basics. */
 export interface Capabilities {
-  /** The client's own tools, in place of those that this connection has declared; absent: they stay. */
+  /** The client's own tools. Replaces those that this connection declared before; absent: keeps them. */
   tools?: ToolDeclaration[] | null;
 }
 
-/** The file that a `context_update` is about. */
+/** The file that a `context_update` adds or removes. */
 export interface ContextFile {
-  /** The file, relative to the workspace. `clear` needs none. */
+  /** The file, relative to the workspace. Not needed with `clear`. */
   path?: string | null;
-  /** With `add_file`: what is in it. Without, the agent reads the file when it needs it. */
+  /** With `add_file`: its content. If absent, the agent reads the file when needed. */
   content?: string | null;
 }
 
-/** Every code a client can meet, on the WebSocket or over REST. `FACTS` says what each means. */
+/** Every code a client can receive, on the WebSocket or over REST. `FACTS` explains each. */
 export type ErrorCode = "INVALID_FORMAT" | "INVALID_TYPE" | "MISSING_FIELD" | "INVALID_ARGUMENTS" | "INVALID_CALL_ID" | "PERMISSION_DENIED" | "BUSY" | "RATE_LIMITED" | "UNAUTHORIZED" | "SESSION_EXPIRED" | "SESSION_NOT_FOUND" | "DATABASE_ERROR" | "PAYLOAD_TOO_LARGE" | "CONTEXT_TOO_LARGE" | "LLM_ERROR" | "AGENT_ERROR" | "TOOL_NOT_FOUND" | "EXECUTION_FAILED" | "TIMEOUT" | "CANCELLED" | "FILE_NOT_FOUND" | "FILE_TOO_LARGE" | "INVALID_PATH" | "PATH_OUTSIDE_WORKSPACE" | "ENCODING_ERROR" | "GIT_NOT_INITIALIZED" | "GIT_ERROR" | "PATCH_APPLY_FAILED";
 
-/** A call that is still open, in `session_info` and `resumed`. */
+/** An open call in `session_info` or `resumed`. */
 export interface PendingCall {
   /** The call. */
   call_id: string;
@@ -546,22 +519,19 @@ export interface PendingCall {
   tool_name: string;
   /** What it waits for. */
   state: "awaiting_approval" | "executing";
-  /** When it ends unanswered, in milliseconds since the epoch. */
+  /** When it times out, in milliseconds since the epoch. */
   deadline: number;
 }
 
 /** One item of a plan. */
 export interface PlanStep {
-  /** What is done in this step. */
+  /** What to do in this step. */
   text: string;
-  /** How far it is. */
+  /** The step's status. */
   status: "pending" | "in_progress" | "completed";
 }
 
-/**
- * What the prompts of a turn's answers were made of, in tokens, estimated. The Request that chooses an agent is not
- * among them.
- */
+/** The parts of a turn's prompts, in estimated tokens. Without the Request that chooses an agent. */
 export interface PromptDetails {
   /** The agent's instructions. */
   system_tokens: number;
@@ -573,86 +543,86 @@ export interface PromptDetails {
   history_tokens: number;
 }
 
-/** What a user may use of something, all sessions together. */
+/** A user's quota over all sessions. */
 export interface Quota {
-  /** What was used since the window began; of open turns those that are open. */
+  /** Used since the window began; for `open_turns`, the turns open now. */
   used: number;
-  /** What may be used. */
+  /** The limit. */
   limit: number;
-  /** When the window ends, in milliseconds since the epoch; absent for open turns. */
+  /** When the window ends, in milliseconds since the epoch; absent for `open_turns`. */
   resets_at?: number;
 }
 
-/** Decide so from now on: `approve` and `edit` are remembered as allowing, `reject` as denying. */
+/** Remember this decision for later calls: `approve` and `edit` allow them, `reject` denies them. */
 export interface Remember {
   /** For this session, or for all sessions of the user. */
   scope: "session" | "user";
   /**
-   * A glob that a call's paths must match, such as `docs/**`; `**` is any call of the tool. Without it: calls with the
-   * same paths, or, for a tool that takes none, with exactly these arguments.
+   * A glob that a call's paths must match, such as `docs/**`; `**` covers every call of the tool. Without it, the rule
+   * covers calls with the same paths or, for a tool without paths, the same arguments.
    */
   pattern?: string | null;
 }
 
-/** What an approval of a call may be remembered as. */
+/** The rule that an approval of the call can be remembered as. */
 export interface Remembrance {
-  /** What it covers without a pattern, for people to read: a command is shown whole. */
+  /** What the rule covers without a pattern, human-readable; commands in full. */
   rule: string;
-  /** The scopes that `remember` may have. */
+  /** The scopes allowed in `remember`. */
   scopes: ("session" | "user")[];
 }
 
-/** A decision that is made without asking. */
+/** A remembered decision, made for later calls without asking. */
 export interface RuleInfo {
-  /** Names the rule, for `revoke`. */
+  /** The rule's id, for `revoke`. */
   rule_id: string;
-  /** Where it counts. */
+  /** Where the rule applies. */
   scope: "session" | "user";
   /**
-   * The agent whose call was decided about; empty for calls that were made over HTTP. One that allows is about the
-   * calls of this agent, one that denies about everybody's.
+   * The agent that made the call; empty for calls made over HTTP. An `allow` rule covers only this agent's calls, a
+   * `deny` rule covers every agent's.
    */
   agent: string;
-  /** The tool that they call. */
+  /** The tool that the rule covers. */
   tool_name: string;
-  /** A rule that denies wins over any that allows. */
+  /** A `deny` rule overrides any `allow` rule. */
   decision: "allow" | "deny";
-  /** The glob that paths must match, if it was given one. */
+  /** The glob that paths must match, if there is one. */
   pattern?: string;
-  /** What it covers, for people to read. */
+  /** What the rule covers, human-readable. */
   covers: string;
-  /** When it was made, in milliseconds since the epoch. */
+  /** When the rule was made, in milliseconds since the epoch. */
   created_at: number;
 }
 
-/** What the agent does (Agent Protocol, "Agent Status"). */
+/** What the agent is doing (Agent Protocol, "Agent Status"). */
 export type Status = "idle" | "thinking" | "executing_tool" | "waiting_approval" | "error";
 
-/** A tool of the client's own. It runs in the IDE as the catalogue's do, and asks unless it only reads. */
+/** A client's own tool. It runs in the IDE like the catalogue's, and needs approval unless it is read-only. */
 export interface ToolDeclaration {
-  /** A name that no tool of the catalogue has, as a name or an alias. */
+  /** A name that is neither a name nor an alias in the catalogue. */
   name: string;
-  /** What it does and when to use it: the model chooses by it. */
+  /** What the tool does and when to use it. The model reads this. */
   description: string;
-  /** The JSON Schema (2020-12) of its arguments: an object, not recursive, without outside references. */
+  /** The JSON Schema (2020-12) of the arguments: an object, not recursive, no external references. */
   parameters?: Record<string, unknown>;
-  /** It changes nothing, and so needs no approval by default. */
+  /** True: changes nothing, so it needs no approval by default. */
   read_only?: boolean;
 }
 
-/** What a turn has used, all its Requests together. */
+/** The usage of a turn, over all its Requests. */
 export interface TurnUsage {
-  /** Tokens that the model has read, as the provider counts them. */
+  /** Tokens in the prompts, as the provider counts them. */
   prompt_tokens: number;
-  /** Tokens that it has written. */
+  /** Tokens the model wrote. */
   completion_tokens: number;
-  /** Those of the prompt that the provider had in its cache. */
+  /** The part of `prompt_tokens` that the provider read from its cache. */
   cached_tokens: number;
-  /** How often the model was asked. */
+  /** The number of Requests to the model. */
   llm_calls: number;
-  /** What that costs, if the prices of all models are known. */
+  /** The cost, if the prices of all models are known. */
   cost_usd?: number;
-  /** The prompts by what they were made of. */
+  /** The parts of the prompts. */
   prompt_details: PromptDetails;
 }
 
@@ -660,84 +630,84 @@ export interface TurnUsage {
 export interface ToolArguments {
   /** Read a text file of the workspace. Read a file before you change it. */
   read_file: { path: string; };
-  /** Write a whole file: creates it and its directories, or replaces what is there. */
+  /** Write a whole file. Creates it and its directories, or replaces its content. */
   write_file: { path: string; content: string; };
   /** List the files of a directory of the workspace. */
   list_files: { path: string; recursive?: boolean; pattern?: string; };
   /** Search the contents of the workspace's files for a text. */
   search_in_project: { query: string; path?: string; case_sensitive?: boolean; };
-  /** Create a directory, with those above it. One that exists is no error. */
+  /** Create a directory and its parents. Succeeds if the directory exists. */
   create_directory: { path: string; };
   /** Delete a file, or a directory with everything in it. */
   delete_file: { path: string; };
   /** Move or rename a file or a directory. */
   move_file: { from: string; to: string; };
-  /** Run a shell command in the workspace and wait for its end; not for a server or the like. */
+  /** Run a shell command in the workspace and wait for its end; not for servers and the like. */
   run_command: { command: string; cwd?: string; };
-  /** Start a process that runs on, such as a development server. Returns once it has started. */
+  /** Start a long-running process, such as a development server. Returns once it has started. */
   run_persistent: { command: string; process_id: string; cwd?: string; };
   /** Stop a process that was started by run_persistent. */
   kill_process: { process_id: string; };
-  /** Show what was changed and is not committed. */
+  /** Show changes that are not committed. */
   "git.diff": { path: string; staged?: boolean; };
-  /** Show the branch and which files were changed. */
+  /** Show the branch and the changed files. */
   "git.status": { path?: string; };
-  /** Show the history, the newest commit first. */
+  /** Show the history, newest commit first. */
   "git.log": { limit?: number; path?: string; };
   /** List, create, switch to or delete a branch. */
   "git.branch": { action: "list" | "create" | "switch" | "delete"; name?: string; };
-  /** Commit what is staged, or the files that are named. */
+  /** Commit the staged changes, or the given files. */
   "git.commit": { message: string; files?: string[]; };
-  /** Apply a unified diff to the working tree, all of it or nothing. */
+  /** Apply a unified diff to the working tree, completely or not at all. */
   apply_patch: { diff: string; };
-  /** Let the user choose which chunks of a diff to apply. Nothing is applied by it. */
+  /** Let the user choose which chunks of a diff to apply. Does not apply anything. */
   apply_patch_review: { diff: string; message?: string; };
   /** Ask the user to choose one of several actions. */
   prompt_user: { message: string; actions: string[]; };
 }
 
-/** The `result` of a `tool_result`, by the tool. More fields than these are kept. */
+/** The `result` of a `tool_result`, by tool. Extra fields are kept. */
 export interface ToolResults {
   /** Read a text file of the workspace. Read a file before you change it. */
   read_file: { content: string; encoding?: string; size?: number; modified?: string; };
-  /** Write a whole file: creates it and its directories, or replaces what is there. */
+  /** Write a whole file. Creates it and its directories, or replaces its content. */
   write_file: { success: boolean; message?: string; bytes_written?: number; };
   /** List the files of a directory of the workspace. */
   list_files: { files: { name: string; type?: string; size?: number; }[]; };
   /** Search the contents of the workspace's files for a text. */
   search_in_project: { matches: { path: string; line?: number; text?: string; }[]; truncated?: boolean; };
-  /** Create a directory, with those above it. One that exists is no error. */
+  /** Create a directory and its parents. Succeeds if the directory exists. */
   create_directory: { success: boolean; message?: string; };
   /** Delete a file, or a directory with everything in it. */
   delete_file: { success: boolean; message?: string; };
   /** Move or rename a file or a directory. */
   move_file: { success: boolean; message?: string; };
-  /** Run a shell command in the workspace and wait for its end; not for a server or the like. */
+  /** Run a shell command in the workspace and wait for its end; not for servers and the like. */
   run_command: { stdout?: string; stderr?: string; exit_code?: number | null; signal?: string | number | null; };
-  /** Start a process that runs on, such as a development server. Returns once it has started. */
+  /** Start a long-running process, such as a development server. Returns once it has started. */
   run_persistent: { success?: boolean; process_id?: string; status?: string; stdout?: string; stderr?: string; };
   /** Stop a process that was started by run_persistent. */
   kill_process: { success: boolean; message?: string; exit_code?: number | null; };
-  /** Show what was changed and is not committed. */
+  /** Show changes that are not committed. */
   "git.diff": { diff: string; };
-  /** Show the branch and which files were changed. */
+  /** Show the branch and the changed files. */
   "git.status": { files: { path: string; status?: string; staged?: boolean; }[]; branch?: string; };
-  /** Show the history, the newest commit first. */
+  /** Show the history, newest commit first. */
   "git.log": { commits: { message: string; hash?: string; author?: string; date?: string; }[]; };
   /** List, create, switch to or delete a branch. */
   "git.branch": { success?: boolean; current?: string; branches?: string[]; message?: string; };
-  /** Commit what is staged, or the files that are named. */
+  /** Commit the staged changes, or the given files. */
   "git.commit": { success: boolean; message?: string; hash?: string; };
-  /** Apply a unified diff to the working tree, all of it or nothing. */
+  /** Apply a unified diff to the working tree, completely or not at all. */
   apply_patch: { success: boolean; message?: string; files_modified?: string[]; };
-  /** Let the user choose which chunks of a diff to apply. Nothing is applied by it. */
+  /** Let the user choose which chunks of a diff to apply. Does not apply anything. */
   apply_patch_review: { action: string; filtered_diff?: string; chunks_selected?: number[]; chunks_total?: number; };
   /** Ask the user to choose one of several actions. */
   prompt_user: { action: string; };
 }
 
-/** The server's frame of that type. */
+/** The server frame of a type. */
 export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFrame, { type: Type }>;
 
-/** The client's frame of that type. */
+/** The client frame of a type. */
 export type ClientFrameOf<Type extends ClientFrame["type"]> = Extract<ClientFrame, { type: Type }>;

@@ -1,10 +1,10 @@
 # Checking, building and deploying the stack. Included by the Makefile, whose variables it uses.
 
 SAM := .venv-sam/bin/sam
-# Any region will do: nothing is looked up in an account.
+# Any region works: lint does not use an account.
 LINT_REGION := us-east-1
 
-# Every requirements.txt and the groups of pyproject.toml that it holds; the layer has the project's own dependencies.
+# Every requirements.txt and its groups of pyproject.toml; the layer has the project's own dependencies.
 REQUIREMENTS := layers/codelab=--no-default-groups functions/authorize=--only-group=authorize \
   functions/control=--only-group=authorize functions/llm_request=--only-group=llm functions/rest_api=--only-group=rest \
   functions/rest_stream=--only-group=stream
@@ -13,7 +13,7 @@ define requirements_of
 $(UV) export --quiet --frozen --no-emit-project --no-annotate --no-header $$(cut -d= -f2- <<<"$$entry"); }
 endef
 
-# The folder of a python3.13 that has pip: sam build looks for it on PATH and installs with it what the functions need.
+# The folder of a python3.13 with pip: sam build finds it on PATH and uses it to install the functions' dependencies.
 define find_python3_13
 for p in "$$PWD/.uv/bin/python3.13" "$$(command -v python3.13 || true)" \
   $$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.13.*/bin/python3.13 2>/dev/null | sort -rV) \
@@ -27,7 +27,7 @@ endef
 lint: $(VENV)/.synced .venv-sam/.synced  ## check the code, the types, the templates and the house rules
 	@$(MAKE) --no-print-directory --jobs=2 lint-python lint-template lint-sam lint-requirements lint-docs
 
-# The types first: they take longest.
+# mypy first, because it takes longest.
 lint-python: $(VENV)/.synced
 	@echo "lint: mypy"; out=$$($(VENV)/bin/mypy --no-error-summary 2>&1) || { echo "$$out" >&2; exit 1; }
 	@echo "lint: ruff check"; $(VENV)/bin/ruff check --quiet .
@@ -41,34 +41,34 @@ lint-sam: .venv-sam/.synced
 	  out=$$($(SAM) validate $$option --region $(LINT_REGION) 2>&1) || { echo "$$out" >&2; exit 1; }; done
 
 lint-requirements: $(VENV)/.synced
-	@echo "lint: uv.lock and the requirements.txt files made from it"; \
-	$(UV) lock --quiet --check --offline || { echo "uv.lock does not fit pyproject.toml: run '$(UV) lock' and 'make requirements'" >&2; exit 1; }; \
+	@echo "lint: uv.lock and the requirements.txt files"; \
+	$(UV) lock --quiet --check --offline || { echo "uv.lock does not match pyproject.toml: run '$(UV) lock' and 'make requirements'" >&2; exit 1; }; \
 	for entry in $(REQUIREMENTS); do folder=$${entry%%=*}; [ -d "$$folder" ] || continue; \
 	  diff -u "$$folder/requirements.txt" <($(requirements_of)) >&2 || \
-	    { echo "$$folder/requirements.txt is not what uv.lock says: run 'make requirements'" >&2; exit 1; }; done
+	    { echo "$$folder/requirements.txt does not match uv.lock: run 'make requirements'" >&2; exit 1; }; done
 
 lint-docs: $(VENV)/.synced
-	@echo "lint: the documents made from the code"; $(VENV)/bin/python -m infra.docs --check
+	@echo "lint: generated documents"; $(VENV)/bin/python -m infra.docs --check
 	@echo "lint: docs/conformance.md"; $(VENV)/bin/python -m infra.docs.conformance
 
-docs: $(VENV)/.synced  ## write the documents that are made from the code
+docs: $(VENV)/.synced  ## generate the documents from the code
 	@$(VENV)/bin/python -m infra.docs
 
 requirements: $(VENV)/.synced  ## write the functions' requirements.txt from uv.lock
 	@for entry in $(REQUIREMENTS); do folder=$${entry%%=*}; [ -d "$$folder" ] || continue; \
 	  $(requirements_of) > "$$folder/requirements.txt"; echo "$$folder/requirements.txt"; done
 
-# SAM asks pip a second time, without hashes, for what the building machine's own wheels cannot be used for. So the wheels
-# come first, for this machine and for Lambda, each of them one of those that uv.lock names; then pip sees nothing else.
+# If this machine's wheels do not fit Lambda, SAM calls pip a second time, without hashes. So download the wheels in uv.lock
+# for both platforms first, and let pip see no others.
 WHEELS := .aws-sam/wheels
 LAMBDA_WHEELS := --only-binary=:all: --implementation cp --python-version 3.13 \
   $(addprefix --platform manylinux,2014_aarch64 _2_17_aarch64 _2_28_aarch64 _2_34_aarch64)
 
-# Bytecode for the exact runtime is shipped: without it every cold start compiles (twice the import time). Unchecked, because
-# packaging changes the files' times; with the paths that they will have in Lambda.
+# Ship bytecode for the exact runtime: without it, every cold start compiles, which doubles the import time. Unchecked,
+# because packaging changes the files' times; with the files' paths in Lambda.
 build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no Docker)
 	@folder=$$($(find_python3_13)); rm -rf $(WHEELS); mkdir -p $(WHEELS); \
-	echo "build: wheels, by their hashes"; \
+	echo "build: wheels, verified by hash"; \
 	for entry in $(REQUIREMENTS); do for target in "" "$(LAMBDA_WHEELS)"; do \
 	  out=$$("$$folder/python3.13" -m pip download --require-hashes --no-deps $$target --dest $(WHEELS) \
 	    --requirement "$${entry%%=*}/requirements.txt" 2>&1) || { echo "$$out" >&2; exit 1; }; \
@@ -82,23 +82,23 @@ build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no D
 	done; \
 	echo "build: $$(du -sh .aws-sam/build | cut -f1) in .aws-sam/build"
 
-# PARAMETERS, USER and HOURS reach the commands by the environment, where make exports what is given to it: an argument
-# would be echoed, and shown to everybody by ps.
+# The commands read PARAMETERS, USER and HOURS from the environment, to which make exports them: make would echo an
+# argument, and ps would show it to every user.
 deploy: $(VENV)/.synced  ## deploy to AWS: [STACK=…] [PARAMETERS="Name=value …"]
 	@PYTHON3_13=$$( ($(find_python3_13)) 2>/dev/null || true) $(PYTHON) -m infra.stack preflight
 	@$(MAKE) --no-print-directory build
 	@$(PYTHON) -m infra.stack deploy
 
 token: $(VENV)/.synced  ## print a token: USER=alice [STACK=…] [HOURS=8] [PLAN=…]
-	$(if $(filter command line,$(origin USER)),,$(error say whom it is for: make token USER=alice))
+	$(if $(filter command line,$(origin USER)),,$(error name the user: make token USER=alice))
 	@$(PYTHON) -m infra.stack token
 
-# USER must be given: every shell has a variable of this name, and it is not who is meant.
-revoke: $(VENV)/.synced  ## make a user's tokens worthless: USER=alice [STACK=…]
-	$(if $(filter command line,$(origin USER)),,$(error say whom: make revoke USER=alice))
+# USER must be given to make: the shell's own variable USER is somebody else.
+revoke: $(VENV)/.synced  ## revoke a user's tokens: USER=alice [STACK=…]
+	$(if $(filter command line,$(origin USER)),,$(error name the user: make revoke USER=alice))
 	@$(PYTHON) -m infra.stack revoke
 
-smoke: $(VENV)/.synced  ## try a deployed stack out: [STACK=…]
+smoke: $(VENV)/.synced  ## test a deployed stack: [STACK=…]
 	@$(PYTHON) -m infra.stack smoke
 
 destroy: $(VENV)/.synced  ## delete a stack: [STACK=…] [YES=1] [KEEP_DATA=1]

@@ -8,7 +8,7 @@ from cfnlint.template import Template
 
 
 def branches(value: Any) -> Iterator[Any]:
-    """The items of a list or the single value, through every `Fn::If`; `AWS::NoValue` is no value."""
+    """The items of a list or the single value, of both branches of every `Fn::If`, without `AWS::NoValue`."""
     if isinstance(value, list):
         for item in value:
             yield from branches(item)

@@ -1,7 +1,7 @@
-"""The templates against cfn-lint and the house rules: as they are written, and as CloudFormation will see them.
+"""Checks the templates with cfn-lint and the house rules, before and after SAM's translation.
 
-`python -m infra.lint [template.yaml …]`; without arguments template.yaml and everything in infra/. Quiet but for one
-line a check; problems go to stderr with their place, and the exit status says whether there were any.
+`python -m infra.lint [template.yaml …]`; the default is template.yaml and every template in infra/. Prints one line per
+check, and problems with their place on stderr. The exit status is 1 if there are problems.
 """
 
 import json
@@ -20,12 +20,12 @@ from infra.translate import translate_file
 
 _ROOT = Path(__file__).resolve().parent.parent
 _RULES = Path(__file__).resolve().parent / "rules"
-# A translated template repeats what the written one was already told, and speaks of what SAM generates.
+# In a translation, these repeat the original's findings or concern what SAM generates.
 _NOT_OF_TRANSLATIONS = ("W2001", "W3005")
 
 
 def problems(path: Path, ignored: Sequence[str] = ()) -> list[Match]:
-    """What cfn-lint, with the house rules, says about the template at `path`."""
+    """The problems that cfn-lint with the house rules finds in the template at `path`."""
     arguments = ["--append-rules", str(_RULES), "--regions", "us-east-1", "eu-central-1"]
     if ignored:
         arguments += ["--ignore-checks", *ignored]
@@ -33,7 +33,7 @@ def problems(path: Path, ignored: Sequence[str] = ()) -> list[Match]:
 
 
 def problems_of_translation(path: Path) -> list[Match]:
-    """The same for the template that `path` becomes. Raises InvalidDocumentException where SAM refuses it."""
+    """The same for SAM's translation of `path`. Raises InvalidDocumentException if SAM refuses it."""
     with tempfile.TemporaryDirectory() as folder:
         translated = Path(folder) / f"{path.stem}.translated.json"
         translated.write_text(json.dumps(translate_file(path), indent=2))

@@ -1,6 +1,6 @@
-"""The template as CloudFormation will see it: SAM's translation, made here without an account.
+"""SAM's translation of the template, as CloudFormation sees it, made without an account.
 
-Some mistakes show only in the translation, a dependency cycle through a generated role above all.
+Some mistakes only show in the translation, such as a dependency cycle through a generated role.
 """
 
 import json
@@ -17,7 +17,7 @@ _REGION = "us-east-1"
 
 
 class _AnyManagedPolicy(dict[str, str]):
-    """The ARN of any managed policy by its name; the real map is read from an account."""
+    """The ARN of any managed policy by name. SAM reads the real map from an account."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -30,11 +30,11 @@ class _AnyManagedPolicy(dict[str, str]):
 
 
 def translate(template: dict[str, Any]) -> dict[str, Any]:
-    """The CloudFormation template that `template` becomes; raises samtranslator's InvalidDocumentException."""
+    """Translate `template` into CloudFormation. Raises samtranslator's InvalidDocumentException."""
     for resource in template["Resources"].values():
         properties = resource.get("Properties", {})
         for key in ("CodeUri", "ContentUri", "DefinitionUri"):
-            if isinstance(properties.get(key), str):  # local folders become objects when the template is packaged
+            if isinstance(properties.get(key), str):  # `sam package` uploads local folders.
                 properties[key] = f"s3://packaged/{properties[key]}"
     translator = Translator(_AnyManagedPolicy(), Parser(), boto_session=boto3.Session(region_name=_REGION))
     defaults = {

@@ -23,7 +23,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """
     last_seq = query_of(event).get("last_seq", "")
     if last_seq and not _SEQ.fullmatch(last_seq):
-        return _refusal(400, "last_seq must be a whole number: the seq up to which you have every frame")
+        return _refusal(400, "last_seq must be a non-negative integer")
     caller = caller_of(event)
     try:
         engine.handle(connect, None, caller)

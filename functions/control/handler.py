@@ -36,7 +36,7 @@ def resume(frame: Resume, caller: Caller, engine: Engine) -> None:
 def ping(frame: Ping, caller: Caller, engine: Engine) -> None:
     pong = {**(frame.model_extra or {}), **Pong().wire()}
     if len(dumps(pong).encode()) > limits.INLINE_FRAME_BYTES:
-        raise ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, "What a pong repeats must fit into one frame")
+        raise ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, "The pong must fit into one frame")
     engine.poster.post(caller.connection_id, pong)
 
 
@@ -64,9 +64,9 @@ def refresh_token(frame: RefreshToken, caller: Caller, engine: Engine) -> None:
     try:
         identity = verifier().verify(frame.token)
     except InvalidToken as error:
-        raise ProtocolError(ErrorCode.UNAUTHORIZED, f"The token is not valid: {error}") from None
+        raise ProtocolError(ErrorCode.UNAUTHORIZED, f"Invalid token: {error}") from None
     if identity.user != caller.user:
-        raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token is another user's")
+        raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token belongs to another user")
     # Either token may have been revoked, so the older one is what admission looks at.
     caller = replace(caller, issued=min(caller.issued or identity.issued, identity.issued))
     engine.handle(refresh, Refresh(identity.expires), caller)

@@ -30,6 +30,6 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
 def revoke(user: str, context: Any) -> dict[str, Any]:
     """Raises ValueError for what can be no user's name."""
     if not USER_ID.fullmatch(user):
-        raise ValueError("a user's name has 1 to 128 characters and no '#'")
+        raise ValueError("a user's name must have 1 to 128 characters and no '#'")
     revoked_at, ended = revoker.revoke(user, context.get_remaining_time_in_millis)
     return {"revoked_at": revoked_at, **asdict(ended)}

@@ -1,4 +1,4 @@
-"""`python -m infra.docs` writes the generated documents; with `--check` it only says which are stale."""
+"""`python -m infra.docs` writes the generated documents; `--check` only lists the stale ones."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def documents() -> dict[str, str]:
-    """The text of every generated document by its path in the checkout."""
+    """The text of every generated document, by path."""
     bundle = schemas.bundle()
     return {
         "docs/asyncapi.yaml": asyncapi.text(bundle),
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
             path.write_text(text, encoding="utf-8")
             sys.stdout.write(f"docs: {name}\n")
     if check and stale:
-        sys.stderr.write(f"{', '.join(stale)}: not what the code says: run 'make docs'\n")
+        sys.stderr.write(f"{', '.join(stale)}: stale; run 'make docs'\n")
     return int(check and bool(stale))
 
 

@@ -1,4 +1,4 @@
-"""The WebSocket API as an AsyncAPI 3.0 document. The application it describes is the server: it receives and sends."""
+"""The WebSocket API as an AsyncAPI 3.0 document, from the server's perspective."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 _HEADER = "# Written by `make docs` from the server's models; do not edit.\n"
 
-#: Which frame answers which, for the one connection that asked. Any frame may be answered by `error` instead.
+#: The server's reply to each client frame. Any frame may be answered by `error` instead.
 REPLIES = {
     "hello": "session_info",
     "session_config": "session_info",
@@ -25,14 +25,13 @@ REPLIES = {
 }
 
 _DESCRIPTION = """\
-An IDE keeps one WebSocket. The user's message starts a turn, the answer streams back, tools run in the IDE.
-Conversations, the delivery rules and every scenario are told in docs/protocol.md.
+An IDE keeps one WebSocket open. A user message starts a turn, the answer streams back, and tools run in the IDE.
+docs/protocol.md describes conversations, delivery and every scenario.
 
-Frames marked as extensions are sent only to a connection that asked for them, by `extensions=1` or by a frame like
-`hello` that is one itself.
-Fields that are not listed are to be ignored, by both sides; in a client's frame null means that the field is absent.
+Extension frames are sent only to connections that asked for them, with `extensions=1` or an extension frame such as
+`hello`. Both sides ignore fields that are not listed; in a client's frame, null means absent.
 
-A frame that is too large for a WebSocket message is uploaded, and `{type, call_id?, payload_ref}` sent in its place.
+If a frame is too large for a WebSocket message, upload it and send `{type, call_id?, payload_ref}` instead.
 """
 
 _SERVERS: Document = {
@@ -40,14 +39,14 @@ _SERVERS: Document = {
         "host": "localhost:8000",
         "pathname": "/ws/{session_id}",
         "protocol": "ws",
-        "description": "`make run`. Everyone is the user `local`, unless AUTH_MODE=jwt.",
+        "description": "`make run`. Every client is the user `local`, unless AUTH_MODE=jwt.",
         "variables": {"session_id": {"description": "1 to 128 of A-Z a-z 0-9 _ . : -", "examples": ["my_session"]}},
     },
     "deployed": {
         "host": "{api}.execute-api.{region}.amazonaws.com",
         "pathname": "/{stage}",
         "protocol": "wss",
-        "description": "The stack's output names the address. The session is in the query.",
+        "description": "The address is an output of the stack. The session is in the query.",
         "variables": {
             "api": {"description": "The WebSocket API's id."},
             "region": {"description": "The stack's region.", "examples": ["eu-central-1"]},
@@ -78,7 +77,7 @@ _SECURITY: Document = {
         "type": "httpApiKey",
         "name": "token",
         "in": "query",
-        "description": "The last resort: a URL is written down in more places than a header.",
+        "description": "The last resort, because URLs end up in logs.",
     },
 }
 
@@ -88,17 +87,17 @@ _QUERY: Document = {
         "session_id": {
             "type": "string",
             "pattern": "^[A-Za-z0-9_.:-]{1,128}$",
-            "description": "The session, where the path does not name it. Without one the server makes one up, which "
-            "`session_info` tells. It is private to its user.",
+            "description": "The session, if it is not in the path. Without it, the server makes an id and sends it in "
+            "`session_info`. Ids are private to each user.",
         },
         "extensions": {"type": "string", "enum": ["1"], "description": "Ask for extension frames."},
         "last_seq": {
             "type": "string",
             "pattern": "^[0-9]+$",
-            "description": "Replay every later frame, as `resume` does, once the connection stands.",
+            "description": "Replay every later frame once connected, as `resume` does.",
         },
         "viewer": {"type": "string", "enum": ["1"], "description": "This connection never executes calls."},
-        "profile": {"type": "string", "enum": ["args"], "description": "Calls carry their `arguments` as `args` too."},
+        "profile": {"type": "string", "enum": ["args"], "description": "Repeat a call's `arguments` as `args`."},
         "token": {"type": "string", "description": "See the security scheme `query`."},
     },
 }
@@ -142,7 +141,7 @@ def document(bundle: Document) -> Document:
             "session": {
                 "address": "/",
                 "title": "A session",
-                "description": "The whole conversation, one JSON object a WebSocket message.",
+                "description": "The conversation, one JSON object per WebSocket message.",
                 "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in messages},
                 "bindings": {"ws": {"method": "GET", "query": _QUERY, "bindingVersion": "0.1.0"}},
             }
@@ -166,7 +165,7 @@ def text(bundle: Document) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes repeated parts out, and texts of several lines as such."""
+    """Writes no aliases, and multi-line strings as blocks."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
@@ -205,7 +204,7 @@ def _in_channel(message: str) -> Document:
 
 
 def _moved(schema: Document) -> Document:
-    """A definition of the bundle as a component; its examples are the message's."""
+    """A definition of the bundle as a component, without the examples, which belong to the message."""
     kept = {key: value for key, value in schema.items() if key != "examples"}
     moved: Document = json.loads(json.dumps(kept).replace("#/$defs/", "#/components/schemas/"))
     return moved

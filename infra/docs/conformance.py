@@ -1,7 +1,7 @@
-"""Checks docs/conformance.md: what the seed documents say, where it is implemented, and which tests show it.
+"""Checks docs/conformance.md, which maps the seed documents' requirements to code and tests.
 
-`python -m infra.docs.conformance` checks that every place and test that the page names exists, which `make lint` does
-too; with `--run` it runs the tests, each of which must pass (a skipped one has shown nothing).
+`python -m infra.docs.conformance` (and `make lint`) checks that every place and test on the page exists. With `--run`
+it also runs the tests; all must pass, and none may be skipped.
 """
 
 import ast
@@ -21,9 +21,9 @@ from codelab.protocol.tools import CATALOGUE
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/conformance.md"
 
-#: How a table of the page begins. Places are names below `codelab` or paths in the checkout, tests are below `tests/`.
+#: A table's head. Places are names below `codelab` or paths in the repository; tests are paths below `tests/`.
 HEAD = ["what the document says", "where", "test"]
-#: How the place of what is not implemented begins; what follows says why.
+#: Marks a requirement that is not implemented; the reason follows.
 NOT = "not implemented: "
 
 _CODE = re.compile(r"`([^`]+)`")
@@ -31,7 +31,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the page: what is said, the places and the tests that it names, and the words beside the places."""
+    """A row of the page: the requirement, its places and tests, and the reason if it is not implemented."""
 
     line: int
     said: str
@@ -58,13 +58,13 @@ def rows(text: str) -> Iterator[Row]:
 
 
 def problems(text: str) -> list[str]:
-    """What is wrong with the page, a line each."""
+    """The page's problems, one line each."""
     found = list(rows(text))
     wrong = [] if found else ["there is no table"]
     for row in found:
         if not row.reason:
             wrong += [f"line {row.line}: no such place: {place}" for place in row.places if not _is_place(place)]
-            wrong += [f"line {row.line}: it names no {kind}" for kind in ("places", "tests") if not getattr(row, kind)]
+            wrong += [f"line {row.line}: no {kind}" for kind in ("places", "tests") if not getattr(row, kind)]
         wrong += [f"line {row.line}: no such test: {test}" for test in row.tests if not _is_test(test)]
     said = {word for row in found for word in _CODE.findall(row.said)}
     must = {*(code.value for code in ErrorCode if code.value not in OWN_CODES), *ALIASES, *_OF_THE_DOCUMENTS}
@@ -72,7 +72,7 @@ def problems(text: str) -> list[str]:
     return [*wrong, *(f"no row is about {name}" for name in sorted(must - said))]
 
 
-#: What we have added; the documents do not know them.
+#: Our additions to the seed documents.
 OWN_CODES = frozenset({"PAYLOAD_TOO_LARGE", "RATE_LIMITED", "BUSY", "CANCELLED"})
 OWN_TOOLS = frozenset({"switch_agent", "update_plan", "read_result"})
 _OF_THE_DOCUMENTS = frozenset(
@@ -84,7 +84,7 @@ _OF_THE_DOCUMENTS = frozenset(
 
 
 def tests() -> list[str]:
-    """The pytest ids of all tests that the page names."""
+    """The pytest ids of all tests on the page."""
     return sorted({test for row in rows(PAGE.read_text(encoding="utf-8")) for test in row.tests})
 
 
@@ -113,7 +113,7 @@ def _is_test(test: str) -> bool:
 
 @cache
 def _definitions(path: Path) -> frozenset[str]:
-    """The functions of a file, methods as `Class::method`; none of one that is not Python."""
+    """The classes and functions of a Python file, methods as `Class::method`; empty for other files."""
     if path.suffix != ".py":
         return frozenset()
     found = set()

@@ -6,9 +6,9 @@ from codelab.rest.errors import name_of, status_of
 from infra.docs.markdown import note, table
 
 _ABOUT = """\
-One list of codes for the WebSocket, for results of calls and for REST. An `error` frame without `seq` refuses one frame
-of yours, which changed nothing; with `seq` it ends a turn. Its `retryable` says whether the same may succeed when it is
-sent again later; the column here is what it usually says.
+The same codes are used on the WebSocket, in results of calls and over REST. An `error` frame without `seq` rejects one
+of your frames, which changed nothing; with `seq`, it ends a turn. Its `retryable` says whether the same frame may
+succeed later; the column here is the default.
 """
 
 
@@ -19,12 +19,12 @@ def page() -> str:
         (f"`{code.value}`", f"{facts.meaning}. {facts.sent}", _where(code, facts), "yes" if facts.retryable else "no")
         for code, facts in FACTS.items()
     ]
-    parts += table(("code", "meaning, and when it is sent", "where", "retry"), rows)
+    parts += table(("code", "meaning", "where", "retry"), rows)
     names = ", ".join(f"`{alias}` for `{code.value}`" for alias, code in ALIASES.items())
     parts += ["", "Where:", "", *(f"- *{_SHORT[where]}*: {where.value}" for where in Where)]
     parts += [
         "",
-        f"Other names that are understood: {names}. A code that is not listed counts as `EXECUTION_FAILED`.",
+        f"Aliases: {names}. An unlisted code counts as `EXECUTION_FAILED`.",
         "",
     ]
     return "\n".join(parts)

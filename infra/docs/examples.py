@@ -1,4 +1,4 @@
-"""An example or more of every frame, by who sends it and its type. The documents show them; the tests check them."""
+"""Examples of every frame, by sender and type. The documents show them; the tests check them."""
 
 from typing import Any
 
@@ -217,10 +217,10 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
     "message_discarded": [{"message_id": _MESSAGE, "turn_id": _TURN, "seq": 14}],
 }
 
-#: By sender, then by type; an example has no `type` of its own.
+#: By sender, then by type; the examples omit `type`.
 EXAMPLES = {"client": _CLIENT, "server": _SERVER}
 
-#: It stands for a frame of any type.
+#: In place of a frame of any type.
 REFERENCED = {"type": "tool_result", "call_id": _CALL, "payload_ref": _UPLOAD}
 
 GATEWAY_ERROR = {

@@ -9,13 +9,11 @@ from infra.docs.schemas import EXTENSION, frames_of
 Schema = dict[str, Any]
 
 _ABOUT = """\
-Every frame, field by field. How they play together is told in [protocol.md](protocol.md); for programs there are
+Every frame with its fields. [protocol.md](protocol.md) explains how frames work together. Machine-readable versions:
 [asyncapi.yaml](asyncapi.yaml), [schemas/frames.json](schemas/frames.json) and [codelab.d.ts](codelab.d.ts).
 
-A field with a `?` may be missing. In a client's frame null means that the field is missing; the server sends a null
-only where that is said.
-Fields that are not listed are to be ignored. *ext* marks an extension frame: it goes only to a connection that asked
-for extensions.
+A field with a `?` is optional. In a client's frame, null means absent; the server sends null only where documented.
+Ignore fields that are not listed. *ext* marks an extension frame, sent only to connections that asked for extensions.
 """
 
 
@@ -29,10 +27,10 @@ def page(bundle: Schema) -> str:
         for name, schema in frames_of(bundle, direction).items():
             parts.append(_frame(f"`{name}`{' *ext*' if schema.get(EXTENSION) else ''}", schema, definitions))
             framed.add(schema["title"])
-    parts.append("## Instead of a large frame from the client\n")
+    parts.append("## In place of a large client frame\n")
     parts.append(_frame("With a `payload_ref`", definitions["ReferencedFrame"], definitions))
     framed.add("ReferencedFrame")
-    parts.append("## From API Gateway itself\n")
+    parts.append("## From API Gateway\n")
     parts.append(_frame("Without a `type`", definitions["GatewayErrorFrame"], definitions))
     framed.add("GatewayErrorFrame")
     parts.append("## Parts of frames\n")

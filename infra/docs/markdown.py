@@ -1,4 +1,4 @@
-"""The few words of Markdown that the reference pages are written in."""
+"""Building blocks for the generated Markdown pages."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def anchor(heading: str) -> str:
-    """How a heading is linked to."""
+    """The link to a heading."""
     return "#" + "".join(char for char in heading.lower().replace(" ", "-") if char.isalnum() or char in "-_")
 
 
@@ -27,7 +27,7 @@ def one_line(text: str) -> str:
 
 
 def fields(schema: Schema, definitions: Schema) -> list[tuple[str, str, str]]:
-    """The rows of an object's properties: name, type, what it means. `definitions` are what references lead to."""
+    """The rows of an object's properties: name, type, meaning. `definitions` resolve the references."""
     return [
         (f"`{name}{'' if name in schema.get('required', []) else '?'}`", type_of(field, definitions), _meaning(field))
         for name, field in schema["properties"].items()
@@ -35,7 +35,7 @@ def fields(schema: Schema, definitions: Schema) -> list[tuple[str, str, str]]:
 
 
 def type_of(schema: Schema, definitions: Schema) -> str:
-    """What a value may be, in a few words."""
+    """A schema's type in a few words."""
     if "$ref" in schema:
         return _named(schema["$ref"].rsplit("/", 1)[1], definitions)
     if "const" in schema:

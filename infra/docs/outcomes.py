@@ -1,6 +1,6 @@
-"""A pytest plugin (`-p infra.docs.outcomes`): the session fails unless every test of docs/conformance.md has passed.
+"""A pytest plugin (`-p infra.docs.outcomes`): the session fails unless every test in docs/conformance.md passed.
 
-A test that was skipped, deselected or never collected has shown nothing, so it fails the session too.
+A test that was skipped, deselected or not collected also fails the session.
 """
 
 import pytest
@@ -13,9 +13,9 @@ _MISSING = pytest.StashKey[list[str]]()
 
 
 def missing(named: list[str], passed: set[str], others: set[str]) -> list[str]:
-    """Those of the `named` tests that have not passed, whichever way they were run.
+    """The `named` tests that did not pass.
 
-    `passed` and `others` are the ids of what ran, with their parameters; a name without parameters means all of them.
+    `passed` and `others` are the ids of the tests that ran, with parameters; a name without parameters stands for all.
     """
 
     def has_passed(name: str) -> bool:
@@ -57,5 +57,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     found = config.stash.get(_MISSING, [])
     terminalreporter.section("docs/conformance.md")
     for name in found:
-        terminalreporter.line(f"not shown to pass: {name}")
-    terminalreporter.line(f"{len(tests()) - len(found)} of {len(tests())} tests of the page have passed")
+        terminalreporter.line(f"did not pass: {name}")
+    terminalreporter.line(f"{len(tests()) - len(found)} of {len(tests())} tests passed")

@@ -1,8 +1,7 @@
-"""The JSON Schemas of all frames, from the models that the server itself reads and writes them with.
+"""The JSON Schemas of all frames, generated from the server's models.
 
-What the models do not say is added here: on the way in an explicit null means that an optional field is absent, and a
-field is read under its other name too; on the way out an absent field is left out and never null, but for those that a
-frame's model names.
+Adds what the models do not express. Client frames: null means an absent optional field, and some fields have a second
+name. Server frames: absent fields are omitted, never null, except for a model's `nulls`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +23,7 @@ EXTENSION = "x-extension"
 _REFERENCE = "#/$defs/"
 _TOP = ("ClientFrame", "ReferencedFrame", "ServerFrame", "GatewayErrorFrame")
 _NULL = {"type": "null"}
-_OPEN = "Fields that are not listed here are to be ignored."
+_OPEN = "Ignore fields that are not listed here."
 
 
 class _WithoutTitles(GenerateJsonSchema):
@@ -46,7 +45,7 @@ def client_models() -> Mapping[str, type[ClientFrame]]:
 
 
 def bundle() -> Schema:
-    """One schema document: a definition a frame, and `ClientFrame` and `ServerFrame` for any of them."""
+    """One schema document: one definition per frame, and `ClientFrame` and `ServerFrame` for all of them."""
     shared: dict[str, Schema] = {}
     server = {name: _server_frame(model, shared) for name, model in server_models().items()}
     client = {name: _client_frame(model, shared) for name, model in client_models().items()}
@@ -75,7 +74,7 @@ def bundle() -> Schema:
 
 
 def frames_of(document: Schema, direction: str) -> dict[str, Schema]:
-    """The frame schemas by type of the `bundle`; `direction` is `ClientFrame` or `ServerFrame`."""
+    """The frame schemas of a `bundle` by type; `direction` is `ClientFrame` or `ServerFrame`."""
     names = [branch["$ref"].removeprefix(_REFERENCE) for branch in document["$defs"][direction]["oneOf"]]
     schemas = [document["$defs"][name] for name in names]
     return {schema["properties"]["type"]["const"]: schema for schema in schemas}
@@ -107,7 +106,7 @@ def _client_frame(model: type[ClientFrame], shared: dict[str, Schema]) -> Schema
             properties[name] = _nullable(field)
     for name, synonym in SYNONYMS:
         if name in properties:
-            properties[synonym] = {**properties[name], "description": f"Another name of `{name}`."}
+            properties[synonym] = {**properties[name], "description": f"An alias of `{name}`."}
     return schema
 
 
@@ -124,7 +123,7 @@ def _server_frame(model: type[ServerFrame], shared: dict[str, Schema]) -> Schema
 
 
 def _nullable(field: Schema) -> Schema:
-    """The schema of an optional field, for which null is absence."""
+    """The schema of an optional field that may also be null."""
     field = {key: value for key, value in field.items() if not (key == "default" and value is None)}
     core = {key: value for key, value in field.items() if key not in ("description", "default")}
     if not core or _NULL in core.get("anyOf", []):
@@ -135,7 +134,7 @@ def _nullable(field: Schema) -> Schema:
 
 
 def _leave_out_nulls(schema: Schema) -> None:
-    """Nothing is sent as null, and what has another default is always sent."""
+    """Forbid nulls, and require fields whose default is not None: they are always sent."""
     required = set(schema.get("required", []))
     for name, field in schema.get("properties", {}).items():
         if field.pop("default", required) is not None:
@@ -151,7 +150,7 @@ def _leave_out_nulls(schema: Schema) -> None:
 
 
 def _in_reading_order(schema: Schema, model: type[BaseModel]) -> Schema:
-    """The type first, then the frame's own fields, then those that it shares with others."""
+    """The type first, then the frame's own fields, then inherited ones."""
     own = vars(model).get("__annotations__", {})
     properties = schema["properties"]
     schema["properties"] = {name: properties[name] for name in sorted(properties, key=lambda name: name not in own)}
@@ -163,13 +162,13 @@ def _gateway_error() -> Schema:
     text = {"type": "string"}
     return {
         "title": "GatewayErrorFrame",
-        "description": "What API Gateway itself sends when a function has failed or taken longer than 29 seconds: it "
-        "has no `type`. The connection stays open; send the frame again.",
+        "description": "Sent by API Gateway, without a `type`, when a function failed or took longer than 29 seconds. "
+        "The connection stays open; send the frame again.",
         "type": "object",
         "properties": {
             "message": {**text, "description": "`Internal server error` or `Endpoint request timed out`."},
-            "connectionId": {**text, "description": "The connection, as API Gateway names it."},
-            "requestId": {**text, "description": "The request, as API Gateway's log names it."},
+            "connectionId": {**text, "description": "API Gateway's id of the connection."},
+            "requestId": {**text, "description": "API Gateway's id of the request, as in its log."},
         },
         "required": ["message", "connectionId", "requestId"],
         "examples": [GATEWAY_ERROR],

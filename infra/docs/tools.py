@@ -9,37 +9,42 @@ from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, Tool
 from infra.docs.markdown import anchor, fields, note, table
 
 _ABOUT = """\
-What an agent may ask the IDE to do, by a `tool_call`. For programs there are [schemas/tools.json](schemas/tools.json)
-and, in [codelab.d.ts](codelab.d.ts), `ToolArguments` and `ToolResults`.
+The tools that an agent can call in the IDE with `tool_call`. Machine-readable versions:
+[schemas/tools.json](schemas/tools.json), and `ToolArguments` and `ToolResults` in [codelab.d.ts](codelab.d.ts).
 
-Arguments are checked before a call leaves the server: an IDE sees none that do not fit. Paths are relative and stay
-inside the workspace; text is UTF-8. A path that an IDE may give to a program (of a tool `git.*`, and of
-`search_in_project`) does not begin with `-`, where it would be an option, and names of branches and remotes are those
-that `git check-ref-format` takes. Results are read loosely: more fields than listed are kept, the other names that
-are given for a field are understood, and what fits nothing is given to the model as it is. Beside the errors listed,
-any tool may answer with `INVALID_ARGUMENTS`, `EXECUTION_FAILED` or `TIMEOUT`.
+The server checks arguments before it sends a call. Paths are relative and stay inside the workspace; text is UTF-8.
+Paths that an IDE may pass to a program (in `git.*` and `search_in_project`) do not begin with `-`, so they cannot be
+taken for options, and names of branches and remotes are valid for `git check-ref-format`.
+
+The server reads results leniently: it keeps extra fields, accepts the aliases listed for a field, and passes a result
+that does not match to the model unchanged. Besides the listed errors, any tool may answer with `INVALID_ARGUMENTS`,
+`EXECUTION_FAILED` or `TIMEOUT`.
 """
 
 _DIFFS = """\
 ## Diffs
 
-A diff must be in the one form in which git and `patch` find the same files; any other is refused with its line, and the
-model is told. For each file: `diff --git a/NAME b/NAME` and what git says after it (modes 100644 and 100755, a new or
-deleted file, a rename or copy, `index`), or nothing of that; `--- a/NAME` and `+++ b/NAME`, adjacent and the same, or
-one of them `/dev/null`; hunks of exactly the lines that they announce. No times, no text around it, no binary patch, no
-link. A name with a space is followed by a tab, and in a `diff --git` line it is quoted. A single line is no diff: it
-names no file, and the IDE refuses it.
+A diff must have a strict form, in which git and `patch` find the same files. The server rejects any other diff with the
+number of the offending line, and the model sees the error. For each file:
+
+- optionally `diff --git a/NAME b/NAME`, followed by git's lines (modes 100644 and 100755, a new or deleted file, a
+  rename or copy, `index`);
+- `--- a/NAME` and `+++ b/NAME`, adjacent and with the same name, or one of them `/dev/null`;
+- hunks with exactly the announced number of lines.
+
+Timestamps, text around the diff, binary patches and symbolic links are not allowed. A name with spaces must be followed
+by a tab, and quoted in a `diff --git` line. The server does not check a single line, which cannot be a diff; the IDE
+refuses it.
 """
 
 _PROTECTED = """\
-## Paths that are always asked about
+## Protected paths
 
-What is written to these makes a tool run code, though nobody runs a command. A call that changes one of them (also by a
-diff) waits for a human in every session, whatever `HITL_ENABLED`, `autonomy` and remembered rules say. Case, accents,
-wide letters, and dots and spaces at a name's end are overlooked, and a short name of Windows (`GIT~1`) may be any of
-them. `delete_file` and `move_file` ask likewise for what may be a directory, in which one of them may be: for a name
-without an ending (`src`, but not `a.py`), one with a slash at its end, and the workspace itself. `*` is any part of a
-name.
+Other programs execute what is written to these files. A call that changes one of them, also with a diff, always needs
+approval, whatever `HITL_ENABLED`, `autonomy` and remembered rules say. Names are compared without case, accents,
+character width, and trailing dots and spaces; a Windows short name (`GIT~1`) counts as protected. `delete_file` and
+`move_file` also need approval for anything that may be a directory with protected files: a name without an extension
+(`src`, but not `a.py`), a path that ends with a slash, and the workspace itself. `*` stands for any part of a name.
 """
 
 
@@ -51,28 +56,26 @@ def page() -> str:
         note("layers/codelab/codelab/protocol/tools"),
         "# Tools\n",
         _ABOUT,
-        "## Tools of the IDE\n",
+        "## IDE tools\n",
         *_overview(_of_the_ide()),
-        "Other names that are understood: "
-        + ", ".join(f"`{alias}` for `{name}`" for alias, name in ALIASES.items())
-        + ".",
+        "Aliases: " + ", ".join(f"`{alias}` for `{name}`" for alias, name in ALIASES.items()) + ".",
         "",
         *map(_tool, _of_the_ide()),
         _DIFFS,
         _PROTECTED,
         *_protected(),
-        "## Tools of the server\n",
-        "Their calls never reach an IDE: the server answers them at once. They are here for who reads a history.\n",
+        "## Server tools\n",
+        "The server executes these itself; they never reach an IDE, but appear in the history.\n",
         *_overview(own),
         *map(_tool, own),
-        "## Tools that the policy knows and no agent is offered\n",
+        "## Tools that no agent gets\n",
         *map(_tool, others),
     ]
     return "\n".join(parts)
 
 
 def schemas() -> dict[str, Any]:
-    """The JSON Schemas of arguments and results, by tool of the IDE."""
+    """The JSON Schemas of arguments and results, by IDE tool."""
     return {
         tool.name: {
             "description": tool.description,
@@ -87,9 +90,9 @@ def schemas() -> dict[str, Any]:
 
 
 def _protected() -> list[str]:
-    rows = [(f"`{name}`, with all in it", who) for name, who in PROTECTED.items()]
+    rows = [(f"`{name}` and everything in it", who) for name, who in PROTECTED.items()]
     rows += [(f"a file `{name}`", who) for name, who in PROTECTED_FILES.items()]
-    return [*table(("anywhere in the workspace", "who runs it"), rows), ""]
+    return [*table(("anywhere in the workspace", "what runs it"), rows), ""]
 
 
 def _of_the_ide() -> list[Tool]:
@@ -98,7 +101,7 @@ def _of_the_ide() -> list[Tool]:
 
 def _overview(tools: list[Tool]) -> list[str]:
     rows = ((f"[`{tool.name}`]({anchor(tool.name)})", tool.risk, _asks(tool), tool.description) for tool in tools)
-    return [*table(("tool", "risk", "asks for approval", ""), rows), ""]
+    return [*table(("tool", "risk", "approval", ""), rows), ""]
 
 
 def _asks(tool: Tool) -> str:
@@ -131,7 +134,7 @@ def _tool(tool: Tool) -> str:
 def _remarks(tool: Tool) -> list[str]:
     remarks = [tool.platforms] if tool.platforms else []
     if tool.waits_for_human:
-        remarks.append("It waits for the user, as long as an approval may.")
+        remarks.append("Waits for the user, as long as an approval would.")
     return ["", " ".join(remarks)] if remarks else []
 
 
@@ -141,6 +144,6 @@ def _table(kind: str, schema: dict[str, Any], limits: Any, names: Any = None) ->
         if name in limits:
             meaning += f" At most {limits[name]:,} bytes."
         if name in (names or {}):
-            meaning += " Also read as " + ", ".join(f"`{other}`" for other in names[name]) + "."
+            meaning += " Aliases: " + ", ".join(f"`{other}`" for other in names[name]) + "."
         rows.append((shown, form, meaning))
     return [*table((kind, "type", ""), rows), ""] if rows else [f"No {kind}s.", ""]

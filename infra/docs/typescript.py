@@ -8,18 +8,18 @@ Schema = dict[str, Any]
 
 _HEADER = """\
 // Every frame of the CodeLab WebSocket protocol. Written by `make docs` from the server's models; do not edit.
-// A frame's `type` tells which one it is, so a `switch` over it narrows a ServerFrame to its interface.
+// A `switch` over `type` narrows a ServerFrame to its interface.
 """
 _FOOTER = """\
-/** The server's frame of that type. */
+/** The server frame of a type. */
 export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFrame, { type: Type }>;
 
-/** The client's frame of that type. */
+/** The client frame of a type. */
 export type ClientFrameOf<Type extends ClientFrame["type"]> = Extract<ClientFrame, { type: Type }>;
 """
 _OF_TOOLS = (
     ("ToolArguments", "parameters", "The `arguments` of a `tool_call`, by its `tool_name`."),
-    ("ToolResults", "result", "The `result` of a `tool_result`, by the tool. More fields than these are kept."),
+    ("ToolResults", "result", "The `result` of a `tool_result`, by tool. Extra fields are kept."),
 )
 _WIDTH = 116
 _NAMES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
@@ -45,7 +45,7 @@ def _declaration(name: str, schema: Schema) -> str:
 
 
 def type_of(schema: Schema) -> str:
-    """The TypeScript type of what the schema describes; what TypeScript cannot say (lengths, patterns) is left out."""
+    """The TypeScript type of a schema, without what TypeScript cannot express (lengths, patterns)."""
     if "$ref" in schema:
         return str(schema["$ref"].rsplit("/", 1)[1])
     if "const" in schema:
@@ -75,7 +75,7 @@ def _object(schema: Schema) -> str:
 
 
 def _members(schema: Schema, indent: str) -> str:
-    """The properties in braces: a line each, or all in one line where nothing is indented."""
+    """The properties in braces: one per line, or all on one line without an indent."""
     members = []
     for name, field in schema["properties"].items():
         optional = "" if name in schema.get("required", []) else "?"
@@ -93,7 +93,7 @@ def _key(name: str) -> str:
 def _comment(schema: Schema, indent: str) -> str:
     text = schema.get("description", "")
     if schema.get("x-extension"):
-        text += " An extension: sent only to a connection that asked for extensions."
+        text += " An extension frame."
     if not text:
         return ""
     lines = textwrap.wrap(" ".join(text.split()).replace("*/", "* /"), _WIDTH - len(indent))

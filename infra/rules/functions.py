@@ -1,4 +1,4 @@
-"""House rules for Lambda functions. They see the template after SAM's translation."""
+"""House rules for Lambda functions, applied after SAM's translation."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ _INVOKE_CONFIG = "AWS::Lambda::EventInvokeConfig"
 
 
 class AsynchronousFunctionsFailSomewhere(CloudFormationLintRule):  # type: ignore[misc]
-    """Lambda drops an event that failed twice, and repeats one that failed once, unless it is told otherwise."""
+    """By default Lambda retries a failed asynchronous event, and then drops it."""
 
     id = "E9002"
-    shortdesc = "An asynchronously invoked function says what happens when it fails"
+    shortdesc = "An asynchronously invoked function has a failure destination"
     description = (
         "A function that is invoked asynchronously has an EventInvokeConfig with MaximumRetryAttempts and an OnFailure "
-        "destination: no input may be lost, and no retry may race the engine's own."
+        "destination, so that no input is lost and no retry races the engine's own."
     )
     source_url = "https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html"
 
@@ -43,7 +43,7 @@ class AsynchronousFunctionsFailSomewhere(CloudFormationLintRule):  # type: ignor
 
     @staticmethod
     def _asynchronous(cfn: Template) -> dict[str, str]:
-        """Function → why it is known to be invoked asynchronously."""
+        """Asynchronously invoked functions, each with what invokes it."""
         functions = cfn.get_resources(_FUNCTION)
         names = {
             text(resource.get("Properties", {}).get("FunctionName", "")): key for key, resource in functions.items()
@@ -77,7 +77,7 @@ class AsynchronousFunctionsFailSomewhere(CloudFormationLintRule):  # type: ignor
             notified = resource.get("Properties", {}).get("NotificationConfiguration", {})
             for configuration in branches(notified.get("LambdaConfigurations", [])):
                 note(configuration.get("Function"), f"notified by {name}")
-        # In this system every call of one function by another is asynchronous.
+        # In this system functions only invoke each other asynchronously.
         for path, statement in statements(cfn):
             if "lambda:InvokeFunction" in list(branches(statement.get("Action", []))):
                 for value in branches(statement.get("Resource", [])):
@@ -86,10 +86,10 @@ class AsynchronousFunctionsFailSomewhere(CloudFormationLintRule):  # type: ignor
 
 
 class FunctionsHaveTimeoutAndLog(CloudFormationLintRule):  # type: ignore[misc]
-    """Lambda's own defaults are 3 seconds and a log that is kept for ever."""
+    """Lambda's defaults are 3 seconds and a log that is kept forever."""
 
     id = "E9003"
-    shortdesc = "A function has a timeout and a log group of its own with retention"
+    shortdesc = "A function has a timeout and its own log group with retention"
     description = "Every function sets Timeout and has its own AWS::Logs::LogGroup with RetentionInDays."
     source_url = "https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-loggroups.html"
 
@@ -116,7 +116,7 @@ class FunctionsHaveTimeoutAndLog(CloudFormationLintRule):  # type: ignore[misc]
 
 
 class FunctionsHaveTheirOwnRole(CloudFormationLintRule):  # type: ignore[misc]
-    """A shared role may do what all of its functions need together."""
+    """A shared role grants every function what any of them needs."""
 
     id = "E9005"
     shortdesc = "One role per function"

@@ -1,9 +1,9 @@
-"""House rule for parameters: who deploys reads their descriptions, and little else."""
+"""House rule for parameters: their descriptions are what a deployer reads."""
 
 from cfnlint.rules import CloudFormationLintRule, RuleMatch
 from cfnlint.template import Template
 
-#: A description that is shorter says the name again.
+#: A shorter description would only repeat the name.
 _LEAST_WORDS = 4
 
 
@@ -12,7 +12,7 @@ class ParametersAreDescribed(CloudFormationLintRule):  # type: ignore[misc]
 
     id = "E9006"
     shortdesc = "Every parameter has a description"
-    description = "Every parameter says in its Description what it changes, and its unit where it has one."
+    description = "Every parameter has a Description that says what it changes and, if it has one, its unit."
     source_url = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/parameters-section-structure.html"
 
     def match(self, cfn: Template) -> list[RuleMatch]:
@@ -20,6 +20,6 @@ class ParametersAreDescribed(CloudFormationLintRule):  # type: ignore[misc]
         for name, parameter in cfn.template.get("Parameters", {}).items():
             described = str(parameter.get("Description", "")).split()
             if len(described) < _LEAST_WORDS:
-                message = f"{name} has no Description that says what it changes"
+                message = f"{name} needs a Description that says what it changes"
                 matches.append(RuleMatch(["Parameters", name], message))
         return matches

@@ -1,4 +1,4 @@
-"""House rules for what functions may do. They see the template after SAM's translation."""
+"""House rules for IAM policies, applied after SAM's translation."""
 
 import re
 from fnmatch import fnmatchcase
@@ -10,9 +10,9 @@ from cfnlint.template import Template
 from infra.intrinsics import branches, statements, text
 
 _MANAGE_CONNECTIONS = "execute-api:ManageConnections"
-# Actions that know no resources; AWS accepts nothing but `*` for them.
+# Actions without resource types: AWS only accepts `*` for them.
 _WITHOUT_RESOURCES = frozenset({"bedrock:CallWithBearerToken", "xray:PutTraceSegments", "xray:PutTelemetryRecords"})
-# Writing one's own log and trace. Everything else that AWS manages grants more than a function needs.
+# Policies to write the function's own log and traces. Other managed policies grant more than a function needs.
 _MANAGED_POLICIES = frozenset(
     {"service-role/AWSLambdaBasicExecutionRole", "AWSXRayDaemonWriteAccess", "AWSXrayWriteOnlyAccess"}
 )
@@ -24,7 +24,7 @@ def _actions(statement: dict[str, Any]) -> list[str]:
 
 
 class ConnectionsOfOneApiOnly(CloudFormationLintRule):  # type: ignore[misc]
-    """Whoever may manage every connection may speak to, and cut off, the users of every API in the account."""
+    """With permission on `*`, a function could write to and close the connections of every API in the account."""
 
     id = "E9001"
     shortdesc = "ManageConnections names the API, the stage and the method"
@@ -51,12 +51,12 @@ class ConnectionsOfOneApiOnly(CloudFormationLintRule):  # type: ignore[misc]
 
 
 class NoWildcards(CloudFormationLintRule):  # type: ignore[misc]
-    """A statement on `*` reaches into everything else that runs in the account."""
+    """A statement on `*` grants access to everything else in the account."""
 
     id = "E9004"
     shortdesc = "A policy names its actions and its resources"
     description = (
-        "No Allow on the resource *, no action of a wildcard, no NotAction or NotResource, no broad managed policy."
+        "No Allow on the resource *, no wildcard action, no NotAction or NotResource, no broad managed policy."
     )
     source_url = "https://docs.aws.amazon.com/IAM/latest/UserGuide/best-practices.html#grant-least-privilege"
 
@@ -65,12 +65,12 @@ class NoWildcards(CloudFormationLintRule):  # type: ignore[misc]
         for path, statement in statements(cfn):
             actions = _actions(statement)
             if {"NotAction", "NotResource"} & statement.keys():
-                matches.append(RuleMatch(path, "NotAction and NotResource allow what nobody has thought of"))
+                matches.append(RuleMatch(path, "NotAction and NotResource allow more than intended"))
             matches += [RuleMatch(path, f"the action {action} is a wildcard") for action in actions if "*" in action]
             if set(actions) <= _WITHOUT_RESOURCES:
                 continue
             for resource in branches(statement.get("Resource", "*")):
-                # `*`, and ARNs that name neither an account nor a thing: arn:aws:dynamodb:*:*:table/*
+                # `*`, and ARNs that name no resource, such as arn:aws:dynamodb:*:*:table/*
                 where = text(resource)
                 arn = re.sub(r"\$\{[^}]*\}", "x", where)
                 if not where.strip("*") or re.fullmatch(r"arn:[^:]*:[^:]*:[^:]*:[^:]*:(?:[\w-]+[:/])?\*", arn):

@@ -1,1 +1,1 @@
-"""The deployed stack, for the person who deploys it: `make deploy`, `make token`, `make smoke`, `make destroy`."""
+"""Commands for a deployed stack: `make deploy`, `token`, `revoke`, `smoke`, `destroy`."""

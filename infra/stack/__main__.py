@@ -1,6 +1,6 @@
-"""`python -m infra.stack preflight | deploy | token | revoke | smoke | destroy`: what the targets of make call.
+"""`python -m infra.stack preflight | deploy | token | revoke | smoke | destroy`, called by the Makefile.
 
-The environment says what: STACK, PARAMETERS, USER, HOURS, PLAN, YES, KEEP_DATA, and whatever boto3 reads.
+Reads STACK, PARAMETERS, USER, HOURS, PLAN, YES and KEEP_DATA from the environment; boto3 reads its own variables.
 """
 
 import os
@@ -32,7 +32,7 @@ def _preflight(stack: Stack, environment: Environment) -> int:
     given = read(environment.get("PARAMETERS", ""), template["Parameters"])
     report(list(check(stack, template, given, environment.get("PYTHON3_13", ""))), sys.stderr)
     account = stack.client("sts").get_caller_identity()["Account"]
-    sys.stderr.write(f"deploy: {stack.name}, into the account {account} in {stack.region}\n")
+    sys.stderr.write(f"deploy: {stack.name} to account {account} in {stack.region}\n")
     return 0
 
 
@@ -45,7 +45,7 @@ def _deploy(stack: Stack, environment: Environment) -> int:
 def _token(stack: Stack, environment: Environment) -> int:
     user, hours = environment.get("USER", ""), hours_of(environment.get("HOURS", ""))
     sys.stdout.write(f"{mint(stack, user, hours, time.time(), environment.get('PLAN', ''))}\n")
-    sys.stderr.write(f"for {user}, of {stack.name} in {stack.region}, valid for {hours:g} hours\n")
+    sys.stderr.write(f"token for {user} of {stack.name} in {stack.region}, valid for {hours:g} hours\n")
     return 0
 
 
@@ -71,7 +71,7 @@ def _ask(question: str) -> str:
     try:
         return input(question)
     except EOFError:
-        raise Refused("nobody is there to answer: YES=1 says yes") from None
+        raise Refused("cannot ask for confirmation without a terminal: set YES=1") from None
 
 
 COMMANDS: dict[str, Callable[[Stack, Environment], int]] = {
@@ -85,17 +85,17 @@ COMMANDS: dict[str, Callable[[Stack, Environment], int]] = {
 
 
 def main(command: str, environment: Environment = os.environ) -> int:
-    """Run one command; problems are one line on stderr and exit status 1."""
+    """Run one command. A problem is reported in one line on stderr, with exit status 1."""
     try:
         stack = Stack(environment.get("STACK") or DEFAULT_NAME, environment)
         if command != "preflight" and not stack.region:
-            raise Refused("no AWS region is chosen: export AWS_REGION=…, or run 'aws configure'")
+            raise Refused("no AWS region: export AWS_REGION=…, or run 'aws configure'")
         return COMMANDS[command](stack, environment)
     except (Refused, ClientError, BotoCoreError) as error:
         sys.stderr.write(f"{command}: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted; what CloudFormation has begun goes on without you\n")
+        sys.stderr.write("\ninterrupted; CloudFormation finishes what it has started\n")
         return 130
 
 

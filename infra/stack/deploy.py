@@ -1,4 +1,4 @@
-"""`sam deploy` without a question, and what to do next."""
+"""Runs `sam deploy` without questions, and prints the next steps."""
 
 import subprocess
 from collections.abc import Mapping
@@ -15,47 +15,47 @@ SAM = Path(".venv-sam/bin/sam")
 
 
 def report(findings: list[Finding], err: TextIO) -> None:
-    """Tell what the preflight found. Raises Refused when it must be mended first."""
+    """Print the preflight's findings. Raises Refused if one of them stops the deployment."""
     for finding in findings:
         err.write(f"deploy: {'' if finding.stops else 'warning: '}{finding.message}\n")
     stops = sum(finding.stops for finding in findings)
     if stops:
-        raise Refused(f"nothing was built: {'this is' if stops == 1 else f'these {stops} are'} missing")
+        raise Refused(f"nothing was built: fix {'this problem' if stops == 1 else f'these {stops} problems'} first")
 
 
 def deploy(stack: Stack, given: Mapping[str, str], out: TextIO) -> None:
-    """Create the stack or update it; say where it is. Raises Refused when SAM or CloudFormation does."""
+    """Create or update the stack and print its addresses. Raises Refused if SAM or CloudFormation fails."""
     clear_failed_creation(stack, out)
-    # SAM sends every parameter that is not given with UsePreviousValue: an update forgets nothing.
+    # SAM sends UsePreviousValue for every parameter that is not given, so an update keeps earlier values.
     with as_arguments(given) as overrides:
         command = [str(SAM), "deploy", "--stack-name", stack.name, "--region", str(stack.region)]
         command += ["--s3-prefix", stack.name, "--no-progressbar", *overrides]
         status = subprocess.run(command, check=False).returncode
     if status:
         raise Refused(
-            f"the deployment of {stack.name} failed and CloudFormation puts back what was before: the reason is above, "
-            "mend it and run the same command again"
+            f"the deployment of {stack.name} failed and CloudFormation rolls it back: the reason is above. "
+            "Fix it and run the same command again"
         )
     out.write(summary(stack, stack.deployed()))
 
 
 def clear_failed_creation(stack: Stack, out: TextIO) -> None:
-    """Remove a stack whose creation failed: it holds nothing, and CloudFormation takes no update of it."""
+    """Remove a stack whose creation failed: CloudFormation cannot update it, and it has no data."""
     described = stack.describe()
     if described is None or described["StackStatus"] != "ROLLBACK_COMPLETE":
         return
-    out.write(f"The first deployment of {stack.name} failed and was undone; what is left of it is removed.\n")
+    out.write(f"The first deployment of {stack.name} failed; removing what is left of it.\n")
     out.flush()
     stack.cloudformation.delete_stack(StackName=stack.name)
     try:
         waiter = stack.cloudformation.get_waiter("stack_delete_complete")
         waiter.wait(StackName=described["StackId"], WaiterConfig={"Delay": 2, "MaxAttempts": 300})
     except WaiterError as error:
-        raise Refused(f"it cannot be removed: {error}") from None
+        raise Refused(f"cannot remove it: {error}") from None
 
 
 def summary(stack: Stack, described: Mapping[str, Any]) -> str:
-    """Where the stack is and what to do next."""
+    """The stack's addresses and the next steps."""
     found, values = outputs(described), parameters(described)
     lines = [
         "",
@@ -69,7 +69,7 @@ def summary(stack: Stack, described: Mapping[str, Any]) -> str:
         lines.append(f"Next: connect with a token of {values['JwtIssuer'] or values['JwksUrl']}.")
     else:
         lines += [
-            f"Next: try it out with make smoke{stack.argument}, or talk to it, one frame per line, with",
+            f"Next: test it with make smoke{stack.argument}, or type one frame per line into",
             f'  npx wscat -c "{found["WebSocketUrl"]}?session_id=my_session" \\',
             f'    -H "Authorization: Bearer $(make token USER=alice{stack.argument})"',
         ]

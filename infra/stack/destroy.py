@@ -1,8 +1,8 @@
-"""Removing a stack and all that it leaves behind.
+"""Deletes a stack and everything that it leaves behind.
 
-CloudFormation keeps the table and the bucket when it deletes the stack, so that no slip loses sessions. Their names
-stay in the deleted stack's events for ninety days, from where they are read here: whatever ends this half-way, or
-whoever deleted the stack in the console, a second run finds what is left.
+CloudFormation keeps the table and the bucket when it deletes the stack, so that nobody loses sessions by mistake. Their
+names stay in the deleted stack's events for ninety days. This module reads them from there, so it also finds what an
+interrupted run, or a deletion in the console, left behind.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,14 +16,14 @@ from infra.stack.stack import Refused, Stack
 
 _TABLE = "AWS::DynamoDB::Table"
 _BUCKET = "AWS::S3::Bucket"
-#: The stack in which the SAM CLI keeps the bucket for its uploads.
+#: The SAM CLI's own stack, with the bucket for its uploads.
 _SAM_STACK = "aws-sam-cli-managed-default"
 _GONE = ("ResourceNotFoundException", "NoSuchBucket", "404")
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A resource that CloudFormation keeps, or has kept."""
+    """A resource that CloudFormation does not delete with its stack."""
 
     kind: str
     name: str
@@ -33,7 +33,7 @@ class Kept:
 
     @property
     def command(self) -> str:
-        """The command that removes it."""
+        """The command that deletes it."""
         if self.kind == _TABLE:
             return f"aws dynamodb delete-table --table-name {self.name}"
         return f"aws s3 rb --force s3://{self.name}"
@@ -42,9 +42,9 @@ class Kept:
 def destroy(
     stack: Stack, template: Mapping[str, Any], ask: Callable[[str], str] | None, *, keep_data: bool, out: TextIO
 ) -> None:
-    """Delete the stack and its data. `ask` puts a question to the user; None: it has been answered with yes.
+    """Delete the stack and its data. `ask` asks the user for confirmation; None: already confirmed.
 
-    Raises Refused when the user says no, and when CloudFormation cannot delete the stack.
+    Raises Refused if the user does not confirm or CloudFormation cannot delete the stack.
     """
 
     def say(line: str) -> None:
@@ -56,10 +56,10 @@ def destroy(
     logs = log_groups(stack, template) if described is None else []
     if described is None and not data and not logs:
         _remove_uploads(stack)
-        say(f"There is no stack {stack.name} in {stack.region}, and nothing is left of one.")
+        say(f"No stack {stack.name} in {stack.region}, and no leftovers of one.")
         return
-    say(f"To be deleted in {stack.region}: {_list(stack, described, data, logs, keep_data)}.")
-    if ask is not None and ask(f"Type {stack.name} to delete this for ever: ").strip() != stack.name:
+    say(f"Will be deleted in {stack.region}: {_list(stack, described, data, logs, keep_data)}.")
+    if ask is not None and ask(f"Type {stack.name} to delete this permanently: ").strip() != stack.name:
         raise Refused("nothing was deleted")
     if described is not None:
         _delete_stack(stack, described["StackId"], say)
@@ -68,16 +68,16 @@ def destroy(
     bucket = _remove_uploads(stack)
     if keep_data:
         for one in data:
-            say(f"Kept, and paid for by what is in it: {one}. It is deleted by make destroy{stack.argument}, or by")
+            say(f"Kept, and billed by its size: {one}. To delete it, run make destroy{stack.argument}, or")
             say(f"  {one.command}")
     else:
         for one in data:
             _delete(stack, one, say)
     if bucket:
-        say(f"Kept: SAM's bucket {bucket}, shared by all SAM applications of the region, with nothing of {stack.name}.")
+        say(f"Kept: SAM's bucket {bucket}, shared by the region's SAM applications, without anything of {stack.name}.")
     if any(one.kind == _TABLE for one in data) and not keep_data:
-        say("DynamoDB keeps a backup of a deleted table for 35 days, which is free.")
-    say(f"{stack.name} is gone." if not keep_data or not data else f"{stack.name} is gone, but for its data.")
+        say("DynamoDB keeps a free backup of a deleted table for 35 days.")
+    say(f"{stack.name} is deleted." if not keep_data or not data else f"{stack.name} is deleted, except for its data.")
 
 
 def _list(stack: Stack, described: Mapping[str, Any] | None, data: list[Kept], logs: list[str], keep_data: bool) -> str:
@@ -89,7 +89,7 @@ def _list(stack: Stack, described: Mapping[str, Any] | None, data: list[Kept], l
 
 
 def _data_of(stack: Stack, described: Mapping[str, Any] | None) -> Iterator[Kept]:
-    """What CloudFormation will keep of a stack that is there."""
+    """The resources of an existing stack that CloudFormation will keep."""
     if described is None:
         return
     pages = stack.cloudformation.get_paginator("list_stack_resources").paginate(StackName=described["StackId"])
@@ -100,7 +100,7 @@ def _data_of(stack: Stack, described: Mapping[str, Any] | None) -> Iterator[Kept
 
 
 def _left_by_earlier(stack: Stack) -> Iterator[Kept]:
-    """What deleted stacks of this name have left and is still there."""
+    """The resources of deleted stacks with this name that still exist."""
     pages = stack.cloudformation.get_paginator("list_stacks").paginate(StackStatusFilter=["DELETE_COMPLETE"])
     ids = [one["StackId"] for page in pages for one in page["StackSummaries"] if one["StackName"] == stack.name]
     for stack_id in ids:
@@ -129,7 +129,7 @@ def _is_there(stack: Stack, kept: Kept) -> bool:
 
 def _delete_stack(stack: Stack, stack_id: str, say: Callable[[str], None]) -> None:
     stack.cloudformation.delete_stack(StackName=stack_id)
-    say(f"CloudFormation deletes {stack.name}, which takes a few minutes …")
+    say(f"CloudFormation deletes {stack.name}; this takes a few minutes …")
     try:
         waiter = stack.cloudformation.get_waiter("stack_delete_complete")
         waiter.wait(StackName=stack_id, WaiterConfig={"Delay": 5, "MaxAttempts": 360})
@@ -141,8 +141,8 @@ def _delete_stack(stack: Stack, stack_id: str, say: Callable[[str], None]) -> No
             if event["ResourceStatus"] == "DELETE_FAILED"
         ]
         raise Refused(
-            f"CloudFormation could not delete {stack.name}; mend this and run make destroy{stack.argument} again: "
-            f"{'; '.join(why) or 'it gives no reason'}"
+            f"CloudFormation could not delete {stack.name}; fix this and run make destroy{stack.argument} again: "
+            f"{'; '.join(why) or 'no reason given'}"
         ) from None
 
 
@@ -155,7 +155,7 @@ def _delete(stack: Stack, kept: Kept, say: Callable[[str], None]) -> None:
             empty(s3, kept.name)
             s3.delete_bucket(Bucket=kept.name)
         else:
-            say(f"Kept, because nothing here knows how to delete it: {kept}.")
+            say(f"Kept, because this command cannot delete it: {kept}.")
             return
     except ClientError as error:
         if error.response["Error"]["Code"] not in _GONE:
@@ -171,18 +171,18 @@ def empty(s3: Any, bucket: str, prefix: str = "") -> None:
             objects = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in found]
             failed = s3.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True}).get("Errors")
             if failed:
-                raise Refused(f"{bucket}/{failed[0]['Key']} cannot be deleted: {failed[0].get('Message')}")
+                raise Refused(f"cannot delete {bucket}/{failed[0]['Key']}: {failed[0].get('Message')}")
 
 
 def _delete_logs(stack: Stack, template: Mapping[str, Any]) -> None:
-    """A function's last lines may arrive after its log group was deleted, and make it anew."""
+    """Delete log groups that CloudFormation deleted but a function's last log lines created again."""
     logs = stack.client("logs")
     for group in log_groups(stack, template):
         logs.delete_log_group(logGroupName=group)
 
 
 def _remove_uploads(stack: Stack) -> str:
-    """Delete the code that SAM has uploaded for this stack. Returns the bucket's name, empty where there is none."""
+    """Delete the code that SAM uploaded for this stack. Returns the bucket's name, or an empty string."""
     try:
         found = stack.cloudformation.describe_stacks(StackName=_SAM_STACK)["Stacks"][0]
     except ClientError as error:

@@ -1,6 +1,6 @@
-"""PARAMETERS="NAME=VALUE …": what is given to the template, and how it reaches the SAM CLI.
+"""Parses PARAMETERS="NAME=VALUE …" and passes them to the SAM CLI.
 
-It travels in a file that only this user can read, never as an argument: arguments are shown to everybody by `ps`.
+They are passed in a file that only this user can read, because `ps` shows arguments to every user.
 """
 
 import difflib
@@ -17,39 +17,39 @@ from samtranslator.yaml_helper import yaml_parse
 from infra.stack.stack import Refused
 
 _ONE = re.compile(r"""\s*(?P<name>\w+)=(?P<value>"(?:\\.|[^"\\])*"(?!\S)|'[^']*'(?!\S)|\S*)""")
-#: What SAM would alter in a value: quotes around all of it, and a backslash before a quote or a space.
+#: SAM removes quotes around a value, and a backslash before a quote or a space.
 _ALTERED = re.compile(r"""\A(["']).*\1\Z|\\["' ]""", re.DOTALL)
 _FROM_FILE = "file://"
 
 
 def declared(template: Path) -> dict[str, dict[str, Any]]:
-    """The parameters that a template has."""
+    """The template's parameters."""
     found: dict[str, dict[str, Any]] = yaml_parse(template.read_text(encoding="utf-8"))["Parameters"]
     return found
 
 
 def read(text: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The parameters in `text`, values by name. A value `file://path` is the content of that file.
+    """Parse `text` into values by name. A value `file://path` stands for the file's content.
 
-    Raises Refused, without telling a value, for what cannot be read, what the template does not have (which SAM would
-    pass over in silence) and what it does not allow.
+    Raises Refused for a syntax error, an unknown parameter (which SAM would silently ignore) or a value that is not
+    allowed. The message contains no value of a secret.
     """
     given: dict[str, str] = {}
     at = 0
     while text[at:].strip():
         found = _ONE.match(text, at)
         if found is None:
-            raise Refused("PARAMETERS must be NAME=VALUE NAME=VALUE …, a value with spaces between quotes")
+            raise Refused("PARAMETERS must be NAME=VALUE NAME=VALUE …; quote values with spaces")
         at = found.end()
         given[found["name"]] = _value(found["name"], found["value"])
     for name, value in given.items():
         if name not in known:
-            raise Refused(f"the template has no parameter {name}: {_instead(name, list(known), 'docs/parameters.md')}")
+            raise Refused(f"unknown parameter {name}: {_instead(name, list(known), 'docs/parameters.md')}")
         if _ALTERED.search(value):
-            raise Refused(f"{name} cannot be handed to SAM: it takes away quotes around a value and a \\ before one")
+            raise Refused(f"{name} cannot be passed to SAM: it removes quotes around a value and a \\ before one")
         allowed = [str(one) for one in known[name].get("AllowedValues", ())]
         if allowed and value not in allowed:
-            raise Refused(f"{name} cannot be {value!r}: {_instead(value, allowed, ', '.join(allowed))}")
+            raise Refused(f"invalid {name} {value!r}: {_instead(value, allowed, ', '.join(allowed))}")
     return given
 
 
@@ -64,21 +64,21 @@ def _value(name: str, written: str) -> str:
     try:
         return path.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{name}={written} cannot be read: {error}") from None
+        raise Refused(f"cannot read {name}={written}: {error}") from None
 
 
 def _instead(word: str, words: list[str], all_of_them: str) -> str:
     near = difflib.get_close_matches(word, words, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {all_of_them}"
+    return f"did you mean {near[0]}?" if near else f"valid are {all_of_them}"
 
 
 @contextmanager
 def as_arguments(given: Mapping[str, str]) -> Iterator[list[str]]:
-    """The arguments that hand `given` to `sam deploy`. What is not in it keeps the value that the stack has."""
+    """The arguments that pass `given` to `sam deploy`. Other parameters keep the stack's values."""
     if not given:
         yield []
         return
-    with tempfile.TemporaryDirectory(prefix="codelab-deploy-") as folder:  # of mode 0700
+    with tempfile.TemporaryDirectory(prefix="codelab-deploy-") as folder:  # Its mode is 0700.
         path = Path(folder) / "parameters.yaml"
         path.write_text(json.dumps(dict(given)), encoding="utf-8")
         yield ["--parameter-overrides", f"file://{path}"]

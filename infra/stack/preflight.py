@@ -1,6 +1,6 @@
-"""What a deployment needs, asked before anything is built: each thing that is missing, and how to get it.
+"""Checks what a deployment needs before anything is built, and says how to get what is missing.
 
-What the caller may not ask is passed over: the deployment itself will tell.
+Checks that the caller has no permission for are skipped.
 """
 
 import re
@@ -14,47 +14,47 @@ from codelab.config import ConfigurationError, read_settings
 
 from infra.stack.stack import Stack, parameters
 
-#: Function names have the stack's name in front; the longest is `…-unknown-message`, and Lambda takes 64 characters.
+#: Function names begin with the stack's name; the longest is `…-unknown-message`, and Lambda allows 64 characters.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,47}")
-#: Parameters that reserve concurrent executions for one function end so.
+#: The suffix of parameters that reserve concurrent executions for one function.
 _RESERVED = "ReservedConcurrency"
-#: Lambda leaves at least so much unreserved. With less in all a few users fill it; new accounts may have 10.
+#: Lambda keeps at least this many unreserved. With fewer in total, a few users fill it; new accounts may have 10.
 ENOUGH_CONCURRENCY = 100
 _AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-#: In these CloudFormation takes no update; the others that end so are over by themselves.
+#: The states in which CloudFormation accepts no update and which do not end by themselves.
 _STUCK = {
-    "ROLLBACK_FAILED": "make destroy{argument} removes it, then deploy again",
-    "DELETE_FAILED": "make destroy{argument} removes it, then deploy again",
+    "ROLLBACK_FAILED": "run make destroy{argument}, then deploy again",
+    "DELETE_FAILED": "run make destroy{argument}, then deploy again",
     "UPDATE_ROLLBACK_FAILED": "aws cloudformation continue-update-rollback --stack-name {name}, then deploy again",
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is missing. Without it nothing is deployed, or (`stops` is False) what is deployed is limited."""
+    """A problem. It stops the deployment, or (`stops` is False) limits what is deployed."""
 
     message: str
     stops: bool = True
 
 
 def check(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str], python: str) -> Iterator[Finding]:
-    """What is missing to deploy `template` as `stack` with the parameters `given`.
+    """The problems with deploying `template` as `stack` with the parameters `given`.
 
-    python: where the python3.13 is that builds for Lambda, empty if there is none.
+    python: the folder of the python3.13 that builds for Lambda, or empty.
     """
     if not _NAME.fullmatch(stack.name):
         yield Finding(
-            f"STACK={stack.name} is no name for a stack: a letter, then letters, digits and hyphens, at most 48 in all"
+            f"STACK={stack.name} is not a valid name: a letter, then letters, digits and hyphens, at most 48 characters"
         )
     if not python:
         yield Finding(
-            "Python 3.13 with pip is missing, with which the functions' packages are built: "
+            "Python 3.13 with pip is needed to build the functions' packages: install it, "
             "for example 'pyenv install 3.13' or 'apt-get install python3.13 python3.13-venv', then 'make clean' "
             "if another Python was used here before"
         )
     if not stack.region:
-        yield Finding("no AWS region is chosen: export AWS_REGION=… (for example us-east-1), or run 'aws configure'")
+        yield Finding("no AWS region: export AWS_REGION=… (for example us-east-1), or run 'aws configure'")
     cannot_ask = _credentials(stack)
     if cannot_ask is not None:
         yield cannot_ask
@@ -64,28 +64,28 @@ def check(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str], p
 
 
 def _credentials(stack: Stack) -> Finding | None:
-    """Why AWS cannot be asked anything."""
+    """The reason why AWS cannot be queried, if there is one."""
     if stack.session.get_credentials() is None:
         return Finding(
-            "no AWS credentials are found: run 'aws configure' or 'aws sso login', or export AWS_PROFILE=… "
+            "no AWS credentials: run 'aws configure' or 'aws sso login', or export AWS_PROFILE=… "
             "or AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=…"
         )
     if not stack.region:
-        return Finding("the account was not asked, because that needs a region", stops=False)
+        return Finding("the account was not checked, because that needs a region", stops=False)
     try:
         stack.client("sts").get_caller_identity()
     except NoCredentialsError as error:
-        return Finding(f"the AWS credentials cannot be used: {error}")
+        return Finding(f"unusable AWS credentials: {error}")
     except ClientError as error:
         why = error.response["Error"].get("Message") or error
-        return Finding(f"AWS does not take the credentials ({why}): run 'aws sso login' or 'aws configure' again")
+        return Finding(f"AWS rejects the credentials ({why}): run 'aws sso login' or 'aws configure' again")
     except SSLError as error:
         return Finding(
-            f"the connection to AWS is not trusted ({error}): behind a company's TLS proxy export "
+            f"cannot verify the connection to AWS ({error}): behind a company's TLS proxy, export "
             "AWS_CA_BUNDLE=… with the company's certificates (PEM)"
         )
     except BotoCoreError as error:
-        return Finding(f"AWS is not reached: {error}")
+        return Finding(f"cannot reach AWS: {error}")
     return None
 
 
@@ -99,12 +99,12 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
     if described is None:
         yield from _left_logs(stack, template)
     yield from _concurrency(stack, sum(int(values[name] or 0) for name in values if name.endswith(_RESERVED)))
-    if values["LlmProvider"] == "bedrock" and not values["LlmBaseUrl"]:  # another endpoint has names of its own
+    if values["LlmProvider"] == "bedrock" and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
         yield from _model(stack, values.get("LlmFoundationModel") or values["LlmModel"])
 
 
 def _settings(values: Mapping[str, str]) -> Iterator[Finding]:
-    """What the template cannot check of its parameters, and what would stop every function when it starts."""
+    """Parameter values that the template cannot check and that would make every function fail at init."""
     for name, variable in (("PlanLimits", "PLAN_LIMITS"), ("LlmPrices", "LLM_PRICES")):
         try:
             read_settings({variable: values.get(name, "")})
@@ -115,7 +115,7 @@ def _settings(values: Mapping[str, str]) -> Iterator[Finding]:
     if values["LlmProvider"] == "bedrock" and url and not host.endswith(_AWS):
         yield Finding(
             f"LlmProvider=bedrock would send the role's token to LlmBaseUrl={url}, which is not AWS: "
-            "give LlmBaseUrl= for Bedrock's own address, or the LlmProvider of that endpoint"
+            "set LlmBaseUrl= for Bedrock's own address, or the LlmProvider of that endpoint"
         )
 
 
@@ -123,22 +123,22 @@ def _state(stack: Stack, described: Mapping[str, Any] | None) -> Iterator[Findin
     status = described["StackStatus"] if described else ""
     if status in _STUCK:
         cure = _STUCK[status].format(argument=stack.argument, name=stack.name)
-        yield Finding(f"the stack {stack.name} is in the state {status}: {cure}")
+        yield Finding(f"the stack {stack.name} is in state {status}: {cure}")
     elif status.endswith("_IN_PROGRESS"):
-        yield Finding(f"the stack {stack.name} is being changed ({status}): wait for the end, then deploy again")
+        yield Finding(f"the stack {stack.name} is being changed ({status}): wait until that ends, then deploy again")
 
 
 def _left_logs(stack: Stack, template: Mapping[str, Any]) -> Iterator[Finding]:
     left = log_groups(stack, template)
     if left:
         yield Finding(
-            f"an earlier stack of this name has left {len(left)} log groups ({left[0]} …), which the new one could not "
-            f"create: make destroy{stack.argument} removes them"
+            f"an earlier stack of this name left {len(left)} log groups ({left[0]} …), so the new one cannot "
+            f"create them: run make destroy{stack.argument} to remove them"
         )
 
 
 def log_groups(stack: Stack, template: Mapping[str, Any]) -> list[str]:
-    """The log groups of `template` that there are, under the names that they have in `stack`."""
+    """The existing log groups of `template`, with their names in `stack`."""
     wanted = {
         resource["Properties"]["LogGroupName"]["Fn::Sub"].replace("${AWS::StackName}", stack.name)
         for resource in template["Resources"].values()
@@ -154,25 +154,25 @@ def log_groups(stack: Stack, template: Mapping[str, Any]) -> list[str]:
 
 
 def _concurrency(stack: Stack, reserved: int) -> Iterator[Finding]:
-    """reserved: how much of it the parameters keep for single functions."""
+    """reserved: the concurrent executions that the parameters reserve for single functions."""
     answer = _ask(stack.client("lambda").get_account_settings)
     limit = answer["AccountLimit"]["ConcurrentExecutions"] if answer else ENOUGH_CONCURRENCY + reserved
     if reserved and limit - reserved < ENOUGH_CONCURRENCY:
         yield Finding(
             f"{reserved} concurrent executions cannot be reserved: this account has {limit} in {stack.region}, and "
-            f"Lambda keeps {ENOUGH_CONCURRENCY} for the other functions. Reserve less (…{_RESERVED}), or ask for more"
+            f"Lambda keeps {ENOUGH_CONCURRENCY} for the other functions. Reserve less (…{_RESERVED}), or request more"
         )
     if limit < ENOUGH_CONCURRENCY:
         yield Finding(
-            f"this account runs at most {limit} Lambda functions at once in {stack.region}; what comes on top is "
-            "refused for a while. Ask for more with 'aws service-quotas request-service-quota-increase "
+            f"this account runs at most {limit} concurrent Lambda executions in {stack.region}; more are "
+            "throttled. Request more with 'aws service-quotas request-service-quota-increase "
             "--service-code lambda --quota-code L-B99A9384 --desired-value 1000'",
             stops=False,
         )
 
 
 def _model(stack: Stack, model: str) -> Iterator[Finding]:
-    other = 'or take another with PARAMETERS="LlmModel=…", or another provider (docs/deploy.md)'
+    other = 'or choose another with PARAMETERS="LlmModel=…", or another provider (docs/deploy.md)'
     bedrock = stack.client("bedrock")
     try:
         if _is_profile(model):
@@ -183,12 +183,14 @@ def _model(stack: Stack, model: str) -> Iterator[Finding]:
         answer = bedrock.get_foundation_model_availability(modelId=model)
     except ClientError as error:
         if error.response["Error"]["Code"] in ("ResourceNotFoundException", "ValidationException"):
-            yield Finding(f"Amazon Bedrock has no model {model} in {stack.region}: take a region that has it, {other}")
+            yield Finding(
+                f"Amazon Bedrock has no model {model} in {stack.region}: choose a region that has it, {other}"
+            )
         elif error.response["Error"]["Code"] not in _DENIED:
-            yield Finding(f"Amazon Bedrock could not be asked for {model}: {error}", stops=False)
+            yield Finding(f"cannot check {model} in Amazon Bedrock: {error}", stops=False)
         return
-    except BotoCoreError as error:  # a region without Bedrock has no such address
-        yield Finding(f"Amazon Bedrock is not reached in {stack.region} ({error}): take a region that has it, {other}")
+    except BotoCoreError as error:  # A region without Bedrock has no such host.
+        yield Finding(f"cannot reach Amazon Bedrock in {stack.region} ({error}): choose a region that has it, {other}")
         return
     yield from _availability(answer, model, str(stack.region), other)
 
@@ -196,27 +198,27 @@ def _model(stack: Stack, model: str) -> Iterator[Finding]:
 def _availability(answer: Mapping[str, Any], model: str, region: str, other: str) -> Iterator[Finding]:
     catalog = f"https://console.aws.amazon.com/bedrock/home?region={region}#/model-catalog"
     if answer.get("regionAvailability") == "NOT_AVAILABLE":
-        yield Finding(f"Amazon Bedrock does not offer {model} in {region}: take a region that has it, {other}")
+        yield Finding(f"Amazon Bedrock does not offer {model} in {region}: choose a region that has it, {other}")
     elif answer.get("authorizationStatus") == "NOT_AUTHORIZED":
-        yield Finding(f"this account may not use {model} in {region}: ask for access at {catalog}, {other}")
+        yield Finding(f"this account may not use {model} in {region}: request access at {catalog}, {other}")
     elif answer.get("entitlementAvailability") == "NOT_AVAILABLE":
-        yield Finding(f"this account has no access to {model} in {region} yet: open it at {catalog}, {other}")
+        yield Finding(f"this account has no access to {model} in {region} yet: enable it at {catalog}, {other}")
     elif answer.get("agreementAvailability", {}).get("status") in ("NOT_AVAILABLE", "ERROR"):
-        # Many models are subscribed to by the first call; some want a form to be filled in.
+        # The first call subscribes to most models; some need a form.
         yield Finding(
-            f"the terms of {model} are not accepted yet, which the first call does for most models: "
+            f"the terms of {model} are not accepted yet; the first call does that for most models: "
             f"if messages are refused, accept them at {catalog}",
             stops=False,
         )
 
 
 def _is_profile(model: str) -> bool:
-    """Is `model` an inference profile (`eu.vendor.model`, or an ARN), not a foundation model (`vendor.model`)?"""
+    """Is `model` an inference profile (`eu.vendor.model` or an ARN), not a foundation model (`vendor.model`)?"""
     return "inference-profile/" in model or bool(re.match(r"(us|us-gov|eu|apac|jp|au|ca|global)\.\w+\.", model))
 
 
 def _ask(question: Any) -> Any:
-    """The answer, or None where the caller may not ask."""
+    """The answer, or None if the caller lacks the permission."""
     try:
         return question()
     except ClientError as error:

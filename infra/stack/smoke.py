@@ -1,4 +1,4 @@
-"""The conformance suite against a deployed stack."""
+"""Runs the conformance suite against a deployed stack."""
 
 import os
 import subprocess
@@ -7,12 +7,12 @@ import sys
 from infra.stack.stack import Stack, outputs
 
 SUITE = "tests/protocol/conformance"
-#: The cases are shared out to several, because what one user may do in a minute is limited.
+#: Several users share the cases, because each has quotas per minute.
 USERS = [f"smoke-{n}" for n in range(1, 21)]
 
 
 def run(stack: Stack, tokens: str) -> int:
-    """Run it as the users that `tokens` (between commas) speak for; returns pytest's exit status."""
+    """Run the suite as the users of `tokens` (separated by commas). Returns pytest's exit status."""
     found = outputs(stack.deployed())
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""A CloudFormation stack by its name, in the account and region that the environment leads to."""
+"""A CloudFormation stack, in the environment's account and region."""
 
 import os
 from collections.abc import Mapping
@@ -8,29 +8,29 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-#: What `make deploy` alone deploys.
+#: The stack that `make deploy` without STACK deploys.
 DEFAULT_NAME = "codelab"
 
 
 class Refused(Exception):
-    """Something cannot be done. The message is one line that says what is missing and how to get it."""
+    """A command cannot be executed. The message is one line with the problem and its solution."""
 
 
 class Stack:
-    """What there is of a stack. `region` is None where neither the environment nor the profile names one.
+    """A stack by name. `region` is None if neither the environment nor the profile sets one.
 
-    Every client is boto3's own, so that AWS_ENDPOINT_URL, AWS_PROFILE and AWS_CA_BUNDLE mean what they always mean.
+    Clients are plain boto3 clients, so AWS_ENDPOINT_URL, AWS_PROFILE and AWS_CA_BUNDLE work as usual.
     """
 
     def __init__(self, name: str, environment: Mapping[str, str] = os.environ) -> None:
         self.name = name
-        # boto3 knows only the second of the two; the AWS CLI and Lambda know the first.
+        # boto3 only reads AWS_DEFAULT_REGION; the AWS CLI and Lambda also use AWS_REGION.
         self._session = boto3.Session(region_name=environment.get("AWS_REGION") or None)
         self.region: str | None = self._session.region_name
 
     @property
     def argument(self) -> str:
-        """How this stack is named to make: nothing for the default one."""
+        """The argument that names this stack to make; empty for the default stack."""
         return "" if self.name == DEFAULT_NAME else f" STACK={self.name}"
 
     @property
@@ -46,7 +46,7 @@ class Stack:
         return self.client("cloudformation")
 
     def describe(self) -> dict[str, Any] | None:
-        """The stack as CloudFormation describes it now; None when there is none, or only an idea of one."""
+        """CloudFormation's description of the stack; None if it does not exist or was never created."""
         try:
             found: dict[str, Any] = self.cloudformation.describe_stacks(StackName=self.name)["Stacks"][0]
         except ClientError as error:
@@ -56,12 +56,12 @@ class Stack:
         return None if found["StackStatus"] in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE") else found
 
     def deployed(self) -> dict[str, Any]:
-        """The same for what needs the stack. Raises Refused when it is not there."""
+        """The same, but raises Refused if the stack does not exist."""
         found = self.describe()
         if found is None or not found.get("Outputs"):
             raise Refused(
-                f"there is no stack {self.name} in {self.region}: deploy it with make deploy{self.argument}, "
-                "or name another with STACK=… and AWS_REGION=…"
+                f"no stack {self.name} in {self.region}: deploy it with make deploy{self.argument}, "
+                "or choose another with STACK=… and AWS_REGION=…"
             )
         return found
 
@@ -72,5 +72,5 @@ def outputs(described: Mapping[str, Any]) -> dict[str, str]:
 
 
 def parameters(described: Mapping[str, Any]) -> dict[str, str]:
-    """A stack's parameters by name; a NoEcho one is asterisks."""
+    """A stack's parameters by name; NoEcho values are asterisks."""
     return {item["ParameterKey"]: item.get("ParameterValue", "") for item in described.get("Parameters", ())}

@@ -1,4 +1,4 @@
-"""A token for a user of a deployed stack, signed with the stack's own secret."""
+"""Makes tokens for users of a deployed stack, signed with the stack's secret."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from codelab.gateway.identity import USER_ID
 from infra.stack.stack import Refused, Stack, outputs, parameters
 
 DEFAULT_HOURS = 8.0
-#: The longest life that the authorizer takes where the stack has no parameter for it, in seconds.
+#: The authorizer's limit on a token's lifetime, if the stack has no parameter for it. In seconds.
 DEFAULT_MAX_AGE_S = 86_400
 
 
@@ -20,14 +20,14 @@ def hours_of(written: str) -> float:
     except ValueError:
         hours = 0.0
     if not 0 < hours < 1e6:
-        raise Refused(f"HOURS={written} must be a number of hours above 0")
+        raise Refused(f"HOURS={written} must be a positive number")
     return hours
 
 
 def mint(stack: Stack, user: str, hours: float, now: float, plan: str = "") -> str:
-    """A token that speaks for `user` from `now` (seconds since the epoch) for `hours`, with the limits of `plan`.
+    """A token for `user`, valid for `hours` from `now` (seconds since the epoch), with the limits of `plan`.
 
-    Raises Refused where it would not be taken, and where an identity provider signs the tokens.
+    Raises Refused if the stack would not accept it, or if an identity provider signs the stack's tokens.
     """
     (token,) = mint_all(stack, [user], hours, now, plan)
     return token
@@ -37,17 +37,17 @@ def mint_all(stack: Stack, users: Sequence[str], hours: float, now: float, plan:
     """The same for several users."""
     for user in users:
         if not USER_ID.fullmatch(user):
-            raise Refused(f"USER={user} must be 1 to 128 characters without '#'")
+            raise Refused(f"USER={user} must have 1 to 128 characters and no '#'")
     described = stack.deployed()
     values = parameters(described)
     if values.get("JwksUrl"):
         raise Refused(
-            f"{stack.name} takes the tokens of {values.get('JwtIssuer') or 'an identity provider'} "
+            f"{stack.name} accepts only tokens of {values.get('JwtIssuer') or 'an identity provider'} "
             f'(JwksUrl={values["JwksUrl"]}): sign in there, or deploy with PARAMETERS="JwksUrl= JwtIssuer="'
         )
     most = int(values.get("JwtMaxAgeS") or DEFAULT_MAX_AGE_S)
     if hours * 3600 > most:
-        raise Refused(f"HOURS={hours:g} is more than the {most / 3600:g} hours that {stack.name} takes")
+        raise Refused(f"HOURS={hours:g} is over the maximum of {most / 3600:g} hours of {stack.name}")
     answer = stack.client("secretsmanager").get_secret_value(SecretId=outputs(described)["JwtSecretArn"])
     claims = [_claims(values, user, int(now), int(hours * 3600)) for user in users]
     more = {"codelab_plan": plan} if plan else {}

@@ -2,7 +2,7 @@
 
 `python -m codelab_local --template template.yaml` runs it; :class:`LocalCloud` runs it inside a test.
 
-This package is imported by every Lambda worker, so importing it must cost nothing: names load on use.
+Every Lambda worker imports this package, so names are loaded on first use.
 """
 
 from typing import TYPE_CHECKING, Any

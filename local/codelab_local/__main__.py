@@ -5,7 +5,7 @@ import sys
 
 
 def run() -> int:
-    # While it is being imported there is nothing to clean up: Ctrl-C just ends it, without a traceback.
+    # During the import there is nothing to clean up, so let Ctrl-C end the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from codelab_local.command_line import main
 

@@ -1,4 +1,4 @@
-"""Asking a Lambda authorizer, and reading its answer as API Gateway does.
+"""Calls a Lambda authorizer and interprets its answer as API Gateway does.
 
 Developer guide: "Output from a Lambda authorizer".
 """
@@ -17,7 +17,7 @@ MAX_CONTEXT = 8 * 1024
 
 
 class Refused(Exception):
-    """The connection is refused with this HTTP status and message."""
+    """The connection is refused, with this HTTP status and message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -32,14 +32,14 @@ async def authorize(
 ) -> dict[str, Any]:
     """Return the context for the connection's events; raises :class:`Refused` (401, 403 or 500)."""
     if not all(_present(source, caller) for source in authorizer.identity_source):
-        raise Refused(401, "Unauthorized")  # without asking the function, as in the cloud
+        raise Refused(401, "Unauthorized")  # API Gateway does not call the function in this case.
     result = await invoke(authorizer.function, json.dumps(event).encode())
     try:
         answer = json.loads(result.payload)
     except ValueError:
         raise Refused(500, "Internal server error") from None
     if result.error is not None:
-        # The one exception that means something: its message must be exactly this.
+        # API Gateway answers 401 only for an exception with exactly this message.
         unauthorized = isinstance(answer, dict) and answer.get("errorMessage") == "Unauthorized"
         raise Refused(401, "Unauthorized") if unauthorized else Refused(500, "Internal server error")
     if not isinstance(answer, dict) or not isinstance(answer.get("policyDocument"), dict):
@@ -53,8 +53,8 @@ def _context(answer: dict[str, Any]) -> dict[str, Any]:
     context: dict[str, Any] = {"principalId": answer.get("principalId", "")}
     for name, value in (answer.get("context") or {}).items():
         if value is None or isinstance(value, dict | list):
-            raise Refused(500, "Internal server error")  # only strings, numbers and booleans are allowed
-        # They arrive as strings, whatever the authorizer returned.
+            raise Refused(500, "Internal server error")  # Only strings, numbers and booleans are allowed.
+        # Functions get every value as a string.
         context[name] = str(value).lower() if isinstance(value, bool) else str(value)
     if len(json.dumps(context)) > MAX_CONTEXT:
         raise Refused(500, "Internal server error")
@@ -62,7 +62,7 @@ def _context(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def allows(policy: dict[str, Any], arn: str) -> bool:
-    """Does the policy let the request with this ARN through? A Deny wins."""
+    """Does the policy allow the request with this ARN? A Deny wins."""
     allowed = False
     for statement in _many(policy.get("Statement")):
         if not isinstance(statement, dict):
@@ -79,7 +79,7 @@ def allows(policy: dict[str, Any], arn: str) -> bool:
 
 
 def _matches(value: str, pattern: str) -> bool:
-    # IAM has `*` and `?`; fnmatch's brackets mean nothing there.
+    # IAM only knows `*` and `?`, so escape fnmatch's brackets.
     return re.match(fnmatch.translate(pattern.replace("[", "[[]")), value) is not None
 
 

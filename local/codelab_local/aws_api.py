@@ -1,6 +1,6 @@
-"""The few calls that the local cloud itself makes to the emulated AWS, on the standard library alone.
+"""A minimal client for the local cloud's own calls to the emulated AWS, on the standard library.
 
-boto3 would do, but importing it and making six clients costs 0.6 s of the start-up budget.
+Importing boto3 and making six clients would add 0.6 s to the start.
 """
 
 import http.client
@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from codelab_local.signatures import Credentials, sign
 
-#: A connection that was idle for longer is not used again, in seconds: the emulator ends them after five.
+#: Reconnect after this many idle seconds: the emulator closes idle connections after five.
 _KEPT_S = 2.0
 
 
@@ -27,7 +27,7 @@ class AwsError(Exception):
 
 
 class AwsApi:
-    """Blocking calls over one kept-alive connection to `127.0.0.1:port`; not for two threads at once."""
+    """Blocking calls over one kept-alive connection to `127.0.0.1:port`. Not thread-safe."""
 
     def __init__(self, port: int, region: str, credentials: Credentials, timeout: float = 60.0) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
@@ -51,7 +51,7 @@ class AwsApi:
             response = self._connection.getresponse()
             answer = response.read()
         except (OSError, http.client.HTTPException):
-            self._connection.close()  # it connects anew at the next request
+            self._connection.close()  # The next request reconnects.
             raise
         self._used_at = time.monotonic()
         if response.status >= 300:
@@ -65,7 +65,7 @@ class AwsApi:
         return json.loads(answer) if answer.strip() else {}
 
     def rest_all(self, service: str, path: str, key: str, token: str, parameter: str) -> list[dict[str, Any]]:
-        """All pages of a REST-JSON listing: items under `key`, the next page's `token` sent back as `parameter`."""
+        """All pages of a REST-JSON listing: the items under `key`; `token` of a page is `parameter` of the next."""
         items: list[dict[str, Any]] = []
         page = path
         while True:

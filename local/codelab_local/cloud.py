@@ -1,4 +1,4 @@
-"""The local cloud as a whole: what is started in which order, and stopped."""
+"""Starts and stops the local cloud's parts, in order."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ REAP_INTERVAL = 2.0
 
 
 class Cloud:
-    """One local cloud. `start` and `stop` are to be called from the main thread's event loop, `stop` in any case."""
+    """A local cloud. Call `start` and `stop` from the main thread's event loop, and `stop` in any case."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -74,21 +74,21 @@ class Cloud:
 
     @property
     def url(self) -> str:
-        """Where clients connect, with the path's variables in braces."""
+        """The address for clients, with the path's variables in braces."""
         return f"ws://{_in_url(self._settings.host)}:{self.port}{self.first_path}"
 
     @property
     def address(self) -> str:
-        """Host and port as a client on this machine reaches them."""
+        """Host and port for clients on this machine."""
         return f"{self._reachable_host}:{self.port}"
 
     @property
     def _reachable_host(self) -> str:
-        """HOST as clients can reach it: one that stands for every address stands for this machine in URLs."""
+        """HOST in URLs: the loopback address in place of the address for all interfaces."""
         return _in_url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._settings.host, self._settings.host))
 
     async def start(self) -> None:
-        """Start everything; raises :class:`StartError`. What takes longest is started first, side by side."""
+        """Start everything, in parallel and the slowest parts first. Raises :class:`StartError`."""
         settings = self._settings
         template = read_template(settings.template)
         self.port = await self._public.bind(settings.host, settings.port)
@@ -112,9 +112,9 @@ class Cloud:
         self._reaper = asyncio.get_running_loop().create_task(self._reap())
 
     async def stop(self) -> None:
-        """Stop every process, close every port, remove the temporary folder.
+        """Stop every process, close every port and remove the temporary folder.
 
-        Bounded in time, and safe at any stage of a start.
+        Takes bounded time, and is safe at any stage of a start.
         """
         for task in (self._reaper, self._asking):
             if task is not None:
@@ -123,7 +123,7 @@ class Cloud:
             self._schedules.stop()
         await self._public.stop(2.0)
         if self._gateway is not None:
-            # State that outlives this run should not tell of connections that have not.
+            # The kept state should not contain connections of this run.
             await self._gateway.stop(1.0 if self._settings.state_dir is not None else 0.0)
         self._lambdas.close()
         if self._watch is not None:
@@ -160,13 +160,13 @@ class Cloud:
     # The steps.
 
     def _start_model(self) -> str | None:
-        """The demonstration model, when the project wants one and the caller names no other."""
+        """Start the demonstration model if the project wants it and LLM_BASE_URL is not set."""
         settings = self._settings
         url = settings.overrides.get("LLM_BASE_URL") or settings.caller.get("LLM_BASE_URL")
         if url:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise StartError(f"LLM_BASE_URL={url} is no address of a model: write it like https://host/v1")
+                raise StartError(f"LLM_BASE_URL={url} is not a valid address: write it like https://host/v1")
         if url or not settings.demo_model:
             return url or None
         if importlib.util.find_spec("codelab_local.demo_model") is None:
@@ -184,7 +184,7 @@ class Cloud:
         try:
             return deploy(aws, template, dict(self._settings.parameters), self._settings.region)
         except (AwsError, OSError) as error:
-            raise StartError(f"the template cannot be deployed: {error}") from None
+            raise StartError(f"cannot deploy the template: {error}") from None
         finally:
             aws.close()
 
@@ -273,12 +273,12 @@ class Cloud:
         self.first_path = paths.forms[0]
         self._stage = api.stage
         if self._model is not None and self._model.poll() is not None:
-            raise StartError("the demonstration model does not start: set LLM_BASE_URL to a model's address")
+            raise StartError("cannot start the demonstration model: set LLM_BASE_URL to a model's address")
         if model_url is not None and self._model is None:
             self._asking = asyncio.get_running_loop().create_task(self._ask_model(health, model_url))
 
     def _http_application(self, deployment: Deployment, health: Health, store: ObjectStore) -> Application:
-        """The template's HTTP API, S3, and a `/health` for applications that have none of their own."""
+        """The template's HTTP API, S3, and a `/health` for applications without one."""
         gateway = None
         if deployment.http_api is not None:
             gateway = HttpGateway(
@@ -303,9 +303,9 @@ class Cloud:
         return answer
 
     async def _ask_model(self, health: Health, url: str) -> None:
-        """A model that is not there is no reason not to start, for it may come; but nobody should have to guess."""
+        """Warn if the model does not answer. It may be started later, so this is not an error."""
         if not await health.model_answers():
-            sys.stderr.write(f"no answer from the model at {url}: start it, or correct LLM_BASE_URL\n")
+            sys.stderr.write(f"no answer from the model at {url}: start it or correct LLM_BASE_URL\n")
             sys.stderr.flush()
 
     async def _reap(self) -> None:
@@ -319,10 +319,10 @@ class Cloud:
 
     def _look_after_children(self) -> None:
         if self._emulator.process is not None and self._emulator.process.poll() is not None:
-            notice("the AWS emulator has ended, and its data with it: start the local cloud again")
+            notice("the AWS emulator ended and its data is lost: restart the local cloud")
             self.failed.set()
         if self._model is not None and self._model.poll() is not None:
-            notice("the demonstration model has ended: start the local cloud again")
+            notice("the demonstration model ended: restart the local cloud")
             self._model = None
 
 
@@ -331,7 +331,7 @@ def _in_url(host: str) -> str:
 
 
 def _raise_file_limit() -> None:
-    """Every worker and every client is an open file; the usual soft limit of 1,024 is soon used up."""
+    """Every worker and every client needs an open file, and the usual soft limit is 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65_536, hard))

@@ -1,6 +1,6 @@
 """`python -m codelab_local --template template.yaml`: run a SAM WebSocket application on this machine.
 
-Environment: HOST, PORT, STATE_DIR, LOCAL_CONCURRENCY, COLD, and the rarer ones of `settings.py`.
+Environment: HOST, PORT, STATE_DIR, LOCAL_CONCURRENCY, COLD, and others, see `settings.py`.
 """
 
 import argparse
@@ -39,7 +39,7 @@ async def _run(settings: Settings, info: str | None) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in _STOPPING:
-        # A second Ctrl-C changes nothing: the first one's cleaning up is bounded.
+        # A second Ctrl-C has no effect: the cleanup takes bounded time.
         loop.add_signal_handler(number, stop.set)
     cloud = Cloud(settings)
     try:
@@ -62,12 +62,12 @@ async def _run(settings: Settings, info: str | None) -> int:
         return 0 if stop.is_set() else 1
     finally:
         await cloud.stop()
-        # The event loop's handlers end with it, and from then on a signal would cut the exit short.
+        # The handlers end with the event loop; after that, a signal would interrupt the exit.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
 
 
 def _write_privately(path: Path, text: str) -> None:
-    """There are keys in it."""
+    """Write `text` to a file that only this user can read: it contains keys."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
@@ -81,8 +81,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--template", default="template.yaml", help="the SAM template (default: %(default)s)")
     parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="set a variable of every function")
-    parser.add_argument("--parameter", action="append", metavar="NAME=VALUE", help="a parameter of the template")
-    parser.add_argument("--info", help=argparse.SUPPRESS)  # where a test wants the addresses
+    parser.add_argument("--parameter", action="append", metavar="NAME=VALUE", help="set a parameter of the template")
+    parser.add_argument("--info", help=argparse.SUPPRESS)  # Where a test wants the addresses.
     return parser.parse_args(arguments)
 
 
@@ -90,5 +90,5 @@ def _pairs(values: Sequence[str] | None, option: str) -> dict[str, str]:
     pairs = [value.partition("=") for value in values or ()]
     for name, equals, _ in pairs:
         if not name or not equals:
-            raise StartError(f"{option} takes NAME=VALUE, not {name!r}", 2)
+            raise StartError(f"{option} must be NAME=VALUE, not {name!r}", 2)
     return {name: value for name, _, value in pairs}

@@ -1,4 +1,4 @@
-"""The open connections, and `@connections`: what a function can do to one.
+"""The open WebSocket connections, and the `@connections` API with which functions manage them.
 
 API reference: "API Gateway Management API".
 """
@@ -18,9 +18,9 @@ from codelab_local.http_protocol import Request, Response
 
 MAX_MESSAGE = 128 * 1024
 MAX_FRAME = 32 * 1024
-# What may wait for a client that does not read. Beyond it a post is refused with 429 at once and nobody else waits.
+# Bytes buffered for a client that does not read. Beyond that, a post gets 429 at once, so that it delays no others.
 MAX_UNSENT = 1024 * 1024
-# Messages of one connection that are under way; a client that sends faster is read more slowly.
+# Messages of one connection in progress; beyond that, the socket is not read.
 MAX_RUNNING = 256
 
 
@@ -36,12 +36,12 @@ class Connection:
         self.touch()
 
     def touch(self) -> None:
-        """Something was said, in either direction: the idle time starts anew."""
+        """Restart the idle timer."""
         self.active_at = self._loop.time()
         self.caller.last_active_at = int(time.time() * 1000)
 
     async def send(self, data: bytes) -> bool:
-        """Send a text message, in frames of at most 32 KB as API Gateway does; False when the connection is gone."""
+        """Send a text message, in frames of at most 32 KB like API Gateway. False if the connection is closed."""
         self.touch()
         try:
             if len(data) <= MAX_FRAME:
@@ -63,7 +63,7 @@ class Connection:
 
 
 class Connections:
-    """All open connections of one stage, and their management over HTTP."""
+    """All open connections of a stage, and their management over HTTP."""
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
@@ -81,14 +81,14 @@ class Connections:
         return len(self._open)
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
-        """`/{stage}/@connections/{id}`: POST sends, GET tells, DELETE closes."""
+        """`/{stage}/@connections/{id}`: POST sends, GET describes, DELETE closes."""
         parts = request.path.split("/", 3)
         if len(parts) != 4 or unquote(parts[1]) != self._stage or unquote(parts[2]) != "@connections" or not parts[3]:
             return _refusal(403, "ForbiddenException", "Forbidden")
         if request.method not in ("POST", "GET", "DELETE"):
             return _refusal(403, "ForbiddenException", "Forbidden")
         connection = self._open.get(unquote(parts[3]))
-        # A bare 410 is only a ClientError to boto3: the header is what makes it a GoneException.
+        # boto3 needs the header to raise GoneException instead of ClientError.
         if connection is None or not connection.is_open:
             return _refusal(410, "GoneException", "Gone")
         if request.method == "POST":
@@ -104,7 +104,7 @@ class Connections:
         if connection.unsent + len(data) > MAX_UNSENT:
             return _refusal(429, "LimitExceededException", "The client does not read: its buffer is full")
         if not data.isascii():
-            data = data.decode("utf-8", "replace").encode()  # a text frame must be UTF-8
+            data = data.decode("utf-8", "replace").encode()  # A text frame must be UTF-8.
         return _send(connection, data)
 
 

@@ -1,7 +1,7 @@
-"""Deploying the template to the emulated CloudFormation, and reading back what was deployed.
+"""Deploys the template to the emulated CloudFormation, and reads the deployed stack.
 
-Everything that runs is taken from the deployed stack, not from the template, so that conditions, parameters
-and intrinsics have had their say.
+Functions, routes and schedules come from the stack, not from the template, so conditions, parameters and intrinsics are
+resolved.
 """
 
 import io
@@ -23,7 +23,7 @@ DEPLOY_TIMEOUT = 120.0
 
 @dataclass(frozen=True)
 class Function:
-    """A deployed function and the source it is run from.
+    """A deployed function and its source.
 
     `retries`, `max_age` (seconds) and the destinations are its EventInvokeConfig.
     """
@@ -47,7 +47,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Route:
-    """A route of an API. `function` is None for an integration that is no Lambda function."""
+    """A route of an API. `function` is None if the integration is not a Lambda function."""
 
     key: str
     function: str | None
@@ -81,7 +81,7 @@ class WebSocketApi:
 
 @dataclass(frozen=True)
 class HttpApi:
-    """The deployed HTTP API with its stage, which is `$default`."""
+    """The deployed HTTP API with its stage `$default`."""
 
     api_id: str
     stage: str
@@ -102,7 +102,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What the stack holds, as far as the local cloud runs it."""
+    """The stack's resources that the local cloud runs."""
 
     account: str
     region: str
@@ -115,14 +115,14 @@ class Deployment:
 
 
 def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: str) -> Deployment:
-    """Create the stack (or update the one that STATE_DIR kept) and read it; raises :class:`StartError`."""
+    """Create the stack (or update the one in STATE_DIR) and read it. Raises :class:`StartError`."""
     missing = [
         name
         for name, declared in template.parameters.items()
         if isinstance(declared, dict) and "Default" not in declared and name not in parameters
     ]
     if missing:
-        raise StartError(f"the template needs {', '.join(missing)}: give --parameter {missing[0]}=VALUE", 2)
+        raise StartError(f"the template requires {', '.join(missing)}: set it with --parameter {missing[0]}=VALUE", 2)
     _upload_placeholder(aws)
     kept = _deploy_stack(aws, template, parameters)
     resources = _stack_resources(aws)
@@ -138,7 +138,7 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
 
 
 def function_name(reference: str) -> str:
-    """The bare name in a function's name, partial ARN or ARN, in an integration's URI, with or without a qualifier."""
+    """The function's name in a name, (partial) ARN or integration URI, with or without a qualifier."""
     found = re.search(r"(?:^|:)function:([A-Za-z0-9_-]+)", reference)
     return found.group(1) if found else reference.split(":")[0]
 
@@ -146,17 +146,17 @@ def function_name(reference: str) -> str:
 def _upload_placeholder(aws: AwsApi) -> None:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as writer:
-        writer.writestr("README", "The local cloud runs the source tree where it lies.\n")
+        writer.writestr("README", "The local cloud runs the source tree in place.\n")
     try:
         aws.request("s3", "PUT", f"/{CODE_BUCKET}")
     except AwsError as error:
-        if error.status != 409:  # kept by STATE_DIR
+        if error.status != 409:  # It is in STATE_DIR.
             raise
     aws.request("s3", "PUT", f"/{CODE_BUCKET}/{CODE_KEY}", archive.getvalue(), {"Content-Type": "application/zip"})
 
 
 def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -> bool:
-    """Create or update the stack; True when it was there (its schedules were switched off by us then)."""
+    """Create or update the stack. True if it existed; then an earlier run disabled its schedules."""
     request = {"StackName": STACK, "TemplateBody": template.body}
     for number, capability in enumerate(("IAM", "NAMED_IAM", "AUTO_EXPAND"), 1):
         request[f"Capabilities.member.{number}"] = f"CAPABILITY_{capability}"
@@ -173,16 +173,14 @@ def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -
                 aws.cloudformation("UpdateStack", request)
             except AwsError as update:
                 if "No updates" not in str(update):
-                    raise StartError(
-                        f"the stack kept in STATE_DIR cannot be updated: {update}; remove STATE_DIR"
-                    ) from None
+                    raise StartError(f"cannot update the stack in STATE_DIR: {update}; delete STATE_DIR") from None
                 return True
         elif "aws-sam-translator" in str(error):
             raise StartError(
-                "the package aws-sam-translator is missing, which expands the template: install it beside ministack"
+                "the package aws-sam-translator, which expands the template, is missing: install it with ministack"
             ) from None
         else:
-            raise StartError(f"the template is refused: {error}") from None
+            raise StartError(f"CloudFormation rejects the template: {error}") from None
     _wait_for_stack(aws)
     return kept
 
@@ -195,9 +193,9 @@ def _wait_for_stack(aws: AwsApi) -> None:
         if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
             return
         if not status.endswith("IN_PROGRESS"):
-            raise StartError(f"the template cannot be deployed ({status}): {_first_failure(aws)}")
+            raise StartError(f"cannot deploy the template ({status}): {_first_failure(aws)}")
         time.sleep(0.01)
-    raise StartError(f"the template is not deployed after {DEPLOY_TIMEOUT:.0f} s")
+    raise StartError(f"the deployment of the template timed out after {DEPLOY_TIMEOUT:.0f} s")
 
 
 def _first_failure(aws: AwsApi) -> str:
@@ -208,7 +206,7 @@ def _first_failure(aws: AwsApi) -> str:
         if (event.findtext("ResourceStatus") or "").endswith("_FAILED")
         and "cancelled" not in (event.findtext("ResourceStatusReason") or "").lower()
     ]
-    return failed[-1] if failed else "no reason is given"
+    return failed[-1] if failed else "no reason given"
 
 
 def _stack_resources(aws: AwsApi) -> dict[str, dict[str, str]]:
@@ -248,12 +246,12 @@ def _read_functions(aws: AwsApi, resources: dict[str, dict[str, str]], template:
             )
         )
     if not functions:
-        raise StartError("the deployed stack has no function: are all of them switched off by a Condition?")
+        raise StartError("the deployed stack has no function: does a Condition disable all of them?")
     return tuple(functions)
 
 
 def _event_invoke_config(aws: AwsApi, name: str) -> dict[str, Any]:
-    # The emulator finds it only under the qualifier that CloudFormation gave it.
+    # The emulator only finds it with the qualifier that CloudFormation set.
     path = f"/2019-09-25/functions/{quote(name)}/event-invoke-config?Qualifier=%24LATEST"
     try:
         answer = aws.rest("lambda", "GET", path)
@@ -290,7 +288,7 @@ def _read_http_api(aws: AwsApi, resources: dict[str, dict[str, str]]) -> HttpApi
         return None
     stage, routes = _read_stage_and_routes(aws, api)
     if stage["stageName"] != "$default":
-        raise StartError("the HTTP API's stage must be $default: others would put their name before every path")
+        raise StartError("the HTTP API's stage must be $default, because the name of any other is part of every path")
     return HttpApi(api["apiId"], stage["stageName"], routes, dict(stage.get("stageVariables") or {}))
 
 
@@ -335,19 +333,19 @@ def _route(item: dict[str, Any], integrations: dict[str, Any], authorizers: dict
 
 def _authorizer(item: dict[str, Any], protocol: str) -> Authorizer:
     sources = tuple(str(source) for source in item.get("identitySource") or ())
-    # Where a template names no source the emulator invents `$request.header.Authorization`, the syntax of HTTP APIs,
-    # which need one only if results are kept.
+    # If a template has no identity source, the emulator adds `$request.header.Authorization`. That is the syntax of
+    # HTTP APIs, which only need one if results are cached.
     if protocol == "WEBSOCKET" or not item.get("authorizerResultTtlInSeconds"):
         sources = tuple(source for source in sources if source != "$request.header.Authorization")
     if protocol == "HTTP" and item.get("authorizerPayloadFormatVersion") == "1.0":
-        raise StartError(f"authorizer {item.get('name')}: the local cloud runs payload format 2.0 only")
+        raise StartError(f"authorizer {item.get('name')}: the local cloud supports only payload format 2.0")
     return Authorizer(
         function_name(str(item.get("authorizerUri") or "")), sources, bool(item.get("enableSimpleResponses"))
     )
 
 
 def _take_rules(aws: AwsApi, resources: dict[str, dict[str, str]], kept: bool) -> list[Schedule]:
-    """The stack's EventBridge schedule rules, switched off in the emulator, which would run them in its own Lambda."""
+    """The stack's EventBridge schedule rules. Disables them in the emulator, which would run them in its own Lambda."""
     schedules = []
     for physical_id in resources.get("AWS::Events::Rule", {}).values():
         name = physical_id.rpartition("|")[2].rpartition("/")[2]

@@ -1,7 +1,7 @@
-"""ministack as a child process: DynamoDB, S3, Secrets Manager, IAM, EventBridge, CloudFormation on a loopback port.
+"""Runs ministack (DynamoDB, S3, Secrets Manager, IAM, EventBridge, CloudFormation) in a child process.
 
-It runs code for whoever asks (Lambda, Glue, Step Functions), so it answers nobody without the access key that is made
-here (see `emulator_process.py`), and has no services but those that are named.
+Some of its services execute code (Lambda, Glue, Step Functions), so it only accepts requests signed with the access key
+made here (see `emulator_process.py`), and only runs the services that the template needs.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ SAVE_TIMEOUT = 20.0
 
 
 class Emulator:
-    """The emulator's process. `start` returns at once; `wait` blocks until it answers."""
+    """The emulator's process. `start` returns immediately; `wait` blocks until the emulator answers."""
 
     def __init__(self, folder: Path, region: str, state_dir: Path | None, log_level: str = "CRITICAL") -> None:
         self.port = free_port()
@@ -39,12 +39,12 @@ class Emulator:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, services: Iterable[str] = ("dynamodb", "s3")) -> None:
-        """Start it with these services, by ministack's names."""
+        """Start it with these services (ministack's names)."""
         temporary = self._folder / "emulator"
         temporary.mkdir()
         environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH") if name in os.environ},
-            # Without these it listens on every interface, and opens MQTT and SFTP ports besides.
+            # By default it listens on every interface and also opens MQTT and SFTP ports.
             "BIND_HOST": "127.0.0.1",
             "IOT_MTLS_ENABLED": "0",
             "SFTP_ENABLED": "0",
@@ -55,16 +55,16 @@ class Emulator:
             "DOCKER_HOST": f"unix://{temporary}/no-docker",
             "SERVICES": ",".join(sorted(services)),
             "CODELAB_LOCAL_FOLDER": str(self._folder),
-            # Other users of the machine see command lines, but no environment.
+            # Other users of the machine can see command lines, but not the environment.
             "CODELAB_LOCAL_KEY_ID": self.credentials.key_id,
             "CODELAB_LOCAL_SECRET": self.credentials.secret,
         }
         if self._state_dir is not None:
             try:
-                # What users said, and the secret that signs their tokens.
+                # Private: it contains conversations and the secret that signs tokens.
                 self._state_dir.mkdir(0o700, parents=True, exist_ok=True)
             except OSError as error:
-                raise StartError(f"STATE_DIR {self._state_dir} cannot be used: {error.strerror}", 2) from None
+                raise StartError(f"cannot use STATE_DIR {self._state_dir}: {error.strerror}", 2) from None
             environment |= {
                 "PERSIST_STATE": "1",
                 "STATE_DIR": str(self._state_dir / "services"),
@@ -76,12 +76,12 @@ class Emulator:
         self.process = spawn(
             "codelab_local.emulator_process",
             environment=environment,
-            death_signal=signal.SIGTERM,  # it has state to save
+            death_signal=signal.SIGTERM,  # It has state to save.
             stderr=None if self._log_level != "CRITICAL" else subprocess.DEVNULL,
         )
 
     def wait(self) -> AwsApi:
-        """Wait until the emulator serves; raises :class:`StartError` when it does not."""
+        """Wait until the emulator answers. Raises :class:`StartError` if it does not."""
         assert self.process is not None
         deadline = time.monotonic() + START_TIMEOUT
         api = AwsApi(self.port, self._region, self.credentials)
@@ -92,12 +92,12 @@ class Emulator:
             except (OSError, http.client.HTTPException):
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     raise StartError(
-                        "the AWS emulator (ministack) does not start: run `python -m ministack` to see why"
+                        "cannot start the AWS emulator (ministack): run `python -m ministack` to see why"
                     ) from None
                 time.sleep(0.01)
 
     def stop(self) -> None:
-        """Kill it; when it keeps state, let it end by itself first, because that is when it saves."""
+        """Kill it. If it keeps state, first let it exit by itself, because it saves on exit."""
         if self.process is None:
             return
         if self._state_dir is not None:

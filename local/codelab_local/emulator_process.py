@@ -1,8 +1,8 @@
-"""The process that ministack runs in: `python -m codelab_local.emulator_process` (started by `emulator.py`).
+"""The process that ministack runs in: `python -m codelab_local.emulator_process`, started by `emulator.py`.
 
-It differs from `python -m ministack` in four ways: the SAM translator, whose import is the longest part of a
-deployment, is imported while the server starts; it goes away when the local cloud does, saving its state; then it takes
-the temporary folder with it; and it serves nobody but who signs with the access key of this start.
+It differs from `python -m ministack` in four ways. It imports the SAM translator, the slowest part of a deployment,
+while the server starts. It exits with the local cloud, and saves its state. It then deletes the temporary folder. It
+only accepts requests signed with this run's access key.
 """
 
 import contextlib
@@ -25,15 +25,15 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 
-# Its own administration: resetting, reconfiguring.
+# Administration endpoints: reset, reconfigure.
 _ADMINISTRATION = ("/_ministack", "/_localstack")
 
 
 def main() -> int:
-    """Wait for the server, in a process that no signal can hurry.
+    """Run the server in a child process, and wait for it with signals blocked.
 
-    The kernel announces the death of a parent with several threads once for each of them, and the second announcement
-    would interrupt the cleaning up that the first one began.
+    When a parent with several threads dies, the kernel sends one signal per thread. The second one would interrupt the
+    cleanup.
     """
     awaited = {signal.SIGTERM, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
@@ -47,14 +47,14 @@ def main() -> int:
     if signal.sigwait(awaited) == signal.SIGTERM:
         os.kill(server, signal.SIGTERM)
     _, status = os.waitpid(server, 0)
-    # Its parent does this too, unless that one was killed.
+    # The parent does this too, unless it was killed.
     shutil.rmtree(os.environ["CODELAB_LOCAL_FOLDER"], ignore_errors=True)
     return os.waitstatus_to_exitcode(status)
 
 
 def _serve() -> None:
     threading.Thread(target=_import_translator, daemon=True).start()
-    # The secret is taken out of the environment: what the emulator runs or shows has no use for it.
+    # Remove the secret from the environment, so that nothing the emulator runs or shows can contain it.
     credentials = Credentials(os.environ.pop("CODELAB_LOCAL_KEY_ID"), os.environ.pop("CODELAB_LOCAL_SECRET"))
     from ministack import app as ministack  # type: ignore[import-untyped]
 
@@ -63,7 +63,7 @@ def _serve() -> None:
 
 
 class SignedRequestsOnly:
-    """An ASGI application behind which `application` sees no request but those that are signed with `credentials`."""
+    """ASGI middleware that passes only requests signed with `credentials` to `application`."""
 
     def __init__(self, application: Asgi, credentials: Credentials) -> None:
         self._application = application
@@ -86,7 +86,7 @@ class SignedRequestsOnly:
         if "origin" in headers or scope["path"].startswith(_ADMINISTRATION):
             return await _refuse(send, "AccessDenied")
         if not hmac.compare_digest(key_id_of(headers).encode(), self._credentials.key_id.encode()):
-            return await _refuse(send, "InvalidAccessKeyId")  # before anything of its body is kept
+            return await _refuse(send, "InvalidAccessKeyId")  # Before the body is read.
         body = await _whole(receive)
         if body is None:
             return None
@@ -104,7 +104,7 @@ class SignedRequestsOnly:
 
 
 async def _whole(receive: Receive) -> bytes | None:
-    """The body of a request; None if its client has gone."""
+    """A request's body; None if the client disconnected."""
     body = []
     while True:
         message = await receive()
@@ -116,14 +116,16 @@ async def _whole(receive: Receive) -> bytes | None:
 
 
 async def _refuse(send: Send, code: str) -> None:
-    body = json.dumps({"__type": code, "message": "The local cloud's emulator serves its own functions only"}).encode()
+    body = json.dumps(
+        {"__type": code, "message": "The emulator accepts only requests of the local cloud's functions"}
+    ).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 403, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 def _import_translator() -> None:
-    # A missing translator is reported by the deployment, which needs it.
+    # The deployment reports a missing translator.
     with contextlib.suppress(ImportError):
         importlib.import_module("samtranslator.translator.transform")
 

@@ -1,10 +1,10 @@
-"""What stops the local cloud from starting, said in one line to a person."""
+"""The error that stops the local cloud from starting."""
 
 
 class StartError(Exception):
-    """The local cloud cannot start: the message names the problem and the cure, on one line.
+    """The local cloud cannot start. The message names the problem and the solution in one line.
 
-    `exit_code` is 2 for a mistake in how it was called, 1 for everything else.
+    `exit_code` is 2 for invalid arguments or settings, otherwise 1.
     """
 
     def __init__(self, message: str, exit_code: int = 1) -> None:

@@ -1,8 +1,7 @@
-"""The environment that a function runs with, and which third-party packages all of them will want.
+"""The environment of a function, and the third-party packages that functions import.
 
-In the order in which one overrides the other: what Lambda sets, what the template deployed, the project's
-local defaults, the caller's environment (for the names that the function declares and those the project lets
-pass), `--env`.
+Later sources override earlier ones: Lambda's variables, the template, the project's local defaults, the caller's
+environment (only names that the function declares or the project passes), `--env`.
 """
 
 import os
@@ -37,7 +36,7 @@ def function_environment(
     temporary: Path,
     overlay: Mapping[str, str],
 ) -> dict[str, str]:
-    """All variables of a function's processes. `overlay` are defaults that the local cloud itself decided on."""
+    """All variables of a function's processes. `overlay` are defaults that the local cloud sets."""
     callback = f"{internal}/{api.stage}"
     caller = settings.caller
     direct = ",".join(filter(None, (caller.get("NO_PROXY") or caller.get("no_proxy"), "127.0.0.1,localhost")))
@@ -62,12 +61,12 @@ def function_environment(
         "AWS_ACCESS_KEY_ID": credentials.key_id,
         "AWS_SECRET_ACCESS_KEY": credentials.secret,
         "AWS_SESSION_TOKEN": "local",
-        # A profile in the caller's home must not lead a function to a real account.
+        # Do not let a profile in the caller's home lead a function to a real account.
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ENDPOINT_URL": emulator_url,
-        # Where clients reach it too: what a function presigns must be valid for them.
+        # The address that clients use too, because functions presign URLs for them.
         "AWS_ENDPOINT_URL_S3": s3_url,
         "AWS_ENDPOINT_URL_LAMBDA": internal,
         "AWS_ENDPOINT_URL_APIGATEWAYMANAGEMENTAPI": callback,
@@ -77,7 +76,7 @@ def function_environment(
     may_pass = settings.pass_names | deployed.keys()
     passed = {name: caller[name] for name in may_pass if name in caller}
     address = re.compile(rf"(?:https?|wss?)://{re.escape(api.api_id)}\.execute-api\.[^/\s\"']+")
-    if "AWS_ENDPOINT_URL" in settings.overrides:  # another emulator, or the cloud, has another S3
+    if "AWS_ENDPOINT_URL" in settings.overrides:  # Another emulator or the cloud has its own S3.
         del values["AWS_ENDPOINT_URL_S3"]
     for layer in (deployed, settings.environment, overlay, passed, settings.overrides):
         values.update({name: address.sub(internal, value) for name, value in layer.items()})
@@ -85,7 +84,7 @@ def function_environment(
 
 
 def third_party_imports(folders: Iterable[Path]) -> list[str]:
-    """Modules of installed packages that the sources under `folders` import at their top level, by static reading.
+    """Modules of installed packages that the sources under `folders` import at top level, found by static analysis.
 
     The root process imports them once for all functions.
     """

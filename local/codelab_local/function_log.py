@@ -1,4 +1,4 @@
-"""What a function prints goes to the local cloud's stderr, each line with the function's name."""
+"""Writes the functions' output to stderr, each line with the function's name."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ class FunctionLog:
         self._loop.add_reader(self._reader, self._readable)
 
     def line(self, text: str) -> None:
-        """A line of the local cloud's own about this function."""
+        """Write a line of the local cloud itself about this function."""
         _write(f"{self._prefix}{text}\n")
 
     def close(self) -> None:
@@ -32,14 +32,14 @@ class FunctionLog:
         except BlockingIOError:
             return
         *lines, self._partial = data.split(b"\n")
-        # awslambdaric separates the lines of a traceback by carriage returns, as CloudWatch wants them.
+        # awslambdaric separates the lines of a traceback with carriage returns, for CloudWatch.
         text = b"\n".join(line.replace(b"\r", b"\n") for line in lines).decode("utf-8", "replace")
         if text.strip():
             _write("".join(f"{self._prefix}{line}\n" for line in text.split("\n") if line.strip()))
 
 
 def notice(text: str) -> None:
-    """One line of the local cloud's own, on stderr."""
+    """Write one line of the local cloud itself to stderr."""
     _write(" ".join(text.split()) + "\n")
 
 

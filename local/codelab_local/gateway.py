@@ -1,9 +1,8 @@
-"""The WebSocket API: a connection's life, as API Gateway leads it.
+"""The WebSocket API: the life cycle of a connection, as in API Gateway.
 
-`$connect` (authorizer, then the integration) runs before the upgrade is answered, so the connection does not
-exist until it has returned. Every message is dispatched on its own, concurrently. Nothing that a function
-does closes the connection; the close codes are API Gateway's: 1009 too big, 1003 binary, 1001 idle or too
-old.
+`$connect` (authorizer, then integration) runs before the upgrade is answered, so the connection does not exist until
+it returns. Messages are dispatched concurrently. A function's failure does not close the connection. The close codes
+are API Gateway's: 1009 too large, 1003 binary, 1001 idle or too old.
 """
 
 import asyncio
@@ -29,11 +28,11 @@ from codelab_local.pool import Result
 MAX_MESSAGE = 128 * 1024
 MAX_FRAME = 32 * 1024
 MAX_URL = 4096
-SHUFFLE_DELAY = 0.02  # the longest that shuffle mode holds back a message
+SHUFFLE_DELAY = 0.02  # The longest delay of a message in shuffle mode.
 
 
 class Gateway:
-    """One API. The three methods without underscore are what a `websockets` server calls."""
+    """One API. The `websockets` server calls the public methods."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class Gateway:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def connect(self, socket: ServerConnection, request: Request) -> Response | None:
-        """`process_request`: run `$connect`; a response refuses the upgrade."""
+        """Run `$connect`. A response refuses the upgrade."""
         try:
             await self._connect(socket, request)
         except Refused as refusal:
@@ -72,11 +71,11 @@ class Gateway:
         return None
 
     def select_subprotocol(self, socket: ServerConnection, _offered: Any) -> Any:
-        """Echo what `$connect` answered, and nothing of our own."""
+        """Echo the subprotocol that `$connect` returned."""
         return self._accepted[socket][1]
 
     async def serve(self, socket: ServerConnection) -> None:
-        """The connection from the upgrade to its end."""
+        """Serve a connection from the upgrade to its end."""
         caller, _ = self._accepted.pop(socket)
         connection = self._connections.open(caller, socket)
         timers = asyncio.get_running_loop().create_task(self._watch_limits(connection))
@@ -97,7 +96,7 @@ class Gateway:
             self._disconnected(connection)
 
     async def stop(self, seconds: float) -> None:
-        """Give what is under way, `$disconnect` above all, so much time."""
+        """Wait up to `seconds` for running functions, above all `$disconnect`."""
         if self._tasks and seconds:
             await asyncio.wait(self._tasks, timeout=seconds)
         for task in self._tasks:
@@ -116,7 +115,7 @@ class Gateway:
             headers.setdefault(name, []).append(value)
         now = int(time.time() * 1000)
         peer = socket.remote_address[0] if socket.remote_address else ""
-        # API Gateway's own, which replace what a client claims.
+        # API Gateway sets these and overrides the client's.
         headers |= {"X-Forwarded-For": [peer], "X-Forwarded-Port": ["443"], "X-Forwarded-Proto": ["https"]}
         caller = Caller(new_connection_id(), peer, request.headers.get("User-Agent", ""), now, headers, match)
         self._accepted[socket] = (caller, None)
@@ -132,12 +131,12 @@ class Gateway:
         self._accepted[socket] = (caller, self._accept(answer, request.headers))
 
     def _accept(self, answer: Result | None, offered: Headers) -> str | None:
-        """Read the `$connect` integration's answer: refuse, or return the subprotocol to echo."""
+        """Interpret the `$connect` integration's answer: refuse, or return the subprotocol to echo."""
         if answer is None:
             raise Refused(504, "Endpoint request timed out")
         value = _loads(answer.payload)
         if answer.error is not None or not isinstance(value, dict) or not isinstance(value.get("statusCode"), int):
-            raise Refused(502, "Internal server error")  # a malformed proxy response
+            raise Refused(502, "Internal server error")  # A malformed proxy response.
         if value["statusCode"] >= 300:
             body = _loads(str(value.get("body") or "").encode())
             message = body.get("message") if isinstance(body, dict) else value.get("body")
@@ -171,7 +170,7 @@ class Gateway:
                 await connection.send(str(reply).encode())
 
     async def _integrate(self, route: Route, event: dict[str, Any]) -> Result | None:
-        """Run a route's function; None when it took longer than the integration timeout (it runs on)."""
+        """Run a route's function. None after the integration timeout; the function keeps running."""
         assert route.function is not None
         running = asyncio.ensure_future(self._lambdas.invoke(route.function, json.dumps(event).encode()))
         limit = min(route.timeout, self._integration_timeout)
@@ -213,7 +212,7 @@ class Gateway:
 
 
 def _why_closed(socket: ServerConnection) -> tuple[int, str]:
-    """The code and reason of whoever began to close: the gateway's own count even if the client never answers them."""
+    """The code and reason of the side that closed first; the gateway's also if the client never answered them."""
     closing = socket.protocol.close_sent
     if closing is not None and not socket.protocol.close_rcvd_then_sent:
         return closing.code, closing.reason
@@ -221,9 +220,9 @@ def _why_closed(socket: ServerConnection) -> tuple[int, str]:
 
 
 def _selector(expression: str) -> Any:
-    """The function that reads the route key out of a message, for `$request.body.a.b`.
+    """A function that reads the route key from a message, for `$request.body.a.b`.
 
-    Not JSON, not an object, no such key, or a value that is no string: None, and the message goes to `$default`.
+    It returns None, for the route `$default`, if the message is not a JSON object or the value is not a string.
     """
     keys = expression.removeprefix("$request.body.").removeprefix("${request.body.").removesuffix("}").split(".")
 
@@ -231,7 +230,7 @@ def _selector(expression: str) -> Any:
         value = _loads(body)
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
-        # The three keys with a dollar belong to API Gateway: no message can ask for them.
+        # The three keys that begin with a dollar are API Gateway's; messages cannot select them.
         return value if isinstance(value, str) and not value.startswith("$") else None
 
     return select
@@ -245,7 +244,7 @@ def _loads(text: str | bytes) -> Any:
 
 
 def http_response(status: int, body: str) -> Response:
-    """A refusal of the upgrade; `body` is JSON."""
+    """A response that refuses the upgrade; `body` is JSON."""
     data = body.encode()
     try:
         phrase = HTTPStatus(status).phrase

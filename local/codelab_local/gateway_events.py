@@ -1,8 +1,7 @@
 """The events that API Gateway sends to a WebSocket API's functions, and their ids.
 
-Shapes from the API Gateway developer guide ("Lambda authorizer input", "$context variables for WebSocket
-APIs"): CONNECT carries headers and query but no messageId, MESSAGE carries a body
-and neither headers nor query, DISCONNECT carries the close code and reason.
+API Gateway developer guide, "Lambda authorizer input" and "$context variables for WebSocket APIs": CONNECT has headers
+and query but no messageId, MESSAGE has a body but neither headers nor query, DISCONNECT has the close code and reason.
 """
 
 import base64
@@ -18,18 +17,18 @@ from codelab_local.deployment import WebSocketApi
 
 
 def new_connection_id() -> str:
-    """In the look of AWS's: 16 characters that end in `=`, such as `L0SM9cOFvHcCIhw=`."""
+    """An id like AWS's: 16 characters that end in `=`, such as `L0SM9cOFvHcCIhw=`."""
     return base64.b64encode(os.urandom(11)).decode()
 
 
 def new_request_id() -> str:
-    """An extended request id in the look of AWS's."""
+    """An extended request id like AWS's."""
     return base64.b64encode(os.urandom(11)).decode()
 
 
 @dataclass(slots=True)
 class Caller:
-    """A connection as events tell of it; `authorizer` is the context that every one of them carries."""
+    """A connection's data in events; `authorizer` is the authorizer's context."""
 
     connection_id: str
     source_ip: str
@@ -55,7 +54,7 @@ class EventBuilder:
         return self.domain or f"{self.api.api_id}.execute-api.{self.region}.amazonaws.com"
 
     def authorize(self, caller: Caller, route_key: str) -> dict[str, Any]:
-        """What a REQUEST authorizer gets."""
+        """The event for a REQUEST authorizer."""
         arn = f"arn:aws:execute-api:{self.region}:{self.account}:{self.api.api_id}/{self.api.stage}/{route_key}"
         return {"type": "REQUEST", "methodArn": arn, **self.connect(caller)}
 
@@ -117,7 +116,7 @@ class EventBuilder:
 
 
 def scheduled(arn: str, account: str, region: str, source: str) -> dict[str, Any]:
-    """What a schedule rule sends to a target that has no input of its own."""
+    """The event of a schedule for a target without an input."""
     return {
         "version": "0",
         "id": str(uuid.uuid4()),

@@ -1,4 +1,4 @@
-"""`GET /health`: whether what the functions depend on answers."""
+"""`GET /health`: checks the functions' dependencies."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ CHECK_TIMEOUT = 2.0
 
 
 class Health:
-    """The checks are made when somebody asks, at most every few seconds."""
+    """Runs the checks on request, and caches the result for a few seconds."""
 
     def __init__(self, service: str, version: str, emulator: Emulator, region: str, llm_url: str | None) -> None:
         self._service = service
@@ -62,7 +62,7 @@ class Health:
         return answer.startswith(b"HTTP/1.1 200")
 
     async def model_answers(self) -> bool:
-        """Whether something listens there: a request would need a key, and could cost money."""
+        """Whether something listens at the address. A real request would need a key and could cost money."""
         parts = urlsplit(self._llm_url or "")
         try:
             port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -72,7 +72,7 @@ class Health:
 
 
 async def _exchange(host: str, port: int, data: bytes | None) -> bytes:
-    """Connect and, with `data`, send it and return the answer's first line; empty when anything fails."""
+    """Connect, send `data` if given, and return the answer's first line; empty on failure."""
     try:
         async with asyncio.timeout(CHECK_TIMEOUT):
             reader, writer = await asyncio.open_connection(host, port)

@@ -1,6 +1,6 @@
-"""The HTTP API (API Gateway v2, payload format 2.0): a route, its authorizer, its function, and the answer.
+"""The HTTP API (API Gateway v2, payload format 2.0): finds the route, calls its authorizer and its function.
 
-Answers are buffered, as API Gateway does. What goes wrong on the way is answered in API Gateway's own words.
+Responses are buffered and errors look like API Gateway's.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ MAX_BODY = 10 * 1024 * 1024
 
 
 class HttpGateway:
-    """One HTTP API; `serves` and `handle` are what the public port asks."""
+    """One HTTP API."""
 
     def __init__(
         self, api: HttpApi, events: HttpEventBuilder, lambdas: LambdaService, *, integration_timeout: float
@@ -35,7 +35,7 @@ class HttpGateway:
         return self._match(method, path) is not None
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
-        """The answer to a request; 404 where no route takes it."""
+        """Answer a request; 404 if no route matches."""
         found = self._match(request.method, request.path)
         if found is None:
             return _refusal(404, "Not Found")
@@ -45,7 +45,7 @@ class HttpGateway:
         return self._run(request, route, parameters)
 
     def _match(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-        """The most specific route that takes the request, and the variables of its path."""
+        """The most specific route that matches, and the variables of its path."""
         best: tuple[tuple[int, ...], Route, dict[str, str]] | None = None
         for pattern, route in self._routes:
             parameters = pattern.match(method, path)
@@ -65,17 +65,17 @@ class HttpGateway:
             return _refusal(500, "Internal Server Error")
         event = self._events.request(request, route.key, parameters, context)
         payload = json.dumps(event, ensure_ascii=False).encode(errors="replace")
-        if len(payload) > MAX_SYNCHRONOUS:  # the API takes 10 MB, an event 6
+        if len(payload) > MAX_SYNCHRONOUS:  # The API allows 10 MB, but an event only 6.
             return _refusal(413, "Request Entity Too Large")
         running = asyncio.ensure_future(self._lambdas.invoke(route.function, payload))
         done, _ = await asyncio.wait({running}, timeout=min(route.timeout, self._integration_timeout))
         return _response(running.result()) if done else _refusal(503, "Service Unavailable")
 
     async def _authorize(self, authorizer: Authorizer, event: dict[str, Any]) -> dict[str, Any] | Response:
-        """The context that the authorizer gives, or the refusal."""
+        """The authorizer's context, or its refusal."""
         event["identitySource"] = [_identity(event, source) for source in authorizer.identity_source]
         if not all(event["identitySource"]):
-            return _refusal(401, "Unauthorized")  # without asking the function, as in the cloud
+            return _refusal(401, "Unauthorized")  # API Gateway does not call the function in this case.
         result = await self._lambdas.invoke(authorizer.function, json.dumps(event).encode())
         answer = _loads(result.payload)
         if result.error is not None or not isinstance(answer, dict):
@@ -120,7 +120,7 @@ class _Pattern:
 
 
 def _response(result: Result) -> Response:
-    """The function's answer: a proxy response, or anything else as the body of a 200."""
+    """The function's answer as a response: a proxy response, or anything else as the body of a 200."""
     value = _loads(result.payload)
     if result.error is not None or len(result.payload) > MAX_SYNCHRONOUS:
         return _refusal(500, "Internal Server Error")
@@ -143,7 +143,7 @@ def _response(result: Result) -> Response:
 
 
 def _identity(event: dict[str, Any], source: str) -> str:
-    """`$request.header.Name` or `$request.querystring.name` of the request; empty when it is not there."""
+    """The value of `$request.header.Name` or `$request.querystring.name`, or an empty string."""
     _, place, name = [*source.split(".", 2), "", ""][:3]
     if place == "header":
         return str(event["headers"].get(name.lower(), ""))

@@ -1,7 +1,7 @@
 """The events that API Gateway sends to an HTTP API's functions, payload format 2.0.
 
-Shapes from the API Gateway developer guide ("Create AWS Lambda proxy integrations for HTTP APIs", "Control access to
-HTTP APIs with AWS Lambda authorizers").
+API Gateway developer guide, "Create AWS Lambda proxy integrations for HTTP APIs" and "Control access to HTTP APIs with
+AWS Lambda authorizers".
 """
 
 import base64
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote
 from codelab_local.deployment import HttpApi
 from codelab_local.http_protocol import Request
 
-#: Bodies of these types are sent as text, all others in base64.
+#: Bodies of these types are passed as text, others in base64.
 _TEXT = ("text/", "application/json", "application/javascript", "application/xml")
 
 
@@ -30,7 +30,7 @@ class HttpEventBuilder:
     def request(
         self, request: Request, route_key: str, path_parameters: dict[str, str], authorizer: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """What the integration gets; `authorizer` is the context that a Lambda authorizer returned."""
+        """The event for the integration; `authorizer` is the Lambda authorizer's context."""
         event = self._common(request, route_key, path_parameters)
         cookies = [cookie.strip() for cookie in request.headers.get("cookie", "").split(";") if cookie.strip()]
         if cookies:
@@ -43,7 +43,7 @@ class HttpEventBuilder:
         return event
 
     def authorize(self, request: Request, route_key: str, path_parameters: dict[str, str]) -> dict[str, Any]:
-        """What a REQUEST authorizer gets."""
+        """The event for a REQUEST authorizer."""
         path = request.path.lstrip("/")
         arn = f"arn:aws:execute-api:{self.region}:{self.account}:{self.api.api_id}/{self.api.stage}/"
         event = self._common(request, route_key, path_parameters)
@@ -88,7 +88,7 @@ class HttpEventBuilder:
         query: dict[str, list[str]] = {}
         for name, value in parse_qsl(request.query, keep_blank_values=True):
             query.setdefault(name, []).append(value)
-        if query:  # absent without a query, several values of one name joined
+        if query:  # Absent without a query; several values of a name are joined.
             event["queryStringParameters"] = {name: ",".join(values) for name, values in query.items()}
         if path_parameters:
             event["pathParameters"] = path_parameters

@@ -1,8 +1,8 @@
-"""A small HTTP/1.1 server side on `httptools`, for the two ports of the local cloud.
+"""A small HTTP/1.1 server on `httptools`, for the two ports of the local cloud.
 
-The internal port carries several requests for every Lambda invocation, all of it on the cores that the
-functions need too. So there is no framework and, where the answer is known at once, no task: an application
-is a function from :class:`Request` to a :class:`Response` or to something that can be awaited for one.
+Every Lambda invocation makes several requests to the internal port, on the cores that the functions need too. So there
+is no framework and, if an answer is known at once, no task: an application is a function from :class:`Request` to a
+:class:`Response` or an awaitable of one.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from urllib.parse import urlsplit
 import httptools
 
 MAX_HEADERS = 32 * 1024
-MAX_BODY = 16 * 1024 * 1024  # above every limit that the applications check themselves
+MAX_BODY = 16 * 1024 * 1024  # Above all limits that applications check.
 
 
 @dataclass(slots=True)
 class Request:
-    """One request; `headers` have lower-case names, `path` is as it was sent (still percent-encoded).
+    """One request. `headers` have lower-case names; `path` is still percent-encoded.
 
-    `authority` is the host of a target in absolute form, as a proxy would send it; else it is empty.
+    `authority` is the host of a request target in absolute form, as clients send it to proxies; otherwise empty.
     """
 
     method: str
@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """One response; the length is filled in by the server."""
+    """One response. The server sets its length."""
 
     status: int = 200
     body: bytes = b""
@@ -55,7 +55,7 @@ class Response:
     def encode(self) -> bytes:
         reason = _REASONS.get(self.status, "")
         head = f"HTTP/1.1 {self.status} {reason}\r\n"
-        if "Content-Length" not in self.headers:  # as in the answer to a HEAD
+        if "Content-Length" not in self.headers:  # It is set in the answer to a HEAD.
             head += f"Content-Length: {len(self.body)}\r\n"
         if self.body:
             head += f"Content-Type: {self.content_type}\r\n"
@@ -68,9 +68,9 @@ class Response:
 
 @dataclass(slots=True)
 class Stream:
-    """A response that is passed on while it comes, head and all; the connection ends with it.
+    """A response passed on while it arrives, including its head. The connection ends with it.
 
-    `headers` are put into the head.
+    `headers` are added to the head.
     """
 
     chunks: AsyncGenerator[bytes]
@@ -78,7 +78,7 @@ class Stream:
 
 
 def split_target(target: str) -> tuple[str, str, str]:
-    """Path, query and authority of a request target; only the absolute form has the last. Raises ValueError."""
+    """Path, query and authority (absolute form only) of a request target. Raises ValueError."""
     path, _, query = target.partition("?")
     if path.startswith("/"):
         return path, query, ""
@@ -93,7 +93,7 @@ Application = Callable[[Request], Response | Awaitable[Answer]]
 
 
 class HttpProtocol(asyncio.Protocol):
-    """One keep-alive connection; requests are answered in the order in which they came."""
+    """One keep-alive connection. Requests are answered in order."""
 
     def __init__(self, application: Application, open_protocols: "set[HttpProtocol]") -> None:
         self._application = application
@@ -137,7 +137,7 @@ class HttpProtocol(asyncio.Protocol):
         except httptools.HttpParserError:
             self._refuse(400, "Bad Request")
 
-    # What httptools calls while it parses.
+    # Callbacks of httptools.
 
     def on_message_begin(self) -> None:
         self._url = b""
@@ -159,7 +159,7 @@ class HttpProtocol(asyncio.Protocol):
         self._headers[key] = text if known is None else f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
-        # The AWS SDKs wait for this before they send a big body.
+        # The AWS SDKs wait for this before they send a large body.
         if self._headers.get("expect", "").lower() == "100-continue":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -206,7 +206,7 @@ class HttpProtocol(asyncio.Protocol):
         self._next()
 
     async def _pass_on(self, stream: Stream) -> None:
-        """No more of it is held than the client has not read yet of one chunk, and the transport's own buffer."""
+        """Pass the response on. Buffers at most one chunk besides the transport's own buffer."""
         added = "".join(f"{name}: {value}\r\n" for name, value in stream.headers.items()).encode("latin-1", "replace")
         begun = b""
         async with aclosing(stream.chunks) as chunks:
@@ -215,12 +215,12 @@ class HttpProtocol(asyncio.Protocol):
                     if added:
                         begun += chunk
                         if b"\r\n" not in begun:
-                            continue  # not yet the whole first line of the head
+                            continue  # The first line is not complete yet.
                         chunk, added = begun.replace(b"\r\n", b"\r\n" + added, 1), b""
                     self.transport.write(chunk)
                     await self._writable.wait()
             except OSError:
-                self.transport.abort()  # the head is sent: only a cut says that it failed
+                self.transport.abort()  # The head was sent, so only a broken connection can report the failure.
             finally:
                 self.transport.close()
 

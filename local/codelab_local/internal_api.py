@@ -1,15 +1,15 @@
-"""The internal port: what functions and their runtime call. It listens on the loopback interface only.
+"""The internal port, for functions and their runtime. Listens only on the loopback interface.
 
-Every path begins with a secret of this start, for the port takes orders: an event of anybody's choice, with any user
-in it. The Runtime API's client can send no headers of its own, so the secret is a part of the address. Only the
-environment of the functions' processes has it; command lines, which other users of the machine can read, do not. No
-page has business here, so a request with an `Origin` is refused, whatever else it says.
+It can invoke functions with any event and any user, so every path begins with a secret of this run. The secret is part
+of the address because the Runtime API's client cannot send headers. Only the functions' environment contains it, not
+command lines, which other users of the machine can read. Web pages must not use this port, so requests with an `Origin`
+are refused.
 
-/worker/{id}/2018-06-01/runtime/…   the Lambda Runtime API, one address for each worker
+/worker/{id}/2018-06-01/runtime/…   the Lambda Runtime API, one address per worker
 /2015-03-31/functions/{name}/…      Lambda's Invoke
 /{stage}/@connections/{id}          API Gateway's management of WebSocket connections
-/s3/{bucket}/…                      S3 for functions, whose own address of it is the public one
-/_local/functions                   which processes there are (for tests)
+/s3/{bucket}/…                      S3 for functions, which know it by its public address
+/_local/functions                   the running processes (for tests)
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _RUNTIME = "2018-06-01/runtime/"
 
 
 class InternalApi:
-    """Routes by the first letters of the path: a worker's requests are nine of ten."""
+    """Routes by the first letters of the path, because nine out of ten requests come from workers."""
 
     def __init__(self) -> None:
         self.lambdas: LambdaService
@@ -38,7 +38,7 @@ class InternalApi:
 
     @property
     def url(self) -> str:
-        """Its address, with the secret."""
+        """The address, including the secret."""
         return f"http://127.0.0.1:{self._port}{self._secret}"
 
     async def start(self) -> None:

@@ -1,7 +1,6 @@
 """Lambda's Invoke: synchronous, and asynchronous with retries and destinations.
 
-The sources are the Lambda developer guide's pages on asynchronous invocation and on its destinations'
-records, and the API reference of Invoke.
+Lambda developer guide, "Asynchronous invocation" and its destinations' records; API reference, "Invoke".
 """
 
 import asyncio
@@ -23,7 +22,7 @@ MAX_ASYNCHRONOUS = 1024 * 1024
 
 
 class LambdaService:
-    """All functions. `retry_minute` is how long the minute is that Lambda waits before the first retry of an event."""
+    """All functions. `retry_minute` is the number of seconds that stand for Lambda's minute between retries."""
 
     def __init__(self, pools: dict[str, Pool], retry_minute: float) -> None:
         self.pools = pools
@@ -31,7 +30,7 @@ class LambdaService:
         self._events: set[asyncio.Task[None]] = set()
 
     def find(self, reference: str) -> Pool | None:
-        """By name, partial ARN or ARN; by the source folder's name too, which is how a person knows a function."""
+        """Find a function by name, (partial) ARN or the name of its source folder."""
         name = function_name(reference)
         pool = self.pools.get(name)
         if pool is None:
@@ -39,14 +38,14 @@ class LambdaService:
         return pool
 
     async def invoke(self, name: str, payload: bytes) -> Result:
-        """Run a function for API Gateway, which waits for a worker: two cores here are a thousand in the cloud."""
+        """Run a function for API Gateway. Waits for a worker instead of throttling: this machine has few cores."""
         pool = self.find(name)
         if pool is None:
             return Result(json.dumps({"errorMessage": f"Function not found: {name}"}).encode(), "Unhandled")
         return await pool.invoke(payload)
 
     def send(self, name: str, payload: bytes) -> str:
-        """Accept an asynchronous event and return its request id."""
+        """Accept an asynchronous event. Returns its request id."""
         pool = self.find(name)
         request_id = str(uuid.uuid4())
         if pool is not None:
@@ -72,7 +71,7 @@ class LambdaService:
             if attempt > function.retries:
                 condition = "RetriesExhausted"
                 break
-            await asyncio.sleep(self._retry_minute * attempt)  # one minute, then two
+            await asyncio.sleep(self._retry_minute * attempt)  # One minute, then two.
             if time.monotonic() - accepted > function.max_age:
                 condition = "EventAgeExceeded"
                 break
@@ -91,7 +90,7 @@ class LambdaService:
         if destination is None:
             return
         if ":function:" not in destination:
-            notice(f"the destination {destination} of {function.source.name} is no Lambda function: skipped")
+            notice(f"the destination {destination} of {function.source.name} is not a Lambda function: skipped")
             return
         context = {"statusCode": 200, "executedVersion": "$LATEST"}
         if result.error is not None:
@@ -114,10 +113,10 @@ class LambdaService:
     # The HTTP API.
 
     def handle(self, request: Request) -> "Response | asyncio.Future[Response]":
-        """`POST /2015-03-31/functions/{name}/invocations`; nothing else of the Lambda API is served here."""
+        """`POST /2015-03-31/functions/{name}/invocations`, the only supported operation of the Lambda API."""
         name, _, operation = unquote(request.path[len(PATH) :]).rpartition("/")
         if request.method != "POST" or operation not in ("invocations", "invoke-async"):
-            return _refusal(404, "ResourceNotFoundException", "only Invoke is served by the local cloud")
+            return _refusal(404, "ResourceNotFoundException", "The local cloud supports only Invoke")
         pool = self.find(name)
         if pool is None:
             return _refusal(404, "ResourceNotFoundException", f"Function not found: {name}")

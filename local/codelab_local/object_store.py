@@ -1,10 +1,8 @@
-"""S3 on the public port, under `/s3`: for clients, what a presigned URL was signed for; for functions, all of it.
+"""S3 under `/s3`: on the public port for presigned URLs, on the internal port for functions.
 
-A presigned URL is a contract that S3 enforces: the method, the path, the headers that were signed, and the time. The
-emulator knows nothing of it, so signatures are checked here. Beyond that the public door is as narrow as its purpose:
-GET, HEAD and PUT of objects under the prefixes that the project names, and of their headers those that are listed here.
-What the emulator gets is not passed on but written anew from what was understood. The rest, If-None-Match included, is
-the emulator's business. Functions come by the internal port.
+The emulator does not check presigned URLs, so this module verifies the signature: method, path, signed headers, time.
+The public port only allows GET, HEAD and PUT of objects under the project's prefixes, with the headers listed here. It
+does not forward requests, but builds new ones from what it parsed. The emulator does the rest, including If-None-Match.
 """
 
 import asyncio
@@ -23,7 +21,7 @@ PREFIX = "/s3"
 TIMEOUT = 60.0
 
 _METHODS = ("GET", "HEAD", "PUT")
-# `x-id` names the SDK's operation, which the method does too.
+# `x-id` is the SDK's name for the operation, which the method already determines.
 _PARAMETERS = frozenset({"x-id"})
 _REQUEST_HEADERS = frozenset(
     {
@@ -32,7 +30,7 @@ _REQUEST_HEADERS = frozenset(
         *("x-amz-decoded-content-length", "x-amz-trailer", "x-amz-sdk-checksum-algorithm", "x-amz-checksum-mode"),
     }
 )
-#: What signs a request, and is made anew.
+#: Headers of a signature, which are replaced.
 _SIGNATURE = frozenset({"authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token"})
 _RESPONSE_HEADERS = frozenset(
     {
@@ -41,16 +39,16 @@ _RESPONSE_HEADERS = frozenset(
     }
 )
 _CHECKSUM = "x-amz-checksum-"
-#: What was uploaded is data, whatever it says of itself: a browser must not run it as a page of this origin.
+#: An upload is data, whatever its type: a browser must not run it as a page of this origin.
 _AS_DATA = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "content-length", "date", "server", "keep-alive", "expect"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class ObjectStore:
-    """`handle` is the HTTP application for all paths under `/s3`, `handle_function` that of the internal port.
+    """`handle` is the public port's HTTP application for `/s3`, `handle_function` the internal port's.
 
-    `public` names what clients may reach: by bucket, the prefixes of its objects.
+    `public` maps a bucket to the prefixes of the objects that clients may use.
     """
 
     def __init__(self, emulator: Emulator, region: str, public: Mapping[str, Sequence[str]]) -> None:
@@ -69,7 +67,7 @@ class ObjectStore:
         return self._serve_client(request, target, headers)
 
     def handle_function(self, request: Request) -> Awaitable[Response]:
-        """Everything that S3 can do, for who knows the internal port's secret."""
+        """All of S3, for callers that know the internal port's secret."""
         target = request.path.removeprefix(PREFIX) + (f"?{request.query}" if request.query else "")
         dropped = _HOP_BY_HOP | _SIGNATURE | {"host"}
         headers = {name: value for name, value in request.headers.items() if name not in dropped}
@@ -86,7 +84,7 @@ class ObjectStore:
         return answer
 
     def _check(self, request: Request) -> str:
-        """The path for the emulator: that of one object. Raises :class:`Refused`."""
+        """The object's path in the emulator. Raises :class:`Refused`."""
         now, path, query, headers = self._clock(), request.path, request.query, request.headers
         if "X-Amz-Signature=" in query:
             parameters = check_presigned(self._emulator.credentials, request.method, path, query, headers, now)
@@ -94,18 +92,18 @@ class ObjectStore:
             check_header(self._emulator.credentials, request.method, path, query, headers, request.body, now)
             parameters = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
         if request.method not in _METHODS or not parameters <= _PARAMETERS:
-            raise Refused("AccessDenied", "Objects are read and written here, and nothing else is done")
+            raise Refused("AccessDenied", "Only reading and writing objects is allowed")
         bucket, _, key = unquote(path.removeprefix(f"{PREFIX}/")).partition("/")
         odd = _CONTROL.search(key) is not None or any(part in ("", ".", "..") for part in key.split("/"))
         if odd or not any(key.startswith(prefix) for prefix in self._public.get(bucket, ())):
-            raise Refused("AccessDenied", "No object of that name is served here")
+            raise Refused("AccessDenied", "No access to an object of this name")
         return f"/{bucket}/{encoded(key, '/')}"
 
     def _forward(self, request: Request, target: str, headers: dict[str, str]) -> Response:
         port = self._emulator.port
         named = {"host": f"127.0.0.1:{port}", **headers}
         payload = request.headers.get("x-amz-content-sha256", "")
-        if payload.startswith("STREAMING-"):  # says in which pieces the body is
+        if payload.startswith("STREAMING-"):  # The body has a chunked encoding.
             named["x-amz-content-sha256"] = payload
         sent = sign(self._emulator.credentials, self._region, "s3", request.method, target, named, request.body)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
@@ -123,11 +121,11 @@ class ObjectStore:
 
 
 def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that the emulator gets. Raises :class:`Refused` for one of S3's own that does something else."""
+    """The headers for the emulator. Raises :class:`Refused` for unsupported S3 headers."""
     passed = {}
     for name, value in headers.items():
         if name in _REQUEST_HEADERS or name.startswith(_CHECKSUM):
             passed[name] = value
         elif name.startswith("x-amz-") and name not in _SIGNATURE:
-            raise Refused("AccessDenied", f"The header {name} is not taken here")
+            raise Refused("AccessDenied", f"The header {name} is not allowed")
     return passed

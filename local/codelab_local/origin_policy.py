@@ -1,9 +1,9 @@
-"""Who may talk to the public port: requests that name this machine, and pages of origins that the operator trusts.
+"""Decides which requests the public port accepts: those to a name of this machine, and from trusted origins.
 
-A browser sends any page's requests to any address, this machine's loopback interface included. It cannot be kept from
-sending them, but it says whose they are: `Origin` names the page's origin, `Sec-Fetch-Site` how near it is, and `Host`
-the name under which the page has found us, which after DNS rebinding is the page's own. What is ours follows from
-settings alone, never from what a request says. IDEs, curl and wscat send no `Origin`.
+A browser lets any page send requests to any address, including this machine's loopback interface. Three headers tell
+such requests apart: `Origin` is the page's origin, `Sec-Fetch-Site` its relation to us, and `Host` the name under which
+the page found us, which is the attacker's after DNS rebinding. Only settings decide what is trusted, never a request.
+IDEs, curl and wscat send no `Origin`.
 
 Fetch standard, "CORS protocol"; W3C, "Fetch Metadata Request Headers".
 """
@@ -22,7 +22,7 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_-][a-z0-9._-]*)(?::([0-9]{1,5}))?"
 _ORIGIN = re.compile(rf"([a-z][a-z0-9+.-]*)://{_HOST.pattern}")
 _DEFAULT_PORTS = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
 
-# What the template's CORS allows too: that of the HTTP API, the function URL and the bucket.
+# The same as the template's CORS settings of the HTTP API, the function URL and the bucket.
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "authorization, content-type, idempotency-key, if-none-match, last-event-id",
@@ -34,7 +34,7 @@ _MAX_QUOTED = 200
 
 
 def normal_host(text: str) -> str | None:
-    """A host name or address without port as it is compared: `LOCALHOST.` is `localhost`. None if it is none."""
+    """Normalize a host name or address without port: `LOCALHOST.` becomes `localhost`. None if it is invalid."""
     found = _HOST.fullmatch(text.strip().lower())
     if found is None and ":" in text:
         found = _HOST.fullmatch(f"[{text.strip().lower()}]")
@@ -42,15 +42,15 @@ def normal_host(text: str) -> str | None:
 
 
 def normal_origin(text: str) -> str | None:
-    """An origin as it is compared, without its scheme's default port. None if it is none; `null` is none."""
+    """Normalize an origin, without its scheme's default port. None if it is invalid or `null`."""
     parts = _origin_parts(text.strip())
     return None if parts is None else _joined(*parts)
 
 
 class OriginPolicy:
-    """Decides about each request of the public port, which listens on `host` and `port`.
+    """Checks each request to the public port, which listens on `host` and `port`.
 
-    `hosts` and `origins` are ALLOWED_HOSTS and ALLOWED_ORIGINS, as the two functions above return them.
+    `hosts` and `origins` are the normalized ALLOWED_HOSTS and ALLOWED_ORIGINS.
     """
 
     def __init__(self, host: str, port: int, hosts: Iterable[str], origins: Iterable[str]) -> None:
@@ -60,35 +60,35 @@ class OriginPolicy:
         self._noticed: set[str] = set()
 
     def refusal(self, host: str, authority: str, origin: str | None, site: str) -> Response | None:
-        """403 (400 without a Host) with a sentence for the developer; None for a request that may pass.
+        """403 (400 without a Host) with an explanation for the developer; None if the request is allowed.
 
-        `authority` is that of a request target in absolute form, which counts beside `Host`. Headers that came twice
-        are joined by a comma, which is in no host and in no origin.
+        `authority` is the host of a request target in absolute form; it is checked like `Host`. Repeated headers are
+        joined with a comma, which no valid host or origin contains.
         """
         if not host:
-            return _refused("A request needs a Host header", 400)
+            return _refused("A request must have a Host header", 400)
         for name in (host, authority):
             if name and not self._is_own_host(name):
                 found = _HOST.fullmatch(name.lower())
-                cure = f": if it should be, start with ALLOWED_HOSTS={_bare(found[1])}" if found else ""
-                return self._refuse(f"Host {_quoted(name)} is not a name of this machine{cure}")
+                hint = f"; to allow it, start with ALLOWED_HOSTS={_bare(found[1])}" if found else ""
+                return self._refuse(f"Host {_quoted(name)} is not allowed{hint}")
         if origin is not None:
             if self._allows(origin):
                 return None
             if origin == "null":
-                return self._refuse("Pages without an origin (Origin: null) are never let in")
+                return self._refuse("Pages with an opaque origin (Origin: null) are never allowed")
             known = normal_origin(origin)
-            cure = f": if they should be, start with ALLOWED_ORIGINS={known}" if known else ""
-            return self._refuse(f"Pages of {_quoted(origin)} are not let in{cure}")
+            hint = f"; to allow them, start with ALLOWED_ORIGINS={known}" if known else ""
+            return self._refuse(f"Pages of {_quoted(origin)} are not allowed{hint}")
         if site.strip().lower() == "cross-site":
             return self._refuse(
-                "A page of another site asks for this without saying which (Sec-Fetch-Site: cross-site): enter the "
-                "address yourself, or use fetch() in a page whose origin is in ALLOWED_ORIGINS"
+                "Cross-site requests without an Origin (Sec-Fetch-Site: cross-site) are not allowed: enter the address "
+                "in the browser, or use fetch() in a page whose origin is in ALLOWED_ORIGINS"
             )
         return None
 
     def protect(self, application: Application) -> Application:
-        """`application` for requests that may pass, with CORS for the pages that they come from."""
+        """Wrap `application`: check its requests, and add CORS headers for allowed pages."""
 
         def answer(request: Request) -> Response | Awaitable[Answer]:
             headers = request.headers
@@ -122,7 +122,7 @@ class OriginPolicy:
         return scheme == "http" and host in self._hosts and port == self._port
 
     def _refuse(self, message: str) -> Response:
-        # A browser shows a page's developer next to nothing of a refusal, so it is told here too, once.
+        # Browsers show a page's developer almost nothing of a refusal, so log each one once.
         if message not in self._noticed and len(self._noticed) < _MAX_NOTICES:
             self._noticed.add(message)
             notice(message)
@@ -130,7 +130,7 @@ class OriginPolicy:
 
 
 def _origin_parts(text: str) -> tuple[str, str, str] | None:
-    """Scheme, host and port, the scheme's default one for none."""
+    """Scheme, host and port, by default the scheme's."""
     found = _ORIGIN.fullmatch(text.lower())
     if found is None:
         return None
@@ -144,7 +144,7 @@ def _joined(scheme: str, host: str, port: str) -> str:
 
 
 def _bare(host: str) -> str:
-    """Without the brackets of an address or the dot of a full name, and addresses in their one spelling."""
+    """The host without brackets or a trailing dot, and addresses in canonical form."""
     name = host.strip("[]").removesuffix(".")
     try:
         return str(ip_address(name))
@@ -171,7 +171,7 @@ def _refused(message: str, status: int) -> Response:
 
 
 def _with_cors(answer: Response, cors: dict[str, str]) -> Response:
-    """What an application says of CORS itself is left out, as API Gateway does."""
+    """Replace the application's own CORS headers, as API Gateway does."""
     own = {name: value for name, value in answer.headers.items() if not name.lower().startswith("access-control-")}
     answer.headers = own | cors
     return answer

@@ -1,7 +1,7 @@
-"""The addresses under which the WebSocket API is reached locally.
+"""The local addresses of the WebSocket API.
 
-A deployed one has a single address, `/{stage}?session_id=…`. Locally, and behind an edge that rewrites paths,
-there can be others, `/ws/{session_id}` for example, whose variables become query string parameters.
+A deployed API has a single address, `/{stage}?session_id=…`. Locally, as behind an edge that rewrites paths, there can
+be others such as `/ws/{session_id}`, whose variables become query string parameters.
 """
 
 import re
@@ -21,7 +21,7 @@ class PathForms:
         self._patterns = [_pattern(form) for form in self.forms]
 
     def match(self, target: str) -> dict[str, list[str]] | None:
-        """The query string parameters of a request target, those from the path included; None when no form fits."""
+        """The query string parameters of a request target, including those from the path. None if no form matches."""
         parts = urlsplit(target)
         path = parts.path.rstrip("/") or "/"
         for pattern in self._patterns:

@@ -1,9 +1,8 @@
-"""A function's workers: one request at a time each, real timeouts, at most `limit` of them.
+"""A function's workers: one request at a time each, real timeouts, at most `limit` workers.
 
-As in Lambda a request takes an idle worker or a new one. Unlike there, workers are started one after the other (where
-each costs a second, a few at once), so that a burst of short requests is served by a few that come back quickly, not by
-a hundred forks on two cores; a burst of long requests gets its workers all the same, a few milliseconds apart, and the
-first of them are done with their start before the last begin.
+As in Lambda, a request takes an idle worker or a new one. Unlike in Lambda, workers start one after the other (a few at
+once if a start takes a second). A burst of short requests is then served by a few workers instead of a hundred forks on
+two cores, and a burst of long requests still gets its workers, a few milliseconds apart.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from codelab_local.zygotes import InitFailed, Processes, ThreadsInInit
 
 @dataclass(slots=True)
 class Result:
-    """What an invocation came to. `error` is the value of X-Amz-Function-Error, or None."""
+    """The result of an invocation. `error` is the value of X-Amz-Function-Error, or None."""
 
     payload: bytes
     error: str | None = None
@@ -42,7 +41,7 @@ class Invocation:
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One worker process, from the moment it is asked for."""
+    """One worker process, from the request to start it."""
 
     name: str
     processes: Processes
@@ -54,7 +53,7 @@ class Worker:
 
 
 class Pool:
-    """The workers of one function. Everything happens in the event loop's thread."""
+    """The workers of one function. Used only in the event loop's thread."""
 
     _names = itertools.count(1)
 
@@ -86,25 +85,25 @@ class Pool:
 
     @property
     def load(self) -> int:
-        """Requests that are running or waiting."""
+        """The number of running and waiting requests."""
         return self._running + len(self._queue)
 
     def invoke(
         self, payload: bytes, request_id: str | None = None, client_context: str | None = None
     ) -> "asyncio.Future[Result]":
-        """Run the function; waits for a worker when all are busy. Never raises: failures are results."""
+        """Run the function. Waits for a worker if all are busy. Never raises; failures are results."""
         invocation = Invocation(payload, self._loop.create_future(), client_context=client_context)
         if request_id is not None:
             invocation.request_id = request_id
         self._queue.append(invocation)
         if self._processes is None and not self._closed:
-            self.change()  # its code could not be loaded: by now it may be
+            self.change()  # Its code could not be loaded before, so try again.
         self._dispatch()
         return invocation.done
 
     def _dispatch(self) -> None:
         if self._closed or self._processes is None or self._changing is not None:
-            return  # a change of code is under way: what came after it runs the new code
+            return  # The code is being reloaded, and this request must run the new code.
         while self._queue and self._idle:
             worker = self._idle.pop()
             assert worker.poll is not None
@@ -117,7 +116,7 @@ class Pool:
             self._start_worker()
 
     def _hand_over(self, worker: Worker) -> Response:
-        """The answer to `invocation/next`: the oldest waiting request. Its time starts to run."""
+        """Answer `invocation/next` with the oldest waiting request, and start its timeout."""
         invocation = self._queue.popleft()
         worker.invocation = invocation
         self._running += 1
@@ -136,7 +135,7 @@ class Pool:
     def _time_out(self, worker: Worker, invocation: Invocation) -> None:
         if worker.invocation is not invocation:
             return
-        # Lambda kills the execution environment, whatever it was doing.
+        # Lambda kills the execution environment.
         worker.processes.kill(worker.name)
         message = f"RequestId: {invocation.request_id} Error: Task timed out after {self.function.timeout:.2f} seconds"
         self._report(f"Task timed out after {self.function.timeout:.2f} seconds")
@@ -152,17 +151,17 @@ class Pool:
         if not invocation.done.done():
             invocation.done.set_result(result)
 
-    # What workers ask, through the Runtime API.
+    # The Runtime API for workers.
 
     def next(self, name: str) -> "Response | asyncio.Future[Response]":
-        """`GET /runtime/invocation/next`: a request, now or later."""
+        """`GET /runtime/invocation/next`: waits for a request."""
         worker = self.workers.get(name)
         if worker is None:
             return Response.json({"errorMessage": "unknown worker"}, 403)
         worker.seen = True
         if self._first is not None and not self._first.done():
             self._first.set_result(None)
-        if worker.processes is not self._processes:  # the code has changed since it was started
+        if worker.processes is not self._processes:  # The code changed after its start.
             worker.processes.kill(name)
         elif self._queue and not self._idle and self._changing is None:
             answer = self._hand_over(worker)
@@ -180,11 +179,11 @@ class Pool:
         """`POST /runtime/invocation/{id}/response` or `/error`."""
         worker = self.workers.get(name)
         if worker is None or worker.invocation is None or worker.invocation.request_id != request_id:
-            return Response.json({"errorMessage": "InvalidRequestID"}, 400)  # it came after the deadline
+            return Response.json({"errorMessage": "InvalidRequestID"}, 400)  # It came after the deadline.
         self._finish(worker, Result(payload, error))
         return Response.json({"status": "OK"}, 202)
 
-    # What becomes of workers.
+    # The end of workers.
 
     def _start_worker(self) -> None:
         assert self._processes is not None
@@ -211,14 +210,14 @@ class Pool:
             worker.poll.cancel()
         if worker.invocation is not None:
             how = _exit_text(status)
-            self._report(f"worker {worker.pid} ended while it served a request: {how}")
+            self._report(f"worker {worker.pid} ended during a request: {how}")
             text = f"RequestId: {worker.invocation.request_id} Error: Runtime exited with error: {how}"
             self._finish(worker, _failure("Runtime.ExitError", text))
         self._close_if_unused(worker.processes)
         self._dispatch()
 
     def processes_lost(self, processes: Processes) -> None:
-        """The zygote is gone, and its workers with it."""
+        """The zygote and its workers ended."""
         for worker in [w for w in self.workers.values() if w.processes is processes]:
             self.worker_exited(worker.name, 9)
         if processes is self._processes and not self._closed:
@@ -238,11 +237,11 @@ class Pool:
     # Code.
 
     async def start(self, wait_for_worker: bool = False) -> None:
-        """Load the code and start one worker; raises :class:`InitFailed`."""
+        """Load the code and start one worker. Raises :class:`InitFailed`."""
         self._processes = await self._load()
         self._first = self._loop.create_future()
         self._start_worker()
-        if wait_for_worker or self.cold:  # a cold start runs the handler's init only now
+        if wait_for_worker or self.cold:  # A cold start runs the handler's init only now.
             await self._first
 
     async def _load(self) -> Processes:
@@ -251,7 +250,7 @@ class Pool:
             await processes.ready()
         except ThreadsInInit:
             processes.close()
-            self._report("its init starts a thread, so it cannot be forked: every worker starts from nothing")
+            self._report("its init starts a thread, so it cannot be forked: every worker is a cold start")
             self.cold = True
             return await self._load()
         except InitFailed:
@@ -260,10 +259,7 @@ class Pool:
         return processes
 
     def change(self) -> "asyncio.Task[None]":
-        """The source has changed: load it anew; requests wait meanwhile.
-
-        If it cannot be loaded the old code goes on.
-        """
+        """Reload the changed source. Requests wait meanwhile. If loading fails, keep the old code."""
         self.changed = True
         if self._changing is not None:
             self._change_again = True
@@ -293,14 +289,14 @@ class Pool:
 
     def _keep_old_code(self, error: InitFailed) -> None:
         if self._processes is not None:
-            self._report(f"the changed code cannot be loaded, the previous one goes on: {error}")
+            self._report(f"cannot load the changed code, keeping the previous version: {error}")
             return
         self._report(f"cannot start: {error}")
         while self._queue:
             self._fail_oldest(error)
 
     def _retire(self, processes: Processes) -> None:
-        """Let the busy workers of an old version finish; the others go now."""
+        """Let the busy workers of an old version finish, and end the others."""
         self._idle = [worker for worker in self._idle if worker.processes is not processes]
         for worker in self.workers.values():
             if worker.processes is processes and worker.invocation is None:
@@ -308,9 +304,9 @@ class Pool:
         self._close_if_unused(processes)
 
     def reap(self, idle_seconds: float) -> None:
-        """Let go of workers that had nothing to do for so long, all but one."""
+        """End workers that were idle for `seconds`, but keep one."""
         before = self._loop.time() - idle_seconds
-        for worker in self._idle[:-1]:  # the longest idle are in front, because the last to come is the first to go
+        for worker in self._idle[:-1]:  # The longest idle are first, because requests take the last one.
             if worker.idle_since < before:
                 self._idle.remove(worker)
                 worker.processes.kill(worker.name)

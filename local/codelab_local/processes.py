@@ -1,4 +1,4 @@
-"""Starting child processes so that none of them outlives the local cloud, whatever ends it."""
+"""Starts child processes that never outlive the local cloud."""
 
 import ctypes
 import os
@@ -13,10 +13,10 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent(parent: int, sig: int = signal.SIGKILL) -> None:
-    """Called in a child: have the kernel send it `sig` when `parent` is gone, also by `kill -9` (Linux only)."""
+    """In a child: have the kernel send it `sig` when `parent` ends, even by `kill -9` (Linux only)."""
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, sig, 0, 0, 0)
-        if os.getppid() != parent:  # it died in between
+        if os.getppid() != parent:  # The parent ended in between.
             os.kill(os.getpid(), sig)
 
 
@@ -29,9 +29,9 @@ def spawn(
     stdout: int | None = subprocess.DEVNULL,
     stderr: int | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """Start `python -m module` in a session of its own: Ctrl-C in a terminal must reach only the local cloud.
+    """Start `python -m module` in its own session, because Ctrl-C in a terminal must reach only the local cloud.
 
-    To be called from the main thread, because the kernel watches the thread that forks, not the process.
+    Call this from the main thread: the kernel watches the thread that forks, not the process.
     """
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
@@ -46,12 +46,12 @@ def spawn(
 
 
 def before_exec(parent: int, sig: int) -> Callable[[], None] | None:
-    """A `preexec_fn` that ties the new process to `parent`; to be started from the main thread."""
+    """A `preexec_fn` that ends the new process with `parent`. Start the process from the main thread."""
     return (lambda: die_with_parent(parent, sig)) if _libc is not None else None
 
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process that :func:`spawn` started, and everything it forked (its session is its process group)."""
+    """Kill a process started by :func:`spawn` and everything it forked (its session is its process group)."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -60,7 +60,7 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody uses now."""
+    """A TCP port of the loopback interface that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

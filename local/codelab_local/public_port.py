@@ -1,7 +1,7 @@
-"""The public port: WebSocket and HTTP side by side.
+"""The public port, for both WebSocket and HTTP.
 
-`websockets` parses no request but a GET without a body, so the head of a connection's first request is looked
-at here: an upgrade goes to `websockets`, everything else to an HTTP application on the same transport.
+`websockets` only parses GET requests without a body. So this module looks at the head of a connection's first request
+and passes an upgrade to `websockets`, anything else to an HTTP application on the same transport.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from codelab_local.origin_policy import OriginPolicy
 
 MAX_HEAD = 32 * 1024
 HEAD_TIMEOUT = 10.0
-HANDSHAKE_TIMEOUT = 60.0  # $connect may take the authorizer's and the integration's 29 s each
+HANDSHAKE_TIMEOUT = 60.0  # During $connect, the authorizer and the integration may take 29 s each.
 
 
 class PublicPort:
-    """Listens on HOST:PORT. What the policy lets through goes to the gateway if it is a WebSocket, else to `http`."""
+    """Listens on HOST:PORT. Passes allowed WebSockets to the gateway and other allowed requests to `http`."""
 
     def __init__(self) -> None:
         self._http: Application
@@ -35,10 +35,7 @@ class PublicPort:
         self._server: Server | None = None
 
     async def bind(self, host: str, port: int) -> int:
-        """Take the port, so that a busy one is known before all the rest is started; returns its number.
-
-        Raises :class:`StartError` when it cannot be had.
-        """
+        """Bind the port before anything else starts, and return its number. Raises :class:`StartError`."""
 
         def create(*arguments: Any, **keywords: Any) -> ServerConnection:
             return _FirstLook(self._to_http, self._undecided, *arguments, **keywords)
@@ -52,13 +49,13 @@ class PublicPort:
                 process_request=self._connect,
                 select_subprotocol=lambda socket, offered: self._gateway.select_subprotocol(socket, offered),
                 max_size=(MAX_MESSAGE, MAX_FRAME),
-                # API Gateway negotiates no compression and sends no pings.
+                # API Gateway does not compress and sends no pings.
                 compression=None,
                 ping_interval=None,
                 server_header=None,
                 open_timeout=HANDSHAKE_TIMEOUT,
                 close_timeout=2,
-                # Never reached: a client that is so far behind is refused with 429 before (see connections.py).
+                # Never reached: posts to such a slow client get 429 before (see connections.py).
                 write_limit=4 * MAX_UNSENT,
                 backlog=1024,
                 start_serving=False,
@@ -69,13 +66,13 @@ class PublicPort:
         return taken
 
     async def serve(self, gateway: Gateway, http: Application, policy: OriginPolicy) -> None:
-        """Let clients in."""
+        """Accept clients."""
         assert self._server is not None
         self._gateway, self._http, self._policy = gateway, policy.protect(http), policy
         await self._server.start_serving()
 
     async def stop(self, seconds: float) -> None:
-        """Close every connection (1001), within a bound."""
+        """Close every connection (1001), within `seconds`."""
         if self._server is None:
             return
         self._server.close()
@@ -114,7 +111,7 @@ class PublicPort:
 
 
 class _FirstLook(ServerConnection):
-    """A WebSocket connection that first looks whether it is one."""
+    """A connection that becomes a WebSocket only if its first request is an upgrade."""
 
     def __init__(
         self,
@@ -176,7 +173,7 @@ def _is_upgrade(head: bytes) -> bool:
 
 def _why(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use: stop what listens there, or choose another with PORT={port + 1}"
+        return f"port {port} on {host} is in use: stop the program that uses it, or choose another with PORT={port + 1}"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"port {port} on {host} may not be used: choose one above 1023 with PORT=8000"
-    return f"HOST {host} cannot be listened on: use an address of this machine, for example HOST=127.0.0.1"
+        return f"no permission to use port {port} on {host}: choose one above 1023 with PORT=8000"
+    return f"cannot listen on HOST {host}: use an address of this machine, for example HOST=127.0.0.1"

@@ -1,7 +1,7 @@
-"""Firing the deployed schedules, with the cloud's minute made short.
+"""Runs the deployed schedules, with shorter minutes.
 
-Lambda receives a schedule's event asynchronously. A run that takes longer than its interval delays the next
-one instead of piling up behind it: here an interval is so short that it would.
+Unlike in the cloud, a run that takes longer than its interval delays the next one: the intervals are so short here that
+runs would pile up.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _MINUTES = {"minute": 1, "hour": 60, "day": 1440}
 
 
 class Schedules:
-    """`minute` is how many seconds a minute lasts."""
+    """`minute` is the number of seconds that stand for a minute."""
 
     def __init__(self, deployment: Deployment, lambdas: LambdaService, minute: float) -> None:
         self._deployment = deployment
@@ -47,7 +47,7 @@ class Schedules:
 
 
 def _readable(schedules: Sequence[Schedule]) -> list[tuple[Schedule, int]]:
-    """Schedules with their interval in minutes."""
+    """The supported schedules with their intervals in minutes."""
     found = []
     for schedule in schedules:
         rate = _RATE.fullmatch(schedule.expression.strip())
@@ -56,5 +56,7 @@ def _readable(schedules: Sequence[Schedule]) -> list[tuple[Schedule, int]]:
         elif schedule.expression.startswith(("cron(* ", "cron(*/1 ")):
             found.append((schedule, 1))
         else:
-            notice(f"the schedule {schedule.expression} is not run: only rate(…) and a cron of every minute are")
+            notice(
+                f"the schedule {schedule.expression} is ignored: only rate(…) and a cron of every minute are supported"
+            )
     return found

@@ -1,4 +1,4 @@
-"""Everything that a person can set: the environment, the command line, and the project's pyproject.toml."""
+"""Settings from the environment, the command line and the project's pyproject.toml."""
 
 import tomllib
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from codelab_local.origin_policy import ANY_ORIGIN, normal_host, normal_origin
 
 @dataclass(frozen=True)
 class Settings:
-    """Checked settings. Durations are seconds; each field's variable is named in `from_environment`."""
+    """Validated settings. Durations are in seconds; `from_environment` names each field's variable."""
 
     template: Path
     host: str = "127.0.0.1"
     port: int = 8000
-    # In the form in which they are compared (origin_policy.py).
+    # Normalized, see origin_policy.py.
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     state_dir: Path | None = None
     concurrency: int = 100
     cold: bool = False
     region: str = "us-east-1"
-    # Scaled-down cloud times: what is a minute there is this many seconds here.
+    # Scaled-down cloud times: how many seconds stand for a minute.
     schedule_minute: float = 1.0
     retry_minute: float = 1.0
     # API Gateway's quotas; shortened by tests.
@@ -45,7 +45,7 @@ class Settings:
     public_objects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     demo_model: bool = False
     greeting: tuple[str, ...] = ()
-    # From --env: overlaid last, over every function.
+    # From --env: overrides everything, in every function.
     overrides: Mapping[str, str] = field(default_factory=dict)
     caller: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ class Settings:
         overrides: Mapping[str, str] | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> "Settings":
-        """Read the settings; raises :class:`StartError` naming the variable that is wrong."""
+        """Read the settings. Raises :class:`StartError` that names the invalid variable."""
         template = template.resolve()
         if not template.is_file():
             raise StartError(f"template {template} does not exist: name one with --template", 2)
@@ -71,7 +71,7 @@ class Settings:
         origins = read.origins("ALLOWED_ORIGINS")
         if ANY_ORIGIN in origins and _auth_mode(environ, overrides or {}, project) == "none":
             raise StartError(
-                "ALLOWED_ORIGINS=* with AUTH_MODE=none would let every web page act as you: name the origins, for "
+                "ALLOWED_ORIGINS=* with AUTH_MODE=none would let every web page act as you: list the origins, for "
                 "example ALLOWED_ORIGINS=https://ide.example.com, or set AUTH_MODE=jwt",
                 2,
             )
@@ -100,7 +100,7 @@ class Settings:
 
 
 class _Reader:
-    """Reads numbers from the environment; an empty value counts as unset, as with `PORT= make run`."""
+    """Reads values from the environment; an empty value counts as unset, as with `PORT= make run`."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -129,7 +129,7 @@ class _Reader:
         except ValueError:
             value = -1.0
         if not 0 < value < 1e9:
-            raise StartError(f"{name} must be a number of seconds above 0, not {text!r}", 2)
+            raise StartError(f"{name} must be a positive number of seconds, not {text!r}", 2)
         return value
 
     def hosts(self, name: str) -> tuple[str, ...]:
@@ -137,7 +137,9 @@ class _Reader:
         entries = self._list(name)
         for entry in entries:
             if normal_host(entry) is None:
-                raise StartError(f"{name} takes host names without port, not {entry!r}: for example {name}=box.lan", 2)
+                raise StartError(
+                    f"{name} must list host names without ports, not {entry!r}: for example {name}=box.lan", 2
+                )
         return tuple(normal_host(entry) or "" for entry in entries)
 
     def origins(self, name: str) -> tuple[str, ...]:
@@ -146,7 +148,9 @@ class _Reader:
         for entry in entries:
             if entry != ANY_ORIGIN and normal_origin(entry) is None:
                 example = f"{name}=https://ide.example.com"
-                raise StartError(f"{name} takes origins (scheme, host and port only), not {entry!r}: {example}", 2)
+                raise StartError(
+                    f"{name} must list origins (scheme, host and port only), not {entry!r}: for example {example}", 2
+                )
         return tuple(normal_origin(entry) or entry for entry in entries)
 
     def _list(self, name: str) -> list[str]:
@@ -160,7 +164,7 @@ class _Reader:
 
 
 def _auth_mode(environ: Mapping[str, str], overrides: Mapping[str, str], project: Mapping[str, Any]) -> str:
-    """AUTH_MODE as the functions will have it, as far as it is not the template that says it."""
+    """The functions' AUTH_MODE, unless the template sets it."""
     if "AUTH_MODE" in overrides:
         return overrides["AUTH_MODE"]
     if "AUTH_MODE" in environ and "AUTH_MODE" in project.get("pass_names", ()):
@@ -169,7 +173,7 @@ def _auth_mode(environ: Mapping[str, str], overrides: Mapping[str, str], project
 
 
 def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
-    """The `[tool.codelab-local]` table beside the template; every key is optional. `parameters` override its own."""
+    """The `[tool.codelab-local]` table beside the template. Every key is optional; `parameters` override its own."""
     if not path.is_file():
         return {"parameters": dict(parameters)}
     try:
@@ -190,7 +194,7 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
     }
     for key, value in table.items():
         if key not in known:
-            raise StartError(f"{path}: [tool.codelab-local] has no setting {key!r}; there are {', '.join(known)}")
+            raise StartError(f"{path}: [tool.codelab-local] has no setting {key!r}; valid are {', '.join(known)}")
         if not isinstance(value, known[key]):
             raise StartError(f"{path}: [tool.codelab-local] {key} must be a {known[key].__name__}")
     fields: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Signature Version 4: signing the local cloud's own calls, and checking everybody's.
+"""Signature Version 4: signs the local cloud's own calls, and verifies incoming ones.
 
 IAM user guide, "Create a signed AWS API request"; for presigned URLs the S3 API reference, "Authenticating Requests:
 Using Query Parameters".
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 MAX_URL_LIFE = 604_800
-#: How far the clock of who signs a header may be from ours, in seconds.
+#: The largest allowed clock difference, in seconds.
 MAX_SKEW = 900
 
 _AUTHORIZATION = re.compile(rf"{ALGORITHM} Credential=([^, ]+), ?SignedHeaders=([^, ]+), ?Signature=([0-9a-f]{{64}})")
@@ -25,7 +25,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Credentials:
-    """An access key. `key_id` is in every presigned URL; `secret` goes to nobody but the functions' processes."""
+    """An access key. `key_id` is in every presigned URL; only the functions' processes get `secret`."""
 
     key_id: str
     secret: str = field(repr=False)
@@ -36,7 +36,7 @@ class Credentials:
 
 
 class Refused(Exception):
-    """A signature that does not hold: 403 with S3's error code."""
+    """An invalid signature: 403 with S3's error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ def sign(
     headers: Mapping[str, str],
     body: bytes,
 ) -> dict[str, str]:
-    """`headers` (Host among them) and what a signed request has besides. `target` is the path with its query."""
+    """Sign a request: `headers` (including Host) plus the signature's. `target` is the path with its query."""
     date = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     signed = {**{name.lower(): value for name, value in headers.items()}, "x-amz-date": date}
     digest = signed.setdefault("x-amz-content-sha256", hashlib.sha256(body).hexdigest())
@@ -68,7 +68,7 @@ def sign(
 
 
 def key_id_of(headers: Mapping[str, str]) -> str:
-    """The access key that a request's Authorization names; empty without one."""
+    """The access key id in a request's Authorization, or an empty string."""
     found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
     return found[1].partition("/")[0] if found else ""
 
@@ -82,9 +82,9 @@ def check_header(
     body: bytes,
     now: float | None = None,
 ) -> str:
-    """Hold a request to the signature of its Authorization header; returns the service that it was signed for.
+    """Verify the signature in a request's Authorization header, and return the service that it was signed for.
 
-    `headers` have lower-case names; `path` and `query` are as they were sent. Its date is looked at if `now` is given.
+    `headers` have lower-case names; `path` and `query` are unparsed. The date is checked if `now` is given.
     Raises :class:`Refused`.
     """
     found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
@@ -100,7 +100,7 @@ def check_header(
     if _DIGEST.fullmatch(payload) and payload != digest:
         raise Refused("XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match.")
     if service != "s3" and payload != digest:
-        raise Refused("SignatureDoesNotMatch", "Only S3 takes a body that is not signed.")
+        raise Refused("SignatureDoesNotMatch", "Only S3 accepts an unsigned body.")
     canonical = _canonical(service, method, path, _pairs(query), headers, names, payload)
     _compare(_signature(credentials.secret, date, scope, canonical), given, names)
     return service
@@ -109,15 +109,12 @@ def check_header(
 def check_presigned(
     credentials: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], now: float
 ) -> set[str]:
-    """Hold a request to its presigned URL; returns the query's parameters that are none of the signature's.
-
-    Raises :class:`Refused`.
-    """
+    """Verify a presigned URL, and return its query parameters without the signature's. Raises :class:`Refused`."""
     parameters = _pairs(query)
     signed = {name: value for name, value in parameters if name.startswith("X-Amz-")}
     rest = {name for name, _ in parameters if name not in signed}
     if len(parameters) != len(signed) + len(rest) or signed.get("X-Amz-Algorithm") != ALGORITHM:
-        raise Refused("AuthorizationQueryParametersError", "A parameter is given twice, or X-Amz-Algorithm is wrong")
+        raise Refused("AuthorizationQueryParametersError", "A parameter is repeated, or X-Amz-Algorithm is wrong")
     date, names = signed.get("X-Amz-Date", ""), signed.get("X-Amz-SignedHeaders", "")
     begin, life = _seconds(date), _number(signed.get("X-Amz-Expires", ""))
     if begin is None or life is None:
@@ -126,7 +123,7 @@ def check_presigned(
         raise Refused("AccessDenied", "Request has expired")
     scope, service = _scope(credentials, signed.get("X-Amz-Credential", ""))
     if service != "s3":
-        raise Refused("AuthorizationQueryParametersError", "Only URLs of S3 are presigned")
+        raise Refused("AuthorizationQueryParametersError", "Only S3 URLs can be presigned")
     unsigned = [(name, value) for name, value in parameters if name != "X-Amz-Signature"]
     canonical = _canonical(service, method, path, unsigned, headers, names, "UNSIGNED-PAYLOAD")
     _compare(_signature(credentials.secret, date, scope, canonical), signed.get("X-Amz-Signature", ""), names)
@@ -134,7 +131,7 @@ def check_presigned(
 
 
 def encoded(text: str, safe: str = "") -> str:
-    """Percent-encoded as SigV4 wants it."""
+    """Percent-encode as SigV4 requires."""
     return quote(text, safe=f"{safe}-_.~")
 
 
@@ -151,7 +148,7 @@ def _canonical(
     return "\n".join(
         (
             method,
-            # S3 alone signs the path as it is; everybody else encodes what is encoded already.
+            # S3 signs the path as it is; other services encode it twice.
             encoded(unquote(path) if service == "s3" else path, "/"),
             "&".join(f"{name}={value}" for name, value in query),
             *(f"{name}:{' '.join(headers.get(name, '').split())}" for name in names.split(";")),
@@ -176,7 +173,7 @@ def _key(secret: str, scope: str) -> bytes:
 
 
 def _scope(credentials: Credentials, credential: str) -> tuple[str, str]:
-    """The credential's scope and its service, if it names our access key."""
+    """The credential's scope and service. Raises :class:`Refused` for another access key."""
     key_id, _, scope = credential.partition("/")
     if not hmac.compare_digest(key_id.encode(), credentials.key_id.encode()):
         raise Refused("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")

@@ -1,4 +1,4 @@
-"""Watching the source: a change of a function's or a layer's folder loads the functions that use it anew."""
+"""Watches the sources, and reloads functions when their folder or a layer changes."""
 
 import asyncio
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from codelab_local.web_functions import WebFunction
 
 
 class SourceWatch:
-    """Watches the folders of all functions until it is stopped."""
+    """Watches the folders of all functions until stopped."""
 
     def __init__(self, pools: Iterable[Pool | WebFunction]) -> None:
         self._pools = list(pools)

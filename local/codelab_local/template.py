@@ -1,9 +1,7 @@
-"""The SAM template as the local cloud needs it: where each function's source lies, and a copy that an emulator
-accepts.
+"""Reads the SAM template: finds each function's source folder, and makes a copy for the emulator.
 
-CloudFormation itself takes no local folder as `CodeUri`; `sam deploy` would upload a zip first. Here the
-source tree is run as it lies, so the copy points at a tiny object in the emulator's S3 and the folders are
-remembered.
+CloudFormation does not accept a local folder as `CodeUri`; `sam deploy` uploads a zip first. The local cloud runs the
+source tree in place, so the copy refers to a tiny object in the emulator's S3 instead.
 """
 
 import json
@@ -19,9 +17,9 @@ CODE_BUCKET = "codelab-local-code"
 CODE_KEY = "source-is-run-in-place.zip"
 _CODE_OBJECT = f"s3://{CODE_BUCKET}/{CODE_KEY}"
 
-#: What is asked when any template is deployed.
+#: Services that every deployment needs.
 _ALWAYS = {"apigateway", "cloudformation", "events", "lambda", "s3", "scheduler"}
-#: Where a resource type's second part is not the service's name in small letters.
+#: Resource types whose second part is not the lower-case name of the service.
 _SERVICES = {
     "ApiGatewayV2": "apigateway",
     "CloudWatch": "monitoring",
@@ -35,22 +33,22 @@ _LAYER = "AWS::Serverless::LayerVersion"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a function's code lies: its own folder, and the folders its layers add to the import path."""
+    """A function's folder, and the folders that its layers add to the import path."""
 
     folder: Path
     layers: tuple[Path, ...]
 
     @property
     def name(self) -> str:
-        """The folder's name, by which a person knows the function."""
+        """The folder's name, which logs show for the function."""
         return self.folder.name
 
 
 @dataclass(frozen=True)
 class Template:
-    """A read template: `body` is what `CreateStack` gets, `sources` is keyed by the function's logical id.
+    """A template: `body` is for `CreateStack`, `sources` are by logical id.
 
-    `services` are those of AWS that its resources belong to, by the names of endpoints (`dynamodb`, `s3`).
+    `services` are the AWS services of its resources, by endpoint name (`dynamodb`, `s3`).
     """
 
     body: str
@@ -77,7 +75,7 @@ def _intrinsic(loader: Any, suffix: str, node: yaml.Node) -> dict[str, Any]:
 
 
 _Loader.add_multi_constructor("!", _intrinsic)
-# A bare date such as AWSTemplateFormatVersion: 2010-09-09 stays text.
+# Keep a bare date such as AWSTemplateFormatVersion: 2010-09-09 a string.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in _Loader.yaml_implicit_resolvers.items()
@@ -85,7 +83,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_template(path: Path) -> Template:
-    """Read the template at `path`; raises :class:`StartError` when it cannot be one."""
+    """Read the template at `path`. Raises :class:`StartError` if it is invalid."""
     try:
         document = yaml.load(path.read_text("utf-8"), Loader=_Loader)
     except yaml.YAMLError as error:
@@ -94,7 +92,7 @@ def read_template(path: Path) -> Template:
         problem = getattr(error, "problem", None) or str(error)
         raise StartError(f"template {path} is not valid YAML: {problem}{place}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"template {path} cannot be read: {error}") from None
+        raise StartError(f"cannot read template {path}: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("Resources"), dict):
         raise StartError(f"template {path} has no Resources: is it a SAM template?")
     sources = _take_sources(document, path.parent)
@@ -111,7 +109,7 @@ def _services(resources: dict[str, Any]) -> frozenset[str]:
 
 
 def _take_sources(document: dict[str, Any], root: Path) -> dict[str, Source]:
-    """Find every local folder in `document` and replace it there by the object in S3."""
+    """Find every local folder in `document`, and replace it with the object in S3."""
     resources: dict[str, Any] = document["Resources"]
     shared = (document.get("Globals") or {}).get("Function") or {}
     layers: dict[str, tuple[Path, ...]] = {}
@@ -150,6 +148,6 @@ def _local_folder(value: Any, root: Path, logical_id: str) -> Path | None:
 
 
 def _layer_paths(folder: Path) -> tuple[Path, ...]:
-    """A built layer has `python/` (extracted to /opt/python); the source of one that `sam build` builds has not."""
+    """A built layer has `python/` (extracted to /opt/python); a source folder for `sam build` does not."""
     built = folder / "python"
     return (built, folder) if built.is_dir() else (folder,)

@@ -1,7 +1,7 @@
 """The local cloud inside a test: `with LocalCloud(template=…) as cloud: …`.
 
-It runs in a child process, exactly as a person would start it, on free ports; every wait has a bound, and
-when a start or the body of the `with` fails, the functions' logs are shown.
+It runs in a child process, as a user would start it, on free ports. Every wait is bounded. If the start or the body of
+the `with` fails, the functions' logs are printed.
 """
 
 import json
@@ -28,7 +28,7 @@ STOP_TIMEOUT = 30.0
 class LocalCloud:
     """A running local cloud.
 
-    `environment` is laid over this process's own; `env` is `--env`, `parameters` is `--parameter`.
+    `environment` extends this process's environment; `env` is `--env`, `parameters` is `--parameter`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LocalCloud:
         self._folder.cleanup()
 
     def start(self) -> Self:
-        """Start it and wait until it serves; raises :class:`RuntimeError` with its output when it does not."""
+        """Start it and wait until it is ready. Raises :class:`RuntimeError` with its output if it fails."""
         self._folder = tempfile.TemporaryDirectory(prefix="codelab-local-test-")
         folder = Path(self._folder.name)
         self._output, self._log, info = folder / "stdout", folder / "stderr", folder / "info.json"
@@ -72,20 +72,20 @@ class LocalCloud:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                start_new_session=True,  # a Ctrl-C during a test is the test's to pass on
-                preexec_fn=before_exec(os.getpid(), signal.SIGINT),  # a test run that is killed leaves nothing behind
+                start_new_session=True,  # Ctrl-C must reach only the test.
+                preexec_fn=before_exec(os.getpid(), signal.SIGINT),  # A killed test run leaves nothing behind.
             )
         deadline = time.monotonic() + START_TIMEOUT
         while b"ready " not in self._output.read_bytes():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise RuntimeError(f"the local cloud does not start: {self.logs()}")
+                raise RuntimeError(f"the local cloud failed to start: {self.logs()}")
             time.sleep(0.02)
         self.info: dict[str, Any] = json.loads(info.read_text())
         return self
 
     def stop(self, sig: int = signal.SIGINT) -> int:
-        """Stop it as Ctrl-C does and return its exit code."""
+        """Stop it as Ctrl-C does. Returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(sig)
             try:
@@ -95,17 +95,17 @@ class LocalCloud:
         return self.process.wait()
 
     def logs(self) -> str:
-        """What it and its functions wrote to stderr."""
+        """The stderr of the local cloud and its functions."""
         return self._log.read_text("utf-8", "replace")
 
-    # Where it is.
+    # Addresses.
 
     @property
     def http(self) -> str:
         return f"http://127.0.0.1:{self.info['port']}"
 
     def url(self, session: str | None = None, **query: Any) -> str:
-        """A WebSocket address; with `session` the project's first path form, without it the stage's own path."""
+        """A WebSocket address: with `session` the project's first path form, otherwise the stage's path."""
         path = str(self.info["path"]) if session is not None else f"/{self.info['stage']}"
         for variable in {part.split("}")[0] for part in path.split("{")[1:]}:
             path = path.replace(f"{{{variable}}}", quote(session or "", safe=""))
@@ -113,7 +113,7 @@ class LocalCloud:
         return f"ws://127.0.0.1:{self.info['port']}{path}{'?' + text if text else ''}"
 
     def client(self, service: str, **keywords: Any) -> Any:
-        """A boto3 client of the emulated service (Lambda's Invoke and `@connections` are the local cloud's own)."""
+        """A boto3 client for an emulated service (the local cloud serves Lambda's Invoke and `@connections`)."""
         import boto3
 
         make: Any = boto3.client
@@ -133,9 +133,9 @@ class LocalCloud:
     # Functions.
 
     def invoke(self, function: str, event: Any = None, *, asynchronous: bool = False) -> Any:
-        """Invoke by the source folder's name and return what the function returned.
+        """Invoke a function by its folder's name, and return its result.
 
-        Raises :class:`FunctionError` when it failed, and when the call was refused (then with the HTTP status).
+        Raises :class:`FunctionError` if it failed or the call was refused (then with the HTTP status).
         """
         request = urllib.request.Request(
             f"{self.info['internal']}/2015-03-31/functions/{quote(function)}/invocations",
@@ -154,7 +154,7 @@ class LocalCloud:
         return answer
 
     def functions(self) -> dict[str, dict[str, Any]]:
-        """Deployed name and worker pids, by the source folder's name."""
+        """Deployed names and worker pids, by folder name."""
         with urllib.request.urlopen(f"{self.info['internal']}/_local/functions", timeout=10) as response:
             found: dict[str, dict[str, Any]] = json.loads(response.read())
         return found
@@ -165,7 +165,7 @@ class LocalCloud:
         return pids
 
     def kill(self, function: str) -> list[int]:
-        """Kill a function's workers, as an out-of-memory kill would; returns their pids when that has been noticed."""
+        """Kill a function's workers, as when out of memory. Returns their pids once the local cloud noticed."""
         pids = self.workers(function)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -176,7 +176,7 @@ class LocalCloud:
 
 
 class FunctionError(Exception):
-    """A function failed; `answer` is its error object. `status` is set when Invoke itself was refused."""
+    """A function failed; `answer` is its error object. `status` is set if Invoke itself was refused."""
 
     def __init__(self, answer: Any, status: int | None = None) -> None:
         super().__init__(json.dumps(answer))

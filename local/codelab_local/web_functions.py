@@ -1,11 +1,10 @@
-"""Functions that are web servers: behind the Lambda Web Adapter, which starts their script and passes requests to it.
+"""Functions that are web servers behind the Lambda Web Adapter, which starts their script and forwards requests to it.
 
-In the cloud such a function has a URL of its own; here the requests of one path prefix are passed to it, and its
-answers as they come. One process serves all of them. It is started by the first request, and ended when it has had none
-for a while or when its source changes.
+In the cloud such a function has its own URL; here it gets the requests of a path prefix. Its responses are streamed.
+One process serves all requests. The first request starts it; it ends when it is idle for a while or its source changes.
 
-It listens on the Unix socket that LOCAL_SOCKET names, in a folder of this user's own: every page in a browser and every
-user of the machine could talk to a port, past what the public one refuses.
+It listens on the Unix socket LOCAL_SOCKET in a private folder. Web pages and other users of the machine could reach a
+port directly, and bypass the public port's checks.
 """
 
 import asyncio
@@ -29,12 +28,12 @@ _HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "transfer-e
 
 
 def is_web_function(function: Function) -> bool:
-    """Is it run by the Lambda Web Adapter, and no handler of events?"""
+    """Does the Lambda Web Adapter run it?"""
     return function.environment.get("AWS_LAMBDA_EXEC_WRAPPER") == _WRAPPER
 
 
 class WebFunction:
-    """One such function. To be used in the event loop of the main thread."""
+    """One web function. Use it in the event loop of the main thread."""
 
     def __init__(self, function: Function, environment: Mapping[str, str], log: FunctionLog, socket: Path) -> None:
         self.function = function
@@ -47,19 +46,19 @@ class WebFunction:
         self._starting: asyncio.Task[None] | None = None
 
     async def handle(self, request: Request) -> Response | Stream:
-        """Pass a request on. 502 if the server does not start, or not answer, as the adapter says it."""
+        """Forward a request. 502 if the server does not start or answer, as from the adapter."""
         try:
             return await self._ask(request) or await self._ask(request) or _bad_gateway()
         except OSError as error:
-            self._log.line(f"is not answering: {error}")
+            self._log.line(f"does not answer: {error}")
             return _bad_gateway()
 
     def change(self) -> None:
-        """The source has changed: the next request is served by what it is now."""
+        """The source changed: the next request gets the new code."""
         self.close()
 
     def reap(self, idle_s: float) -> None:
-        """End the process if it has had nothing to do for so long, and bury one that has died."""
+        """End the process if it was idle for `seconds`, and reap a dead one."""
         if self._process is None or self._starting is not None:
             return
         is_idle = not self._open and time.monotonic() - self._idle_since > idle_s
@@ -72,7 +71,7 @@ class WebFunction:
             self._process = None
 
     async def _ask(self, request: Request) -> Stream | None:
-        """The answer; None from a process that was just dying: it takes connections until its last thread has ended."""
+        """The answer, or None from a dying process, which accepts connections until its last thread ends."""
         reader, writer = await self._connect()
         process = self._process
         writer.write(_head(request) + request.body)
@@ -81,7 +80,7 @@ class WebFunction:
                 return Stream(self._answer(first, reader, writer))
         writer.close()
         if process is None or not await asyncio.to_thread(_has_ended, process):
-            raise ConnectionResetError("it has hung up without an answer")
+            raise ConnectionResetError("it closed the connection without an answer")
         return None
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -139,7 +138,7 @@ class WebFunction:
 
 
 def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
-    """Has it ended, or does it at once?"""
+    """Has the process ended, or does it end at once?"""
     try:
         process.wait(timeout=1)
     except subprocess.TimeoutExpired:
@@ -152,7 +151,7 @@ def _bad_gateway() -> Response:
 
 
 def _head(request: Request) -> bytes:
-    """The request as it is passed on; the answer ends with its connection."""
+    """The request to forward. The connection ends with the response."""
     target = request.path + (f"?{request.query}" if request.query else "")
     headers = {name: value for name, value in request.headers.items() if name not in _HOP_BY_HOP}
     headers |= {"x-forwarded-for": request.peer, "connection": "close", "content-length": str(len(request.body))}

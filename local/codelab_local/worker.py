@@ -1,19 +1,17 @@
-"""The processes that functions run in: `python -m codelab_local.worker`. Imports nothing but the standard
-library.
+"""The processes that run functions: `python -m codelab_local.worker`. Imports only the standard library.
 
-Three generations, each forked from the one before, so that what is expensive is done once:
+There are three generations, each forked from the one before, so that expensive work is done once:
 
 - the *root* has imported the third-party packages that the functions import (boto3 and pydantic cost more than all
   handlers together), and read what the SDK knows of the services that they use;
 - a *zygote*, one a function, has the function's environment and has run its handler's init; it never serves a request;
 - a *worker* serves one request at a time under AWS's own runtime client until it is killed.
 
-Nobody forks with a socket open but the control channel, or with a second thread: neither survives a fork.
-AWS's client (`awslambdaric`) is imported after the last fork, because its native part reads
-AWS_LAMBDA_RUNTIME_API when it is imported. With `--cold` a process is zygote and worker in one and forks
-nothing, as in the cloud.
+A process forks only without open sockets (except the control channel) and without a second thread, because neither
+survives a fork. AWS's client (`awslambdaric`) is imported after the last fork, because its native part reads
+AWS_LAMBDA_RUNTIME_API during the import. With `--cold`, one process is both zygote and worker, and forks nothing.
 
-The control channel is a SOCK_SEQPACKET socket with one JSON object a message.
+The control channel is a SOCK_SEQPACKET socket with one JSON object per message.
 
 To the root: `{"zygote": config}` with two file descriptors: the zygote's control channel and the pipe for the
 function's log. To a zygote: `{"start": id}`, `{"kill": id}`. From a zygote: `{"ready": true}` or `{"failed":
@@ -41,8 +39,8 @@ from typing import Any, NoReturn
 
 from codelab_local.processes import die_with_parent
 
-_TITLE_SPACE = 96  # room for a folder's name in the root's command line, which its forks overwrite
-#: What the runtime client is made of beside its native part: every worker imports that, so it need import no more.
+_TITLE_SPACE = 96  # Padding in the root's command line, which its forks overwrite with a folder's name.
+#: The runtime client's imports except its native part, so that workers need to import only that.
 _RUNTIME_MODULES = (
     "awslambdaric.lambda_context",
     "awslambdaric.lambda_runtime_log_utils",
@@ -68,7 +66,7 @@ def main() -> None:
 
 
 def _serve_root(control: socket.socket) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # its zygotes' ends are seen on their control channels
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # The control channels show the end of zygotes.
     while True:
         message, descriptors = _receive(control)
         if not message:
@@ -93,14 +91,14 @@ def _serve_root(control: socket.socket) -> None:
 
 
 def _preload(modules: list[str], control: socket.socket) -> None:
-    """Import what the functions will import. A failure is left to the function, whose init then reports it."""
+    """Import what the functions will import. The function's init reports failures."""
     for name in [*_RUNTIME_MODULES, *modules]:
         try:
             importlib.import_module(name)
         except BaseException:
             continue
         if threading.active_count() > 1:
-            # It has started a thread: begin again, without importing anything this time.
+            # An import started a thread: restart without imports.
             arguments = [sys.executable, "-m", "codelab_local.worker", "--root", str(control.fileno()), PADDING]
             os.execv(sys.executable, arguments)
 
@@ -126,12 +124,12 @@ def _share_descriptions(services: list[str]) -> None:
 
 
 def _load_resolver() -> None:
-    """What resolves names is loaded at the first name, which costs every worker that must do it 3 ms."""
+    """Load the name resolver now: it would be loaded on first use, which costs every worker 3 ms."""
     socket.getaddrinfo("127.0.0.1", 80)
 
 
 def _share_memory() -> None:
-    """Before a fork: a later collection would write to every page that the forked processes share, and so copy it."""
+    """Before a fork: a later garbage collection would write to every shared page, and so copy it."""
     gc.collect()
     gc.freeze()
 
@@ -146,7 +144,7 @@ class _Zygote:
         self._workers: dict[int, str] = {}
 
     def serve(self) -> None:
-        """Run the handler's init, then fork a worker whenever one is asked for."""
+        """Run the handler's init, then fork workers on request."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _set_title(self._config["folder"])
         if not self._initialise():
@@ -171,7 +169,7 @@ class _Zygote:
             if channel in readable:
                 message, _ = _receive(self._control)
                 if not message:
-                    return  # the local cloud is gone, or done with this code; the workers die with their parent
+                    return  # The local cloud ended or has new code; the workers end with their parent.
                 if "start" in message:
                     self._fork(message["start"], (wakeup, wake))
                 elif "kill" in message:
@@ -223,7 +221,7 @@ class _Zygote:
         self._send({"started": worker, "pid": pid})
 
     def _kill(self, worker: str) -> None:
-        # Only its parent can kill it without any risk that the pid is somebody else's by now.
+        # Only the parent can be sure that the pid was not reused.
         for pid, name in self._workers.items():
             if name == worker:
                 os.kill(pid, signal.SIGKILL)
@@ -243,11 +241,11 @@ class _Zygote:
         try:
             self._control.send(json.dumps(message).encode())
         except OSError:
-            os._exit(0)  # nobody listens any more
+            os._exit(0)  # The local cloud ended.
 
 
 def _run_worker(config: dict[str, Any], worker: str) -> None:
-    """Serve requests for ever. The address names the worker, so that the Runtime API knows who asks."""
+    """Serve requests forever. The address contains the worker's id, so that the Runtime API can identify it."""
     os.environ["AWS_LAMBDA_RUNTIME_API"] = f"{config['runtime_api']}/worker/{worker}"
     os.environ["AWS_LAMBDA_LOG_STREAM_NAME"] = f"{time.strftime('%Y/%m/%d')}/[$LATEST]{worker}"
     _run_snapshot_hooks("get_after_restore")
@@ -258,14 +256,14 @@ def _run_worker(config: dict[str, Any], worker: str) -> None:
     try:
         bootstrap.run(config["handler"], LambdaRuntimeClient(os.environ["AWS_LAMBDA_RUNTIME_API"]))
     except RuntimeError:
-        os._exit(1)  # the Runtime API is gone, and so is whoever would read a traceback
+        os._exit(1)  # The Runtime API is gone; nobody would read a traceback.
 
 
 def _end_connections(control: int) -> None:
-    """End the connections that an init has left open: workers would write into the same one.
+    """Close the connections that an init opened, because all workers would write to the same ones.
 
-    A pool that holds one finds it closed and opens another. Lambda promises no more: connections that are made in an
-    init need not survive the time until a request, or a snapshot.
+    A connection pool notices and reconnects. Lambda does not promise more: connections opened during init may be closed
+    before a request or after a snapshot.
     """
     listing = Path("/proc/self/fd")
     for entry in listing.iterdir() if listing.is_dir() else ():
@@ -281,10 +279,10 @@ def _end_connections(control: int) -> None:
 
 
 def _send_here(addresses: dict[str, str]) -> None:
-    """Send requests to where these addresses are served: `{beginning of a URL: what it is replaced by}`.
+    """Redirect botocore's requests: `{beginning of a URL: its replacement}`.
 
-    Most handlers build the callback address from the event's domainName, which is not served on this machine; and S3
-    has the public address, for clients must be able to use what a function presigns, but is served there to them alone.
+    Most handlers build the callback address from the event's domainName, which does not exist on this machine. S3 has
+    its public address, so that clients can use presigned URLs, but functions must use the internal port.
     """
     sessions = sys.modules.get("botocore.httpsession")
     if sessions is None:
@@ -302,7 +300,7 @@ def _send_here(addresses: dict[str, str]) -> None:
 
 
 def _run_snapshot_hooks(getter: str) -> None:
-    """A fork of an initialised process is what SnapStart does to one: the same hooks prepare for it and follow it."""
+    """A fork of an initialised process is like SnapStart, so the same hooks run before and after it."""
     hooks = sys.modules.get("snapshot_restore_py")
     if hooks is None:
         return
@@ -314,13 +312,13 @@ def _run_snapshot_hooks(getter: str) -> None:
 
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """One message with the file descriptors that came with it; an empty one at the end."""
+    """Receive one message with its file descriptors; an empty one at the end."""
     data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 4)
     return (json.loads(data) if data else {}), list(descriptors)
 
 
 def _run_and_exit(body: Callable[[], None]) -> NoReturn:
-    """End a forked process without the clean-up that belongs to the one that it was forked from."""
+    """End a forked process without its parent's cleanup."""
     status = 1
     try:
         body()
@@ -338,19 +336,19 @@ def _run_and_exit(body: Callable[[], None]) -> NoReturn:
 
 
 def _one_line(error: BaseException, path: list[str]) -> str:
-    """An exception as a person wants to read it: its message, and where in the function's own code it came from."""
+    """An exception in one line: its message, and its origin in the function's own code."""
     message = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {message}"
     if isinstance(error, SystemExit | ValueError | RuntimeError) or type(error).__module__ != "builtins":
-        return message  # raised for a person, such as a check of the environment
+        return message  # Its message is meant for users, as of a check of the environment.
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(tuple(path))]
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {message}{place}"
 
 
 def _set_title(name: str) -> None:
-    """Put the function's folder into the process's command line, over the root's padding (Linux only)."""
+    """Write the function's folder into the process's command line, over the root's padding (Linux only)."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         start, end = int(fields[45]), int(fields[46])

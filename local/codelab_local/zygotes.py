@@ -1,7 +1,7 @@
-"""The local cloud's side of `worker.py`: asking for processes, and hearing what became of them.
+"""The local cloud's side of `worker.py`: starts worker processes and watches them.
 
-A :class:`Processes` is one version of one function's code. Two kinds: :class:`Zygote` forks workers from a
-process that has run the handler's init, :class:`ColdStarts` (`COLD=1`) starts every worker from nothing.
+A :class:`Processes` is one version of one function's code. :class:`Zygote` forks workers from a process that ran the
+handler's init; :class:`ColdStarts` (`COLD=1`) starts a new process for every worker.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from codelab_local.processes import kill_group, spawn
 from codelab_local.worker import PADDING
 
 _MODULE = "codelab_local.worker"
-# What the runtime client imports: it cannot be imported before the last fork itself, these can.
+# The runtime client's imports. It must not be imported before the last fork, but these can be.
 _RUNTIME_CLIENT_NEEDS = ["decimal", "http.client", "importlib.metadata", "logging", "simplejson", "snapshot_restore_py"]
 
 
 class InitFailed(Exception):
-    """A handler's init raised. `str()` is one line for a person, `trace` the traceback."""
+    """A handler's init failed. `str()` is one line for the user, `trace` the traceback."""
 
     def __init__(self, message: str, trace: str = "") -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class ThreadsInInit(InitFailed):
 
 
 class Listener(Protocol):
-    """Who is told what happens to a version's workers."""
+    """Gets the events of a version's workers."""
 
     def worker_started(self, worker: str, pid: int) -> None: ...
 
@@ -52,28 +52,28 @@ class Processes(Protocol):
     starts_at_once: int
 
     async def ready(self) -> None:
-        """Return when workers can be started; raises :class:`InitFailed`."""
+        """Wait until workers can be started. Raises :class:`InitFailed`."""
 
     def start(self, worker: str) -> None: ...
 
     def kill(self, worker: str) -> None: ...
 
     def close(self) -> None:
-        """End it, and every worker that it still has."""
+        """End it and all of its workers."""
 
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """What a worker needs to know to be one; sent to it as JSON."""
+    """A worker's configuration, sent to it as JSON."""
 
     folder: str
     handler: str
     path: list[str]
     environment: dict[str, str]
     runtime_api: str
-    #: Beginnings of URLs, and what stands there instead when botocore sends.
+    #: Beginnings of URLs and their replacements in botocore's requests.
     addresses: dict[str, str]
-    # Set when the source has changed: bytecode is matched by size and by whole seconds, too coarse for an editor.
+    # Set after a change of the source: bytecode is matched by size and whole seconds, which is too coarse.
     ignore_bytecode: bool = False
 
     def message(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class WorkerConfig:
 
 
 class Root:
-    """The process that all zygotes are forked from; it is started again when it is gone."""
+    """The process that all zygotes are forked from. It is restarted if it ends."""
 
     def __init__(self, modules: list[str], services: list[str]) -> None:
         self._modules = [*_RUNTIME_CLIENT_NEEDS, *modules]
@@ -129,7 +129,7 @@ class _Channel:
         self._loop.add_reader(self.ours.fileno(), self._readable)
 
     def send(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # its end is seen by the reader
+        with contextlib.suppress(OSError):  # The reader notices the end.
             self.ours.send(json.dumps(message).encode())
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class _Channel:
 
 
 class Zygote:
-    """A process that has run the handler's init and forks workers."""
+    """A process that ran the handler's init and forks workers."""
 
     starts_at_once = 1
 
@@ -175,7 +175,7 @@ class Zygote:
         self._channel.send({"kill": worker})
 
     def close(self) -> None:
-        self._channel.close()  # it ends when it reads that, and its workers with it
+        self._channel.close()  # The process ends when it notices, and its workers with it.
 
     def _receive(self, message: dict[str, Any]) -> None:
         if "started" in message:
@@ -193,13 +193,13 @@ class Zygote:
 
     def _ended(self) -> None:
         if not self._ready.done():
-            self._ready.set_exception(InitFailed("its process ended while it was being imported"))
+            self._ready.set_exception(InitFailed("its process ended during the import"))
         else:
             self._listener.processes_lost(self)
 
 
 class ColdStarts:
-    """`COLD=1`: a new process for every worker, which imports everything as a cold start in the cloud does."""
+    """`COLD=1`: a new process for every worker, like a cold start in the cloud."""
 
     starts_at_once = 4
 
@@ -252,6 +252,6 @@ class ColdStarts:
 
 
 def _base_environment() -> dict[str, str]:
-    """For the interpreter's own start; the function's environment replaces it before any of its code runs."""
+    """The environment for the interpreter's start. The function's own replaces it before its code runs."""
     names = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
     return {name: os.environ[name] for name in names if name in os.environ} | {"PYTHONUNBUFFERED": "1"}

@@ -108,7 +108,7 @@ def test_the_architect_writes_markdown_and_nothing_else():
     assert asked["arguments"]["path"] == "docs/plan.md", "the client never sees the other calls"
     refused = [json.loads(content)["error"] for role, content in world.history() if role == "tool"]
     assert [error["code"] for error in refused] == ["PERMISSION_DENIED"] * 4
-    assert "*.md, not for src/main.py" in refused[0]["message"]
+    assert "*.md, not on src/main.py" in refused[0]["message"]
 
 
 def test_a_human_may_send_the_architects_text_where_they_like():

@@ -218,7 +218,7 @@ def test_an_upload_that_is_no_frame_is_refused_as_a_frame_that_is_none(ide, mode
         assert put(ticket, body) == 200
         assert refusal(one, read["call_id"], ticket["payload_ref"])["error_code"] == code
     unused = one.ticket(10)
-    assert "Nothing was uploaded" in refusal(one, read["call_id"], unused["payload_ref"])["message"]
+    assert "No upload with this payload_ref" in refusal(one, read["call_id"], unused["payload_ref"])["message"]
 
 
 def test_what_is_too_large_gets_no_ticket(ide):

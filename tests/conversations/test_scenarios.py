@@ -78,11 +78,9 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "The agent is chosen": [[Says("I shall write it.")]],
     "The user switches the agent": [[Says("I shall draw it.")]],
     "The connection breaks": [[Says("", [call("read_file", path="a.py")]), Says("That was it.")]],
-    "A command that says something while it runs": [
-        [Says("", [call("run_command", command="make test")]), Says("All is well.")]
-    ],
+    "A command that streams its output": [[Says("", [call("run_command", command="make test")]), Says("All is well.")]],
     "A large result": [[Says("", [call("read_file", path="a.py")]), Says("A long file.")]],
-    "The user stops it": [[Says("word " * 2_000, delay=0.01)]],
+    "The user cancels the turn": [[Says("word " * 2_000, delay=0.01)]],
     "A message while a turn runs": [[Says("The first answer", silence=3.0)], [Says("The second answer")]],
     "The token expires": [[Says("never asked")], [Says("Welcome back")]],
     "Something is wrong": [[Says(status=400)]],

@@ -48,8 +48,8 @@ def test_a_test_that_is_not_there_is_named() -> None:
 def test_a_row_without_a_place_says_why() -> None:
     test = "`docs/test_conformance.py::test_a_row_without_a_place_says_why`"
     assert complaints(f"| x | not implemented: nobody needs it | {test} |") == []
-    assert complaints(f"| x | somewhere | {test} |") == ["line 3: it names no places"]
-    assert complaints("| x | `config` | |") == ["line 3: it names no tests"]
+    assert complaints(f"| x | somewhere | {test} |") == ["line 3: no places"]
+    assert complaints("| x | `config` | |") == ["line 3: no tests"]
 
 
 def test_a_code_a_tool_or_a_frame_that_no_row_is_about_is_missed() -> None:

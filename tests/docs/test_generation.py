@@ -34,5 +34,5 @@ def test_a_stale_document_is_named_with_the_command_that_writes_it(
     page.write_text(page.read_text(encoding="utf-8") + "by hand\n", encoding="utf-8")
     capsys.readouterr()
     assert generator.main(["--check"]) == 1
-    assert capsys.readouterr().err == "docs/frames.md: not what the code says: run 'make docs'\n"
+    assert capsys.readouterr().err == "docs/frames.md: stale; run 'make docs'\n"
     assert page.read_text(encoding="utf-8").endswith("by hand\n")

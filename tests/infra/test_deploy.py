@@ -148,7 +148,7 @@ def _is_destroyed(aws: EmulatedAws, environment: dict[str, str]) -> None:
     assert Stack("codelab").describe() is not None
     status, said = typed(environment, "make", "destroy", answers={"Type codelab": "codelab"})
     assert status == 0, said[-3000:]
-    assert "codelab is gone." in said
+    assert "codelab is deleted." in said
     assert Stack("codelab").describe() is None
     assert aws.client("dynamodb").list_tables()["TableNames"] == []
     assert aws.client("secretsmanager").list_secrets()["SecretList"] == []

@@ -47,13 +47,13 @@ def said_of(stack: Deployed, user: str = "alice") -> str:
 
 def test_a_user_is_revoked_by_the_function_that_may() -> None:
     stack = Deployed({"revoked_at": 1_700_000_000, "sessions": 3, "connections": 2, "complete": True})
-    assert said_of(stack) == "alice is revoked: 2 connections closed in 3 sessions\n"
+    assert said_of(stack) == "revoked alice: closed 2 connections in 3 sessions\n"
     assert stack.asked == [("mine-sweep", {"kind": "revoke", "user": "alice"})]
 
 
 def test_what_is_left_to_the_sweep_is_said() -> None:
     said = said_of(Deployed({"revoked_at": 1, "sessions": 9_000, "connections": 2, "complete": False}))
-    assert "the sweep goes on" in said
+    assert "the sweep continues" in said
 
 
 def test_what_was_not_revoked_fails_with_the_reason() -> None:
@@ -81,5 +81,5 @@ def test_the_name_of_whoever_is_logged_in_is_not_taken_for_the_users() -> None:
         check=False,
     )
     assert ran.returncode == 2
-    assert "say whom" in ran.stderr
+    assert "name the user" in ran.stderr
     assert "infra.stack revoke" not in ran.stdout

@@ -94,13 +94,13 @@ def test_a_parameter_can_be_the_content_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("LlmProvder=openai", "no parameter LlmProvder: did you mean LlmProvider?"),
-        ("LlmProvider=opneai", "LlmProvider cannot be 'opneai': did you mean openai?"),
-        ("LlmProvider=x", "there are openai, bedrock"),
+        ("LlmProvder=openai", "unknown parameter LlmProvder: did you mean LlmProvider?"),
+        ("LlmProvider=opneai", "invalid LlmProvider 'opneai': did you mean openai?"),
+        ("LlmProvider=x", "valid are openai, bedrock"),
         ("openai", "must be NAME=VALUE"),
-        ('LlmApiKey="\\"sk-secret\\""', "cannot be handed to SAM"),
-        ("LlmApiKey=sk-secret\\'", "cannot be handed to SAM"),
-        ("LlmApiKey=file:///nowhere/at/all", "cannot be read"),
+        ('LlmApiKey="\\"sk-secret\\""', "cannot be passed to SAM"),
+        ("LlmApiKey=sk-secret\\'", "cannot be passed to SAM"),
+        ("LlmApiKey=file:///nowhere/at/all", "cannot read"),
     ],
 )
 def test_a_wrong_parameter_is_refused_and_no_value_is_told(written: str, said: str) -> None:
@@ -191,7 +191,7 @@ def test_everything_that_is_missing_is_named_at_once(aws: EmulatedAws, monkeypat
     found = findings(Stack("9"), python="")
     assert [next(word for word in WORDS if word in one.message) for one in found] == list(WORDS)
     err = io.StringIO()
-    with pytest.raises(Refused, match="nothing was built: these 4 are missing"):
+    with pytest.raises(Refused, match="nothing was built: fix these 4 problems first"):
         report(found, err)
     lines = err.getvalue().splitlines()
     assert len(lines) == 4
@@ -220,7 +220,7 @@ def test_a_new_account_is_warned_of_its_concurrency_and_deploys(stack: Stack, mo
     _answer_with(monkeypatch, stack, **{"lambda": Lambda()})
     (one,) = findings(stack)
     assert not one.stops
-    assert "at most 10 Lambda functions" in one.message
+    assert "at most 10 concurrent Lambda executions" in one.message
     assert "L-B99A9384" in one.message
     report([one], io.StringIO())
 
@@ -300,7 +300,7 @@ def test_bedrock_is_not_asked_for_the_model_of_another_provider(stack: Stack) ->
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("UPDATE_IN_PROGRESS", "wait for the end"),
+        ("UPDATE_IN_PROGRESS", "wait until that ends"),
         ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback"),
         ("DELETE_FAILED", "make destroy"),
     ],
@@ -429,7 +429,7 @@ print(json.dumps([answer(token) for token in sys.argv[1:]]))
 
 
 def test_a_token_that_would_not_be_taken_is_not_made(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Refused, match=r"HOURS=24\.5 is more than the 24 hours"):
+    with pytest.raises(Refused, match=r"HOURS=24\.5 is over the maximum of 24 hours"):
         mint(stack, "alice", 24.5, time.time())
     with pytest.raises(Refused, match="USER=a#b"):
         mint(stack, "a#b", 1, time.time())
@@ -441,12 +441,12 @@ def test_a_token_that_would_not_be_taken_is_not_made(stack: Stack, monkeypatch: 
     with pytest.raises(Refused, match=r"login\.example\.com"):
         mint(stack, "alice", 1, time.time())
     described["Parameters"] = [{"ParameterKey": "JwtMaxAgeS", "ParameterValue": "3600"}]
-    with pytest.raises(Refused, match="more than the 1 hours"):
+    with pytest.raises(Refused, match="maximum of 1 hours"):
         mint(stack, "alice", 2, time.time())
 
 
 def test_a_stack_that_is_not_there_is_named_with_the_way_to_deploy_it(aws: EmulatedAws) -> None:
-    with pytest.raises(Refused, match="there is no stack other in us-east-1: deploy it with make deploy STACK=other"):
+    with pytest.raises(Refused, match="no stack other in us-east-1: deploy it with make deploy STACK=other"):
         mint(Stack("other"), "alice", 1, time.time())
 
 
@@ -497,13 +497,13 @@ def test_data_can_be_kept_and_is_found_again(aws: EmulatedAws) -> None:
     assert Stack("kept").describe() is None
     assert _data(aws, found) == (True, True)
     assert f"aws dynamodb delete-table --table-name {found['TableName']}" in out.getvalue()
-    assert "kept is gone, but for its data." in out.getvalue()
+    assert "kept is deleted, except for its data." in out.getvalue()
     out = io.StringIO()
     destroy(Stack("kept"), template, None, keep_data=False, out=out)
     assert _data(aws, found) == (False, False)
     out = io.StringIO()
     destroy(Stack("kept"), template, None, keep_data=False, out=out)
-    assert "There is no stack kept" in out.getvalue()
+    assert "No stack kept" in out.getvalue()
 
 
 # -- what an idle stack costs ----------------------------------------------------------------------------------------

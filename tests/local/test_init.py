@@ -125,4 +125,4 @@ def test_when_the_emulator_dies_it_says_so_and_ends(cloud: LocalCloud) -> None:
         if "codelab_local.emulator_process" in process.cmdline():
             process.kill()
     assert cloud.process.wait(20) == 1
-    assert "the AWS emulator has ended" in cloud.logs()
+    assert "the AWS emulator ended" in cloud.logs()

@@ -21,7 +21,7 @@ def test_what_is_no_address_is_refused_in_one_line():
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr == "LLM_BASE_URL=nonsense is no address of a model: write it like https://host/v1\n"
+    assert done.stderr == "LLM_BASE_URL=nonsense is not a valid address: write it like https://host/v1\n"
 
 
 def test_a_model_that_does_not_answer_is_named_and_the_system_runs():

@@ -246,7 +246,7 @@ def test_a_function_whose_init_raises_is_named_with_its_message(cold: str) -> No
 
 def test_a_wrong_call_is_exit_code_2() -> None:
     assert run("--nonsense").returncode == 2
-    assert "--env takes NAME=VALUE" in refusal("--template", str(SMALL), "--env", "broken", code=2)
+    assert "--env must be NAME=VALUE" in refusal("--template", str(SMALL), "--env", "broken", code=2)
 
 
 def test_an_error_leaves_nothing(tmp_path: Path) -> None:

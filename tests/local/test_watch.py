@@ -52,7 +52,7 @@ def test_a_syntax_error_is_one_line_and_the_old_code_goes_on(cloud: LocalCloud, 
     before = words.read_text()
     words.write_text('WORD = "third\n')
     line = shown(cloud, "SyntaxError")
-    assert line.startswith("[command] the changed code cannot be loaded, the previous one goes on: SyntaxError: ")
+    assert line.startswith("[command] cannot load the changed code, keeping the previous version: SyntaxError: ")
     assert "words.py, line 1" in line
     assert cloud.invoke("command", {"do": "word"}) in before
     words.write_text('WORD = "fourth"\n')

@@ -1,16 +1,14 @@
-"""Agents as data: a TOML file each. A new agent is added by adding a file.
+"""Agents as data: one TOML file per agent. To add an agent, add a file.
 
-What a file says:
-
-    description = "…"              what it is for; other agents and the routing of a first message choose by it
-    risks = ["read"]               it may call every tool of these risks, also those that a client declares
-    tools = ["write_file"]         and these tools
-    routes = true                  it answers nothing itself: it chooses who does
-    prompt = "…"                   who it is; what holds for all agents (rules.md) follows
-    [paths]                        a tool or a risk → globs that all its paths must match
-    write = ["*.md"]
-    [model]                        settings of its Requests, see RequestConfig
-    temperature = 0.2
+description = "…"              what the agent is for; other agents and the router choose by it
+risks = ["read"]               it may call every tool with these risks, including tools that a client declares
+tools = ["write_file"]         and these tools
+routes = true                  it does not answer; it chooses the agent that does
+prompt = "…"                   its system prompt, followed by rules.md
+[paths]                        tool or risk → globs that all paths of its calls must match
+write = ["*.md"]
+[model]                        settings of its Requests, see RequestConfig
+temperature = 0.2
 """
 
 import tomllib
@@ -26,7 +24,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.globs import matches
 from codelab.protocol.tools import CATALOGUE, Tool
 
-#: Who answers where nobody else was chosen.
+#: The agent that answers unless another one was chosen.
 FALLBACK = "universal"
 
 _FIELDS = {"description", "prompt", "risks", "tools", "routes", "paths", "model"}
@@ -34,10 +32,7 @@ _FIELDS = {"description", "prompt", "risks", "tools", "routes", "paths", "model"
 
 @dataclass(frozen=True)
 class Agent:
-    """Who answers: its system prompt, the tools it may call (another tool is not in its schema at all), and where.
-
-    `risks` are those of which it may call every tool, `paths` globs by tool or risk, `model` settings of its Requests.
-    """
+    """An agent, see the module. The schema of its answers contains only the tools it may call."""
 
     name: str
     description: str
@@ -49,7 +44,7 @@ class Agent:
     routes: bool = False
 
     def check(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
-        """Raise ProtocolError PERMISSION_DENIED if a call, checked by its tool, names a path that is not for it."""
+        """Raise ProtocolError PERMISSION_DENIED if a checked call names a path that the agent may not use."""
         globs = self.paths.get(tool.name, self.paths.get(tool.risk))
         if globs is None:
             return
@@ -58,13 +53,13 @@ class Agent:
         if refused or not named:
             raise ProtocolError(
                 ErrorCode.PERMISSION_DENIED,
-                f"The agent {self.name} may call {tool.name} only for {', '.join(globs)}"
-                + (f", not for {refused[0]}" if refused else ""),
+                f"The agent {self.name} may call {tool.name} only on {', '.join(globs)}"
+                + (f", not on {refused[0]}" if refused else ""),
                 details={"field": "path"},
             )
 
     def joined_by(self, declared: Iterable[Tool]) -> "Agent":
-        """With those of the client's own tools whose risk is one of the agent's."""
+        """The agent with the client's own tools that match its risks."""
         taken = {name.casefold() for name in self.tools}
         own = {tool.name: tool for tool in declared if tool.risk in self.risks and tool.name.casefold() not in taken}
         return replace(self, tools={**self.tools, **own})
@@ -77,7 +72,7 @@ def agents() -> dict[str, Agent]:
 
 
 def read_agents(folder: Traversable) -> dict[str, Agent]:
-    """The agents of a folder of TOML files and `rules.md`. Raises ValueError that names the file."""
+    """Read the agents in a folder of TOML files and `rules.md`. Raises ValueError that names the file."""
     rules = folder.joinpath("rules.md").read_text(encoding="utf-8").strip()
     read = {agent.name: agent for agent in _read_all(folder, rules)}
     descriptions = {agent.name: agent.description for agent in read.values() if not agent.routes}
@@ -100,7 +95,7 @@ def _agent(name: str, data: dict[str, Any], rules: str) -> Agent:
     risks, listed, routes = data.get("risks", []), data.get("tools", []), data.get("routes", False)
     missing = set(listed) - set(CATALOGUE)
     if missing:
-        raise ValueError(f"there is no tool {', '.join(sorted(missing))}")
+        raise ValueError(f"unknown tool {', '.join(sorted(missing))}")
     prompt = data["prompt"].strip()
     return Agent(
         name=name,

@@ -1,4 +1,4 @@
-"""To whom an agent may hand over: said to the model where it calls the tool, so that it can name nobody else."""
+"""Put the agents that an agent can hand over to into the schema of `switch_agent`, so the model can name no others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,9 +9,9 @@ TOOL = "switch_agent"
 
 
 def with_targets(tools: Mapping[str, Tool], name: str, agents: Mapping[str, str]) -> dict[str, Tool]:
-    """The tools of the agent `name`, with `switch_agent` bound to the others of `agents` (name: description).
+    """The tools of the agent `name`, with `switch_agent` limited to the other `agents` (name: description).
 
-    Where there are no others it is left out.
+    Without other agents, `switch_agent` is left out.
     """
     others = {other: agents[other] for other in sorted(agents) if other != name}
     found = dict(tools)

@@ -85,7 +85,7 @@ class Payloads:
         if size > limits.PAYLOAD_BYTES:
             raise ProtocolError(
                 ErrorCode.PAYLOAD_TOO_LARGE,
-                f"A frame may have {limits.PAYLOAD_BYTES} bytes, not {size}",
+                f"The frame has {size} bytes; at most {limits.PAYLOAD_BYTES} are allowed",
                 details={"field": "bytes"},
             )
         expires_at = now + 1000 * TICKET_S
@@ -112,9 +112,9 @@ class Payloads:
         """
         ticket = _TICKET.fullmatch(payload_ref)
         if ticket is None:
-            raise _refusal("Nothing was uploaded under this payload_ref in this session")
+            raise _refusal("No upload with this payload_ref in this session")
         if int(ticket[1]) <= now:
-            raise _refusal("This upload has expired; ask for a new ticket with upload_request")
+            raise _refusal("The upload ticket has expired; send upload_request for a new one")
         try:
             found = self._client().get_object(
                 Bucket=self._bucket, Key=keys.ticket_object(user, session_id, payload_ref)
@@ -123,14 +123,14 @@ class Payloads:
             # 403: S3 does not tell who may not list a bucket that an object is not there.
             if error.response["ResponseMetadata"]["HTTPStatusCode"] not in (403, 404):
                 raise
-            raise _refusal("Nothing was uploaded under this payload_ref in this session") from None
+            raise _refusal("No upload with this payload_ref in this session") from None
         if found["ContentLength"] > int(ticket[2]):
-            message = f"{ticket[2]} bytes were announced and {found['ContentLength']} uploaded"
+            message = f"{ticket[2]} bytes were announced but {found['ContentLength']} were uploaded"
             raise ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message, details={"field": "payload_ref"})
         try:
             return found["Body"].read().decode()
         except UnicodeDecodeError:
-            raise ProtocolError(ErrorCode.INVALID_FORMAT, "What was uploaded is not UTF-8") from None
+            raise ProtocolError(ErrorCode.INVALID_FORMAT, "The upload is not valid UTF-8") from None
 
     def _each(self, do: Callable[[str], None], names: Iterable[str]) -> None:
         names = list(names)

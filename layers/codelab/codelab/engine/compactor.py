@@ -56,4 +56,4 @@ class Compactor:
         except (RequestError, ProtocolError) as error:
             if isinstance(error, ModelError):
                 meter.asked(counted(error.usage, None))
-            logger().warning("history not summarised", extra={"session": register.pk, "error": str(error)})
+            logger().warning("compaction failed", extra={"session": register.pk, "error": str(error)})

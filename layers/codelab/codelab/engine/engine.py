@@ -174,7 +174,7 @@ class Engine:
         try:
             self._invoke(register.user, register.session_id, step)
         except (BotoCoreError, ClientError) as error:
-            logger().warning("step not invoked", extra={"session": register.pk, "error": str(error)})
+            logger().warning("step invocation failed", extra={"session": register.pk, "error": str(error)})
 
     def count(self, user: str, spent: Spending, counters: Counters | None = None, at: int | None = None) -> None:
         """Add to the user's counters of now, or of the time `at` (ms), when nobody waits for anything else.
@@ -324,10 +324,8 @@ def _left_to_the_sweep(register: Register) -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError, ProtocolError):
-        logger().exception("left to the sweep", extra={"session": register.pk})
+        logger().exception("effect failed; left to the sweep", extra={"session": register.pk})
 
 
 def _replaced() -> ProtocolError:
-    return ProtocolError(
-        ErrorCode.RATE_LIMITED, "Too many windows are open; a newer one has taken this one's place", retryable=False
-    )
+    return ProtocolError(ErrorCode.RATE_LIMITED, "Too many connections; a newer one replaced this one", retryable=False)

@@ -34,12 +34,12 @@ def fork(
     user, fork_id = caller.user, caller.session_id
     source = engine.store.read(keys.partition(user, source_id))
     if source is None or source.erase_at:
-        raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+        raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
     last = source.history_n if up_to is None else up_to
     if last > source.history_n:
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS,
-            f"The history has {source.history_n} messages",
+            f"The history has only {source.history_n} messages",
             details={"field": "up_to"},
         )
     lease = Lease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
@@ -58,7 +58,7 @@ def fork(
         engine.decide(user, fork_id, lambda draft: lifecycle.release(draft, lease, now), absent_too=True)
         raise
     if revealed is None:
-        raise ProtocolError(ErrorCode.BUSY, "The fork was not completed in its time; send the request again")
+        raise ProtocolError(ErrorCode.BUSY, "The fork timed out; send the request again")
     return revealed.after
 
 
@@ -77,13 +77,13 @@ def _copy(
         if remaining_ms() < _MARGIN_MS:
             raise ProtocolError(
                 ErrorCode.PAYLOAD_TOO_LARGE,
-                f"There was time to copy {first - 1} messages of {last}; fork from an earlier one",
+                f"Timed out after copying {first - 1} of {last} messages; fork from an earlier one",
                 details={"field": "up_to"},
             )
         wanted = [keys.message_key(n) for n in range(first, min(last, first + _BATCH - 1) + 1)]
         messages = store.items(source.pk, wanted)
         if len(messages) != len(wanted):  # it is being deleted meanwhile
-            raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+            raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
         engine.reserve(caller, Spending(stored_bytes=_bytes(messages.values())))
         store.bulk.copy(messages.values(), made.pk)
 

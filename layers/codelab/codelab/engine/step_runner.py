@@ -63,7 +63,7 @@ class StepRunner:
         self._config.check()
         if settings.default_agent not in agents():
             raise ConfigurationError(
-                f"DEFAULT_AGENT={settings.default_agent}: there is no such agent, only {', '.join(sorted(agents()))};"
+                f"DEFAULT_AGENT={settings.default_agent}: unknown agent; valid agents: {', '.join(sorted(agents()))};"
                 " correct DEFAULT_AGENT or unset it"
             )
         for agent in agents().values():

@@ -82,4 +82,4 @@ def _failures_logged(user: str, session_id: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        logger().exception("session not repaired", extra={"session": f"{user}/{session_id}"})
+        logger().exception("session repair failed", extra={"session": f"{user}/{session_id}"})

@@ -78,7 +78,9 @@ class WebSocketApp:
             self._check_refreshed(caller)
         decision, handle = self._decisions.get(kind), self._routes.get(kind)
         if decision is None and handle is None:
-            raise ProtocolError(ErrorCode.INVALID_TYPE, "This route does not take that type", details={"field": "type"})
+            raise ProtocolError(
+                ErrorCode.INVALID_TYPE, "This route does not accept this type", details={"field": "type"}
+            )
         try:
             if isinstance(frame, Referenced):
                 payloads, now = self._engine.payloads, self._engine.clock()
@@ -99,7 +101,7 @@ class WebSocketApp:
         connection = register.connections.get(caller.connection_id) if register else None
         if connection is None or connection.has_expired(self._engine.clock()):
             raise ProtocolError(
-                ErrorCode.SESSION_EXPIRED, "The token has expired; send refresh_token, or connect with a new one"
+                ErrorCode.SESSION_EXPIRED, "The token has expired; send refresh_token, or reconnect with a new token"
             )
 
     def _refuse(self, caller: Caller, error: ProtocolError) -> None:

@@ -1,6 +1,6 @@
-"""What is spoken on the wire: frames, error codes, the tool catalogue, limits and path rules.
+"""The wire protocol: frames, error codes, the tool catalogue, limits and path rules.
 
-Imports nothing else of ours, so that clients may use it too.
+Imports no other codelab package at import time, so clients can use it too.
 """
 
 PROTOCOL_VERSION = "1.0"

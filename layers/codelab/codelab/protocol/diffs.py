@@ -1,14 +1,13 @@
-"""Which files a unified diff touches: a patch is a way to name paths, too.
+"""Find the files that a unified diff touches, so that their paths can be checked.
 
-Only one form is taken, in which git and patch(1) find the same names: what either of them would read differently, or
-look for in places that the other does not, is refused. A file of the diff is
+Only a strict form is accepted, in which git and patch(1) find the same names. Each file of a diff is
 
-    diff --git a/NAME b/NAME     what git says of it: modes, a new or deleted file, a rename or copy; may be missing
+    diff --git a/NAME b/NAME     optional, with git's lines on modes, a new or deleted file, a rename or a copy
     --- a/NAME
-    +++ b/NAME                   the same name again, or /dev/null for a file that is new or deleted
-    @@ -1,2 +1,3 @@              hunks of exactly the lines that they announce
+    +++ b/NAME                   the same name, or /dev/null on one side for a new or deleted file
+    @@ -1,2 +1,3 @@              hunks with exactly the announced number of lines
 
-and the next one follows at once.
+and the next file follows immediately.
 """
 
 import re
@@ -20,8 +19,8 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.paths import workspace_path
 
 _NOTHING = "/dev/null"
-_MODE = r"100(?:644|755)"  # a link's mode would let a later write follow it out of the workspace
-#: What git may say of a file after `diff --git`, in its order; `NAME` is a path without prefix.
+_MODE = r"100(?:644|755)"  # Not a symlink's mode: a later write could follow it out of the workspace.
+#: The lines that may follow `diff --git`, in git's order.
 _EXTENDED = tuple(
     (what, re.compile(form))
     for what, form in (
@@ -46,19 +45,19 @@ _ESCAPE = re.compile(rb'\\([0-7]{3}|["\\])')
 
 
 def check_diff(diff: str) -> list[str]:
-    """The paths that `diff` names, each once, in order of appearance.
+    """The paths in `diff`, each once, in order of appearance.
 
-    A single line names none: nobody can apply it, and the IDE says so. Raises ProtocolError: INVALID_ARGUMENTS for what
-    is not in the one form, with the line; INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
+    A single line has none: it cannot be applied, and the IDE reports that. Raises ProtocolError: INVALID_ARGUMENTS with
+    the line for a malformed diff; INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
     """
     return list(_named(diff))
 
 
-@lru_cache(maxsize=4)  # one call is looked at for its agent, its rules and its risk
+@lru_cache(maxsize=4)  # One call is checked several times: for its agent, its rules and its risk.
 def _named(diff: str) -> tuple[str, ...]:
     if "\n" not in diff.strip("\n"):
         return ()
-    reader = _Reader(diff.removesuffix("\n").split("\n"))  # as git does: no other character ends a line
+    reader = _Reader(diff.removesuffix("\n").split("\n"))  # Like git: only \n ends a line.
     named = reader.file()
     while not reader.is_done():
         named += reader.file()
@@ -67,7 +66,7 @@ def _named(diff: str) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _Header:
-    """What `diff --git` and the lines after it say of one file."""
+    """The `diff --git` line of one file and the lines that follow it."""
 
     old: str
     new: str
@@ -79,25 +78,25 @@ class _Header:
 
 
 class _Reader:
-    """Reads file after file; `at` is the line that comes next."""
+    """Reads the diff file by file. `at` is the index of the next line."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self.at = 0
 
     def is_done(self) -> bool:
-        """Is there nothing more, but for empty lines?"""
+        """Are only empty lines left?"""
         return not any(self.lines[self.at :])
 
     def file(self) -> list[str]:
-        """The names of the next file."""
+        """Read the next file and return its names."""
         header = self._header() if self._line().startswith("diff --git ") else None
         if header is not None and not self._line().startswith("--- "):
             if header.says.keys() <= {"index", "similarity"}:
-                self._refuse("a file without hunks must be new, deleted, renamed, copied or of another mode")
+                self._refuse("a file without hunks must be new, deleted, renamed or copied, or change its mode")
             return [header.old, header.new]
         if not (self._line().startswith("--- ") and self._line(1).startswith("+++ ")):
-            self._refuse("'diff --git a/NAME b/NAME', or '--- a/NAME' and '+++ b/NAME', is expected here")
+            self._refuse("expected 'diff --git a/NAME b/NAME', or '--- a/NAME' followed by '+++ b/NAME'")
         old, new = self._name("--- ", "a/"), self._name("+++ ", "b/")
         self._compare(old, new, header)
         hunks = 0
@@ -105,7 +104,7 @@ class _Reader:
             hunks += 1
             self._hunk(old, new, hunks)
         if not hunks:
-            self._refuse("a hunk, '@@ -1,2 +1,3 @@', is expected here")
+            self._refuse("expected a hunk such as '@@ -1,2 +1,3 @@'")
         return [name for name in (old, new) if name]
 
     # -- headers -----------------------------------------------------------------------------------------------------
@@ -113,7 +112,7 @@ class _Reader:
     def _header(self) -> _Header:
         names = _git_names(self._line().removeprefix("diff --git "))
         if names is None:
-            self._refuse("'diff --git' must name a/NAME and b/NAME; a name with spaces has no such line, or is quoted")
+            self._refuse("'diff --git' must name a/NAME and b/NAME; quote names with spaces, or omit this line")
         header = _Header(self._path(names[0], "a/"), self._path(names[1], "b/"))
         self.at += 1
         for what, form in _EXTENDED:
@@ -121,7 +120,7 @@ class _Reader:
                 if " from" in what or " to" in what:
                     expected = header.old if " from" in what else header.new
                     if self._path(found[1]) != expected:
-                        self._refuse("the name differs from that of 'diff --git'")
+                        self._refuse("the name differs from the one in 'diff --git'")
                 header.says[what] = found
                 self.at += 1
         self._consistent(header)
@@ -131,21 +130,21 @@ class _Reader:
         says = header.says
         for one, other in (("old mode", "new mode"), ("rename from", "rename to"), ("copy from", "copy to")):
             if (one in says) != (other in says):
-                self._refuse(f"{one!r} and {other!r} belong together")
+                self._refuse(f"{one!r} and {other!r} must come together")
         if ("new" in says) + ("deleted" in says) + ("rename from" in says) + ("copy from" in says) > 1:
-            self._refuse("a file is either new, deleted, renamed or copied")
+            self._refuse("a file can be only one of new, deleted, renamed and copied")
         if ("old mode" in says and ("new" in says or "deleted" in says)) or ("similarity" in says and not header.moves):
-            self._refuse("these lines of git contradict each other")
+            self._refuse("the lines after 'diff --git' contradict each other")
         if (header.old != header.new) != header.moves:
-            self._refuse("'diff --git' must name one file twice, or two where it is renamed or copied")
+            self._refuse("the names in 'diff --git' must be equal, unless the file is renamed or copied")
         index = says.get("index")
         if index is not None:
             for what, digest in (("new", index[1]), ("deleted", index[2])):
                 if not digest.strip("0") and what not in says:
-                    self._refuse("the index line says that there is no file")
+                    self._refuse("the index line contradicts the other lines: a zero id means a new or deleted file")
 
     def _name(self, start: str, prefix: str) -> str:
-        """The name in a `---` or `+++` line, empty for /dev/null."""
+        """The name in a `---` or `+++` line; empty for /dev/null."""
         text = self._line().removeprefix(start)
         if text == _NOTHING:
             self.at += 1
@@ -162,19 +161,17 @@ class _Reader:
         """A checked path. Raises ProtocolError."""
         name = self._unquoted(text) if text.startswith('"') else text
         if not name.startswith(prefix):
-            self._refuse(f"a name must begin with {prefix}, that of a new or deleted file may be {_NOTHING}")
+            self._refuse(f"a name must begin with {prefix}, or be {_NOTHING} for a new or deleted file")
         name = workspace_path(name.removeprefix(prefix), lenient=False)
         if "\\" in name or '"' in name or any(part in ("", ".") or part != part.strip() for part in name.split("/")):
-            raise ProtocolError(
-                ErrorCode.INVALID_PATH, f"The diff, line {self.at + 1}: there is no file of such a name"
-            )
+            raise ProtocolError(ErrorCode.INVALID_PATH, f"The diff, line {self.at + 1}: invalid file name")
         return name
 
     def _unquoted(self, text: str) -> str:
-        """git quotes unusual names as C strings, their bytes in octal."""
+        """Decode a name that git quoted as a C string with octal bytes."""
         quoted = _QUOTED.fullmatch(text)
         if quoted is None:
-            self._refuse('a quoted name knows \\", \\\\ and three octal digits')
+            self._refuse('a quoted name may only contain the escapes \\", \\\\ and three octal digits')
 
         def plain(found: re.Match[bytes]) -> bytes:
             return bytes([int(found[1], 8)]) if found[1].isdigit() else found[1]
@@ -187,26 +184,26 @@ class _Reader:
     def _compare(self, old: str, new: str, header: _Header | None) -> None:
         if header is None:
             if old != new and old and new:
-                self._refuse("the two names differ: one file is changed, or one is /dev/null")
+                self._refuse("the two names must be equal, or one of them /dev/null")
             if not old and not new:
                 self._refuse("a file must have a name")
             return
         if old != ("" if "new" in header.says else header.old) or new != (
             "" if "deleted" in header.says else header.new
         ):
-            self._refuse("the names differ from those of 'diff --git' and what it says of the file")
+            self._refuse("the names do not match the 'diff --git' line and those after it")
 
     # -- hunks -------------------------------------------------------------------------------------------------------
 
     def _hunk(self, old: str, new: str, number: int) -> None:
         found = _HUNK.fullmatch(self._line())
         if found is None:
-            self._refuse("a hunk begins like '@@ -1,2 +1,3 @@'")
+            self._refuse("a hunk must begin like '@@ -1,2 +1,3 @@'")
         removed, added = int(found[2] or 1), int(found[4] or 1)
         if (not old and (number, removed, found[1]) != (1, 0, "0")) or (
             not new and (number, added, found[3]) != (1, 0, "0")
         ):
-            self._refuse("a file that is new or deleted is one hunk, of lines that are added or removed")
+            self._refuse("a new or deleted file must have one hunk with only added or only removed lines")
         self.at += 1
         is_change = False
         while removed or added:
@@ -219,7 +216,7 @@ class _Reader:
             elif kind == "+" and added:
                 added, is_change = added - 1, True
             else:
-                self._refuse("the hunk does not have the lines that it announces")
+                self._refuse("the hunk's lines do not match its header")
             self.at += 1
             if self._line() == _NO_NEWLINE:
                 self.at += 1
@@ -229,7 +226,7 @@ class _Reader:
     # -- lines -------------------------------------------------------------------------------------------------------
 
     def _line(self, ahead: int = 0, missing: str = "") -> str:
-        """The line that comes next; `missing` behind the last one."""
+        """The next line, or `missing` after the last one."""
         at = self.at + ahead
         return self.lines[at] if at < len(self.lines) else missing
 
@@ -238,7 +235,7 @@ class _Reader:
 
 
 def _git_names(text: str) -> tuple[str, str] | None:
-    """The two names of a `diff --git` line, each quoted or without spaces: git and patch part others differently."""
+    """The two names of a `diff --git` line, each quoted or without spaces: git and patch split others differently."""
     one = _NAME.match(text)
     other = _NAME.fullmatch(text, one.end() + 1) if one is not None and text.startswith(" ", one.end()) else None
     return (one[0], other[0]) if one is not None and other is not None else None

@@ -1,4 +1,4 @@
-"""Error codes of the protocol, what each means, and the one exception that carries them to a frame."""
+"""The protocol's error codes and the exception that carries them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ErrorCode(StrEnum):
-    """Every code a client can meet, on the WebSocket or over REST. `FACTS` says what each means."""
+    """Every code a client can receive, on the WebSocket or over REST. `FACTS` explains each."""
 
     INVALID_FORMAT = "INVALID_FORMAT"
     INVALID_TYPE = "INVALID_TYPE"
@@ -40,20 +40,19 @@ class ErrorCode(StrEnum):
 
 
 class Where(StrEnum):
-    """Where a code is met. The value says it in words."""
+    """Where a client can see a code. The value describes the place."""
 
-    REPLY = "an `error` frame that refuses one of your frames"
+    REPLY = "an `error` frame that rejects one of your frames"
     TURN = "an `error` frame that ends a turn"
-    CALL = "the result of a call: the IDE sends it, or the server tells it the model"
-    REST = "the body of an HTTP answer"
+    CALL = "the result of a call, sent by the IDE or by the server to the model"
+    REST = "the body of an HTTP response"
 
 
 @dataclass(frozen=True)
 class CodeFacts:
-    """What there is to know about a code.
+    """Documentation of a code: `meaning` in a few words, `sent` for when it is sent, `met` for where.
 
-    `meaning` in a few words, `sent` when it is sent, `met` where. `retryable`: the same again may succeed later; an
-    `error` frame says so itself in its field of that name, which may differ where it knows better.
+    `retryable` is the default: the same request may succeed later. An `error` frame's own `retryable` overrides it.
     """
 
     meaning: str
@@ -67,129 +66,137 @@ _REPLY, _TURN, _CALL, _REST = Where.REPLY, Where.TURN, Where.CALL, Where.REST
 FACTS: Mapping[ErrorCode, CodeFacts] = {
     ErrorCode.INVALID_FORMAT: CodeFacts(
         "Not a JSON object",
-        "The frame or body is no JSON, no object, or holds what JSON cannot say again (a lone surrogate, 1e400).",
+        "The frame or body is not valid JSON, is not an object, or contains a value that JSON cannot represent (a lone "
+        "surrogate, 1e400).",
         (_REPLY, _REST),
     ),
     ErrorCode.INVALID_TYPE: CodeFacts(
-        "No such type of frame", "`type` is missing or unknown. The message lists the types that there are.", (_REPLY,)
+        "Unknown frame type", "`type` is missing or unknown. The message lists the valid types.", (_REPLY,)
     ),
-    ErrorCode.MISSING_FIELD: CodeFacts("A field is missing", "`details.field` is missing, or null.", (_REPLY, _REST)),
+    ErrorCode.MISSING_FIELD: CodeFacts(
+        "A field is missing", "The field named in `details.field` is missing or null.", (_REPLY, _REST)
+    ),
     ErrorCode.INVALID_ARGUMENTS: CodeFacts(
-        "A field or an argument is wrong",
-        "`details.field` has a wrong type or a value that is not allowed; or a call's arguments do not fit its tool.",
+        "A field or an argument is invalid",
+        "The field named in `details.field` has the wrong type or a value that is not allowed, or a call's arguments "
+        "do not match its tool.",
         (_REPLY, _CALL, _REST),
     ),
     ErrorCode.INVALID_CALL_ID: CodeFacts(
         "No such open call",
-        "The call is not of this session, or is settled and this is not the same result or decision once more. In a "
-        "result: the agent wants to read on in a result that there is not.",
+        "The session has no such call, or the call is already settled with a different result or decision. In a "
+        "result: the agent asked for more of a result that does not exist.",
         (_REPLY, _CALL, _REST),
     ),
     ErrorCode.PERMISSION_DENIED: CodeFacts(
         "Not allowed",
-        "A viewer sent a result, or a result came before the approval that it needs. In a result: the user's system or "
-        "the agent's rules do not allow it.",
+        "A viewer sent a result, or a result arrived before the call was approved. In a result: the user's system or "
+        "the agent's rules do not allow the call.",
         (_REPLY, _CALL, _REST),
     ),
     ErrorCode.BUSY: CodeFacts(
         "A turn is running",
-        "A message came while a turn runs and the session says `when_busy: reject`, or too many messages wait.",
+        "A message arrived during a turn and the session has `when_busy: reject`, or too many messages are queued.",
         (_REPLY, _REST),
         retryable=True,
     ),
     ErrorCode.RATE_LIMITED: CodeFacts(
-        "Too many",
-        "Over what the user may use: `details.quota` says of what, `retry_after` in how many seconds to try again; a "
-        "turn ends so where the day's tokens are used up. Or more connections than a session may have: the oldest, "
-        "which gets this, is closed (not retryable). Over REST also: the model is asked too much at once.",
+        "Too many requests",
+        "The user is over a quota: `details.quota` names it, `retry_after` says in how many seconds to try again. A "
+        "turn ends with this when the day's tokens are used up. It is also sent to a session's oldest connection when "
+        "a newer one takes its place (not retryable), and over REST when too many Requests run at once.",
         (_REPLY, _TURN, _REST),
         retryable=True,
     ),
     ErrorCode.UNAUTHORIZED: CodeFacts(
         "No valid token",
-        "The token of `refresh_token` is not valid or another user's, or the connection's was revoked; over REST there "
-        "is none or it is not valid. On connecting, the answer is HTTP 401 or 403 instead.",
+        "The token in `refresh_token` is invalid or belongs to another user, or the connection's token was revoked; "
+        "over REST the token is missing or invalid. A refused connection gets HTTP 401 instead.",
         (_REPLY, _REST),
     ),
     ErrorCode.SESSION_EXPIRED: CodeFacts(
         "The connection's token has expired",
-        "A frame came after its `exp`: send `refresh_token` within a minute, or connect with a new one.",
+        "A frame arrived after the token's `exp`: send `refresh_token` within a minute, or reconnect with a new token.",
         (_REPLY,),
     ),
     ErrorCode.SESSION_NOT_FOUND: CodeFacts(
-        "No such session", "The session was never there, was deleted, or is another user's.", (_REPLY, _REST)
+        "No such session",
+        "The session does not exist, was deleted, or belongs to another user.",
+        (_REPLY, _REST),
     ),
     ErrorCode.DATABASE_ERROR: CodeFacts(
-        "Storage failed", "Nothing was changed: send the same again.", (_REPLY, _REST), retryable=True
+        "Storage failed", "Nothing was changed: send the same frame or request again.", (_REPLY, _REST), retryable=True
     ),
     ErrorCode.PAYLOAD_TOO_LARGE: CodeFacts(
         "Too many bytes",
-        "A frame that is to be sent by reference, the arguments of a call that the model wrote, or what a request says "
-        "of its session, are over the limit; or a call's result closed its connection (1009).",
+        "A frame sent by reference, the arguments of a call by the model, or a session's `metadata` is over its limit; "
+        "or a call's result was so large that it closed its connection (1009).",
         (_REPLY, _CALL, _REST),
     ),
     ErrorCode.CONTEXT_TOO_LARGE: CodeFacts(
-        "More than the model's context takes",
-        "The message alone does not fit, or one more file in the context does not; over REST, nor does a Request.",
+        "Larger than the model's context",
+        "The message alone, one more context file or, over REST, a Request does not fit.",
         (_REPLY, _TURN, _REST),
     ),
     ErrorCode.LLM_ERROR: CodeFacts(
         "The model failed",
-        "It could not be reached, refused, or gave no valid answer; `details.reason` says which, `status` what its "
-        "provider answered with, `request_id` where the log says more, and `retryable` whether the same message may "
-        "work later.",
+        "The model could not be reached, refused, or gave no valid answer: `details.reason` says which, "
+        "`details.status` is the provider's HTTP status, `details.request_id` finds the entry in the log. `retryable` "
+        "says whether the same message may succeed later.",
         (_TURN, _REST),
     ),
     ErrorCode.AGENT_ERROR: CodeFacts(
         "The agent failed",
-        "The turn could not be finished: its step died again and again, or the agent repeats a call that fails. Or a "
-        "frame met a fault of the server.",
+        "The turn could not be finished: its step crashed repeatedly, or the agent keeps repeating a failing call. Or "
+        "the server failed to process a frame.",
         (_REPLY, _TURN, _REST),
         retryable=True,
     ),
     ErrorCode.TOOL_NOT_FOUND: CodeFacts(
         "No such tool",
-        "The model called, or a request names, a tool that is not there; or the IDE does not have it.",
+        "The model or a request names a tool that does not exist, or the IDE does not have it.",
         (_CALL, _REST),
     ),
     ErrorCode.EXECUTION_FAILED: CodeFacts(
         "The tool failed",
-        "The IDE says so without saying more, or with a code that is not listed here; or a call that has failed again "
-        "and again was not made.",
+        "The IDE reported an error without a code or with a code not listed here; or the server did not make a call "
+        "again that had failed repeatedly.",
         (_CALL, _REST),
     ),
     ErrorCode.TIMEOUT: CodeFacts(
         "No result in time",
-        "The IDE did not answer by the call's `deadline`, or says that the tool took too long.",
+        "The IDE did not answer by the call's `deadline`, or reported that the tool took too long.",
         (_CALL, _REST),
         retryable=True,
     ),
     ErrorCode.CANCELLED: CodeFacts(
-        "The turn was cancelled", "The call was open when the user stopped it.", (_CALL, _REST)
+        "The turn was cancelled", "The call was open when the user cancelled its turn.", (_CALL, _REST)
     ),
     ErrorCode.FILE_NOT_FOUND: CodeFacts("No such file or directory", "The IDE did not find it.", (_CALL,)),
     ErrorCode.FILE_TOO_LARGE: CodeFacts(
-        "Larger than the tool takes",
-        "A file to read or write, a diff, or a file for the context is over the limit.",
+        "File or diff too large",
+        "A file to read or write, a diff, or a context file is over the limit.",
         (_REPLY, _CALL, _REST),
     ),
     ErrorCode.INVALID_PATH: CodeFacts(
-        "Not a path", "It is empty, too long, or holds NUL or what is no UTF-8.", (_REPLY, _CALL, _REST)
+        "Invalid path",
+        "The path is empty or too long, is not valid UTF-8, or contains NUL, `:`, control or invisible characters.",
+        (_REPLY, _CALL, _REST),
     ),
     ErrorCode.PATH_OUTSIDE_WORKSPACE: CodeFacts(
-        "Not inside the workspace",
-        "It is absolute, goes up by `..`, or names a drive, a share or a home directory.",
+        "Outside the workspace",
+        "The path is absolute, contains `..`, or names a drive, a share or a home directory.",
         (_REPLY, _CALL, _REST),
     ),
     ErrorCode.ENCODING_ERROR: CodeFacts(
-        "Not UTF-8 text", "A file is binary or in another encoding, or text cannot be written as UTF-8.", (_CALL,)
+        "Not UTF-8 text", "A file is binary or in another encoding, or text cannot be encoded as UTF-8.", (_CALL,)
     ),
-    ErrorCode.GIT_NOT_INITIALIZED: CodeFacts("No git repository", "The workspace is none.", (_CALL,)),
-    ErrorCode.GIT_ERROR: CodeFacts("git failed", "The message is what git says.", (_CALL,)),
+    ErrorCode.GIT_NOT_INITIALIZED: CodeFacts("No git repository", "The workspace is not a git repository.", (_CALL,)),
+    ErrorCode.GIT_ERROR: CodeFacts("git failed", "The message is git's output.", (_CALL,)),
     ErrorCode.PATCH_APPLY_FAILED: CodeFacts("The patch does not apply", "Nothing was changed.", (_CALL,)),
 }
 
-#: Other names of one meaning, accepted wherever a client names an error. REST spells two codes so.
+#: Synonyms, accepted wherever a client names an error. REST uses two of them in its answers.
 ALIASES = {
     "TOOL_EXECUTION_ERROR": ErrorCode.EXECUTION_FAILED,
     "TOOL_EXECUTION_FAILED": ErrorCode.EXECUTION_FAILED,
@@ -198,7 +205,7 @@ ALIASES = {
 
 
 def known_code(name: str) -> ErrorCode:
-    """The code that a client's error names; one we do not know means that the execution failed."""
+    """The code a client's error names; an unknown one becomes EXECUTION_FAILED."""
     try:
         return ErrorCode(name)
     except ValueError:
@@ -206,9 +213,9 @@ def known_code(name: str) -> ErrorCode:
 
 
 class ProtocolError(Exception):
-    """A refusal. What a frame is refused with becomes an `error` frame in `codelab.gateway.app`.
+    """A refusal. `codelab.gateway.app` turns it into an `error` frame, `codelab.rest.errors` into an HTTP answer.
 
-    `details` may hold `field`, the name of the offending field, and whatever helps to correct the input.
+    `details` may hold `field`, the name of the offending field, and anything else that helps to correct the input.
     """
 
     def __init__(

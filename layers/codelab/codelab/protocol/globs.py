@@ -1,6 +1,6 @@
-"""Globs as .gitignore reads them: `*.md` is any such file, `docs/*.md` one in docs, `docs/**` everything below it.
+"""Globs as in .gitignore: `*.md` is any such file, `docs/*.md` one in docs, `docs/**` everything below docs.
 
-A pattern may come from anybody, so matching takes time in proportion to the two lengths, whatever the pattern is.
+Patterns come from users, so matching takes quadratic time at worst, never exponential.
 """
 
 import re
@@ -10,9 +10,9 @@ _MANY = "**"
 
 
 def matches(glob: str, path: str) -> bool:
-    """Does `path` (relative to the workspace, `/` or `\\` between its parts) match? Case counts.
+    """Does `path` (relative to the workspace, separated by `/` or `\\`) match `glob`? Case-sensitive.
 
-    `*` and `?` stand for characters of one name, `**` for any number of directories, at the end for all below.
+    `*` and `?` match within one name, `**` matches any number of directories, a trailing `**` everything below.
     """
     parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
     if "/" not in glob:
@@ -28,7 +28,7 @@ def _name(glob: str, name: str) -> bool:
 
 
 def _run(wanted: Sequence[str], found: Sequence[str], star: str, fits: Callable[[str, str], bool]) -> bool:
-    """Match a sequence in which `star` stands for any number of elements: only the last star is ever tried again."""
+    """Match a sequence in which `star` stands for any number of elements. Only the last star is ever retried."""
     at, seen, retry = 0, 0, None
     while seen < len(found):
         if at < len(wanted) and wanted[at] == star:

@@ -1,7 +1,7 @@
-"""Frames from the client, and how a message body becomes one.
+"""Frames from the client and their parser.
 
-A client's explicit null means that the field is absent, unknown fields are ignored, and each way to be wrong has its
-own code: a client written from any of the seed documents is understood, and told exactly what it did wrong.
+An explicit null means an absent field, and unknown fields are ignored, so that clients written from any of the seed
+documents work.
 """
 
 import json
@@ -27,32 +27,31 @@ Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.ID_CHARS)]
 
 
 class ClientFrame(BaseModel):
-    """Base of all frames from the client. Fields of later versions are ignored.
+    """Base of all frames from the client. Fields of later versions are ignored."""
 
-    A frame's validator is built when it is needed: a function takes one of them or a few.
-    """
+    # defer_build: most functions parse only one or a few kinds of frame.
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
 
 class UserMessage(ClientFrame):
-    """What the user says. Starts a turn, or waits for the running one."""
+    """A message of the user. Starts a turn, or waits until the running turn ends."""
 
     type: Literal["user_message"]
     content: Annotated[str, StringConstraints(min_length=1, max_length=limits.USER_MESSAGE_CHARS)] = Field(
-        description="What is said."
+        description="The message's text."
     )
     role: Literal["user", "assistant", "system", "tool"] = Field(
         default="user",
-        description="Who said it. Another role than `user` is kept as quoted text, never as an instruction.",
+        description="Who wrote it. The model sees other roles than `user` as quoted text, never as instructions.",
     )
     client_msg_id: Id | None = Field(
-        default=None, description="An id of your choice: the same one sent twice is accepted once."
+        default=None, description="An id of your choice. The server accepts a message with the same id only once."
     )
 
 
 class ToolError(BaseModel):
-    """Why a tool failed, whichever of the three shapes of the seed documents said so."""
+    """Why a tool failed, normalized from the three shapes in the seed documents."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -60,14 +59,14 @@ class ToolError(BaseModel):
     message: str
 
 
-#: What the wire may carry where the model has a ToolError.
+#: The shapes of an error on the wire.
 _TOOL_ERROR = {
     "anyOf": [
         {"type": "string"},
         {"type": "object", "properties": {"code": {"type": ["string", "null"]}, "message": {"type": "string"}}},
     ]
 }
-#: An error, or its code alone, or a result that is present: null is one.
+#: An error, an error code alone, or a result, which may be null.
 _ONE_OUTCOME: dict[str, Any] = {
     "anyOf": [
         {"required": ["error"], "properties": {"error": {"not": {"type": "null"}}, "result": {"type": "null"}}},
@@ -78,25 +77,25 @@ _ONE_OUTCOME: dict[str, Any] = {
 
 
 class ToolResult(ClientFrame):
-    """The outcome of a call: exactly one of `result` (any JSON, null too) and `error`."""
+    """The outcome of a call: exactly one of `result` (any JSON, including null) and `error`."""
 
     model_config = ConfigDict(json_schema_extra=_ONE_OUTCOME)
 
     type: Literal["tool_result"]
     call_id: Id = Field(description="The `call_id` of the `tool_call`.")
-    result: Any = Field(default=None, description="What the tool gives: any JSON, and null is a success too.")
+    result: Any = Field(default=None, description="What the tool returned: any JSON; null also means success.")
     error: Annotated[ToolError | None, WithJsonSchema(_TOOL_ERROR)] = Field(
-        default=None, description="Why the tool failed: a text, or a code and a message."
+        default=None, description="Why the tool failed: a string, or an object with a code and a message."
     )
     error_code: str | None = Field(
-        default=None, exclude=True, description="The error's code, where `error` is a text or is missing."
+        default=None, exclude=True, description="The error's code, if `error` is a string or missing."
     )
     partial: bool = Field(
         default=False,
-        description="A piece of a running command's output: the call stays open and its time begins anew.",
+        description="True: a piece of a running command's output. The call stays open and its deadline restarts.",
     )
     offset: int | None = Field(
-        default=None, ge=0, le=2**53, description="Where this piece of the output begins, in characters from its start."
+        default=None, ge=0, le=2**53, description="Where this piece begins, in characters from the output's start."
     )
 
     @model_validator(mode="before")
@@ -105,18 +104,18 @@ class ToolResult(ClientFrame):
         error = frame.get("error")
         has_result = frame.get("result") is not None
         if error is not None and has_result:
-            raise PydanticCustomError("outcome", "exactly one of result and error may be given", {"field": "error"})
+            raise PydanticCustomError("outcome", "give either result or error, not both", {"field": "error"})
         if error is None and "result" not in frame:
             if "error_code" in frame:
                 return {**frame, "error": _tool_error({"message": ""}, frame["error_code"])}
-            raise PydanticCustomError("outcome", "one of result and error must be given", {"field": "result"})
+            raise PydanticCustomError("outcome", "give either result or error", {"field": "result"})
         if error is not None:
             frame = {**frame, "error": _tool_error(error, frame.get("error_code"))}
         return frame
 
     @property
     def has_no_exit_code(self) -> bool:
-        """A running command's output so far (Agent Protocol, "run_command", "Результат (streaming)")."""
+        """Is this a running command's partial output (Agent Protocol, "run_command", "Результат (streaming)")?"""
         return (
             isinstance(self.result, dict)
             and "exit_code" in self.result
@@ -137,65 +136,65 @@ _EDIT_HAS_ARGUMENTS: dict[str, Any] = {
 
 
 class Remember(BaseModel):
-    """Decide so from now on: `approve` and `edit` are remembered as allowing, `reject` as denying."""
+    """Remember this decision for later calls: `approve` and `edit` allow them, `reject` denies them."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     scope: Literal["session", "user"] = Field(description="For this session, or for all sessions of the user.")
     pattern: Annotated[str, StringConstraints(min_length=1, max_length=limits.PATH_CHARS)] | None = Field(
         default=None,
-        description="A glob that a call's paths must match, such as `docs/**`; `**` is any call of the tool. Without "
-        "it: calls with the same paths, or, for a tool that takes none, with exactly these arguments.",
+        description="A glob that a call's paths must match, such as `docs/**`; `**` covers every call of the tool. "
+        "Without it, the rule covers calls with the same paths or, for a tool without paths, the same arguments.",
     )
 
 
 class HitlDecision(ClientFrame):
-    """What the human decided about a call that awaits approval."""
+    """The user's decision about a call that awaits approval."""
 
     model_config = ConfigDict(json_schema_extra=_EDIT_HAS_ARGUMENTS)
 
     type: Literal["hitl_decision"]
     call_id: Id = Field(description="The call that awaits approval.")
-    decision: Literal["approve", "edit", "reject"] = Field(description="A decision is made once.")
+    decision: Literal["approve", "edit", "reject"] = Field(description="The decision. It is final.")
     modified_arguments: dict[str, Any] | None = Field(
-        default=None, description="With `edit`: all arguments as they shall be. They must fit the tool."
+        default=None, description="With `edit`: the complete new arguments. They must match the tool's schema."
     )
     feedback: Annotated[str, StringConstraints(max_length=limits.USER_MESSAGE_CHARS)] | None = Field(
-        default=None, description="With `reject`: the user's words, which the model is told."
+        default=None, description="With `reject`: the user's reason, which the model sees."
     )
     remember: Remember | None = Field(
-        default=None, description="Decide so about calls like this one from now on, by this agent and tool."
+        default=None, description="Remember the decision for similar calls by this agent with this tool."
     )
 
     @model_validator(mode="after")
     def edit_has_arguments(self) -> Self:
         if self.decision == "edit" and self.modified_arguments is None:
-            raise PydanticCustomError("missing", "an edit needs modified_arguments", {"field": "modified_arguments"})
+            raise PydanticCustomError("missing", "edit requires modified_arguments", {"field": "modified_arguments"})
         return self
 
 
 class SwitchAgent(ClientFrame):
-    """The user wants another agent; with `content`, to say something to it at once."""
+    """Switch to another agent; with `content`, also send it a message."""
 
     type: Literal["switch_agent"]
     agent_type: Id = Field(description="The agent's name.")
     content: Annotated[str, StringConstraints(max_length=limits.USER_MESSAGE_CHARS)] = Field(
-        default="", description="Said to the new agent as a user's message, unless it is empty."
+        default="", description="A user message to the new agent, unless it is empty."
     )
     reason: Annotated[str, StringConstraints(max_length=1_000)] = Field(
-        default="", description="Why, as `agent_switched` repeats it."
+        default="", description="Why. `agent_switched` repeats it."
     )
     client_msg_id: Id | None = Field(default=None, description="As in `user_message`, for `content`.")
 
 
 class ContextFile(BaseModel):
-    """The file that a `context_update` is about."""
+    """The file that a `context_update` adds or removes."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
-    path: str | None = Field(default=None, description="The file, relative to the workspace. `clear` needs none.")
+    path: str | None = Field(default=None, description="The file, relative to the workspace. Not needed with `clear`.")
     content: str | None = Field(
-        default=None, description="With `add_file`: what is in it. Without, the agent reads the file when it needs it."
+        default=None, description="With `add_file`: its content. If absent, the agent reads the file when needed."
     )
 
 
@@ -211,31 +210,33 @@ _FILES_HAVE_PATHS: dict[str, Any] = {
 
 
 class ContextUpdate(ClientFrame):
-    """Change which files the agent is shown with every question. Answered by `context_updated`."""
+    """Change the files that the agent sees with every Request. Answered by `context_updated`."""
 
     model_config = ConfigDict(json_schema_extra=_FILES_HAVE_PATHS)
 
     type: Literal["context_update"]
     action: Literal["add_file", "remove_file", "clear"] = Field(
-        description="`clear` takes all files out; the history stays."
+        description="`clear` removes all files and keeps the history."
     )
-    data: ContextFile = Field(default_factory=ContextFile, description="Which file.")
-    session_id: Id | None = Field(default=None, description="If it is given, it must be this connection's session.")
+    data: ContextFile = Field(default_factory=ContextFile, description="The file.")
+    session_id: Id | None = Field(default=None, description="If given, it must be this connection's session.")
 
     @model_validator(mode="after")
     def files_have_paths(self) -> Self:
         if self.action != "clear" and self.data.path is None:
-            raise PydanticCustomError("missing", "{action} needs a path", {"field": "data.path", "action": self.action})
+            raise PydanticCustomError(
+                "missing", "{action} requires a path", {"field": "data.path", "action": self.action}
+            )
         return self
 
 
 class Hello(ClientFrame):
-    """The client introduces itself, and speaks extensions from here on. Answered by `session_info`."""
+    """The client introduces itself and turns on extension frames. Answered by `session_info`."""
 
     type: Literal["hello"]
-    client: dict[str, Any] = Field(default_factory=dict, description="The program: `name` and `version`.")
+    client: dict[str, Any] = Field(default_factory=dict, description="The client program: `name` and `version`.")
     platform: Annotated[str, StringConstraints(max_length=32)] | None = Field(
-        default=None, description="What the commands run on: `linux`, `macos` or `windows`. Anything else is unknown."
+        default=None, description="Where commands run: `linux`, `macos` or `windows`. Other values mean unknown."
     )
     capabilities: Capabilities = Field(
         default_factory=Capabilities, description="What the client can do beyond the basics."
@@ -243,21 +244,21 @@ class Hello(ClientFrame):
 
 
 class Resume(ClientFrame):
-    """Send every frame after `last_seq` again, then go on live."""
+    """Replay every frame after `last_seq`, then continue live."""
 
     type: Literal["resume"]
-    last_seq: int = Field(ge=0, description="The highest `seq` up to which the client has every frame; 0 for none.")
+    last_seq: int = Field(ge=0, description="The client has every frame up to this `seq`; 0: it has none.")
 
 
 class Cancel(ClientFrame):
-    """Stop the running turn. Never an error when nothing runs."""
+    """Stop the running turn. Not an error if no turn is running."""
 
     type: Literal["cancel"]
     turn_id: Id | None = Field(default=None, description="Stop only this turn.")
 
 
 class Ping(ClientFrame):
-    """Answered by `pong` with the same fields; keeps API Gateway's idle timer away."""
+    """Answered by `pong` with the same fields. Keeps API Gateway from closing an idle connection."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
@@ -269,10 +270,10 @@ class SessionConfig(ClientFrame):
 
     type: Literal["session_config"]
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        default=None, description="The model that is asked from the next step on: one that the server offers."
+        default=None, description="The model to use from the next step on, one that the server offers."
     )
     when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
-        default=None, description="What becomes of a message that comes while a turn runs."
+        default=None, description="What to do with a message that arrives during a turn."
     )
     autonomy: Literal["manual", "balanced", "autonomous"] | None = Field(
         default=None, description="How much the agent may do without asking."
@@ -289,23 +290,23 @@ _REVOKE_NAMES_A_RULE: dict[str, Any] = {
 
 
 class Rules(ClientFrame):
-    """List what was remembered, or revoke a rule. Answered by `rules`."""
+    """List the remembered rules, or revoke one. Answered by `rules`."""
 
     model_config = ConfigDict(json_schema_extra=_REVOKE_NAMES_A_RULE)
 
     type: Literal["rules"]
-    action: Literal["list", "revoke"] = Field(description="What is to be done.")
-    rule_id: Id | None = Field(default=None, description="With `revoke`: the rule that no longer counts.")
+    action: Literal["list", "revoke"] = Field(description="What to do.")
+    rule_id: Id | None = Field(default=None, description="With `revoke`: the rule to revoke.")
 
     @model_validator(mode="after")
     def revoke_names_a_rule(self) -> Self:
         if self.action == "revoke" and self.rule_id is None:
-            raise PydanticCustomError("missing", "revoke needs rule_id", {"field": "rule_id"})
+            raise PydanticCustomError("missing", "revoke requires rule_id", {"field": "rule_id"})
         return self
 
 
 class RefreshToken(ClientFrame):
-    """A new token of the same user, before or after the connection's first one has expired."""
+    """Replace the connection's token, before or after it has expired, with a new one of the same user."""
 
     type: Literal["refresh_token"]
     token: Annotated[str, StringConstraints(min_length=1, max_length=16_384)] = Field(
@@ -314,10 +315,10 @@ class RefreshToken(ClientFrame):
 
 
 class UploadRequest(ClientFrame):
-    """Ask where to upload a frame that is too large for a WebSocket message. Answered by `upload_ticket`."""
+    """Request a URL to upload a frame that is too large for a WebSocket message. Answered by `upload_ticket`."""
 
     type: Literal["upload_request"]
-    bytes: int = Field(ge=1, description="How many bytes of UTF-8 the frame's JSON has, exactly.")
+    bytes: int = Field(ge=1, description="The exact size of the frame's JSON in UTF-8 bytes.")
 
 
 FRAMES: dict[str, type[ClientFrame]] = {
@@ -338,16 +339,16 @@ FRAMES: dict[str, type[ClientFrame]] = {
 
 
 class Referenced(ClientFrame):
-    """Any frame of the client that was uploaded instead: `payload_ref` is the ticket's."""
+    """Stands for any client frame that was uploaded instead of sent."""
 
     type: str = Field(description="The frame's type.", json_schema_extra={"enum": list(FRAMES)})
     call_id: Id | None = Field(default=None, description="The frame's `call_id`, if it has one.")
-    payload_ref: str = Field(description="What the `upload_ticket` says.")
+    payload_ref: str = Field(description="The `payload_ref` of the `upload_ticket`.")
 
     def uploaded(self, body: str) -> ClientFrame:
-        """The frame itself, from what was uploaded. It is this one's or nobody's: another one is not taken for it.
+        """Parse the uploaded frame. Its type and call_id must match this one's.
 
-        A message without an id gets one from the upload: sent again, it is a repeat of itself. Raises ProtocolError.
+        A message without an id gets one from the upload, so that sending it again is a repeat. Raises ProtocolError.
         """
         frame = parse_frame(body)
         call_id = getattr(frame, "call_id", None)
@@ -357,7 +358,7 @@ class Referenced(ClientFrame):
         ):
             raise ProtocolError(
                 ErrorCode.INVALID_ARGUMENTS,
-                "What was uploaded is another frame than this one: its type and call_id must be the same",
+                "The type and call_id of the uploaded frame must match this frame",
                 call_id=self.call_id,
                 details={"field": "payload_ref"},
             )
@@ -366,32 +367,29 @@ class Referenced(ClientFrame):
         return frame
 
 
-#: What may be a number beyond a double: a big exponent, or hundreds of digits.
+#: Looks like a number too large for a double: a big exponent, or hundreds of digits.
 _HUGE = re.compile(r"[0-9][eE][+]?[0-9]{3}|[0-9]{300}")
 
-#: Null is a value here, not an absence: a tool may succeed with nothing to say.
+#: Fields in which null is a value: a tool may succeed with a null result.
 _NULL_IS_A_VALUE = {"tool_result": frozenset({"result"})}
 
-#: Read under either name; both given and different is a contradiction.
+#: Fields with two accepted names. A frame may have both only if they are equal.
 SYNONYMS = (("arguments", "args"), ("modified_arguments", "modified_args"))
 
 
 def parse_json(body: str) -> Any:
-    """The value in a JSON text: of characters that can be stored and numbers that JSON can say.
-
-    Raises ProtocolError INVALID_FORMAT.
-    """
+    """Parse JSON. Raises ProtocolError INVALID_FORMAT, also for lone surrogates and numbers beyond a double."""
     try:
         value = from_json(body, allow_inf_nan=False)
         if _HUGE.search(body):
-            json.dumps(value, allow_nan=False)  # a number like 1e400 was read as infinite, which no JSON can say
+            json.dumps(value, allow_nan=False)  # from_json reads 1e400 as infinity, which JSON cannot represent.
     except ValueError as error:
         raise ProtocolError(ErrorCode.INVALID_FORMAT, f"Invalid JSON: {error}") from None
     return value
 
 
 def parse_frame(body: str | None) -> ClientFrame:
-    """The frame in a message body; a Referenced where it says that it was uploaded.
+    """Parse a message body. Returns a `Referenced` if the frame was uploaded.
 
     Raises ProtocolError: INVALID_FORMAT, INVALID_TYPE, MISSING_FIELD or INVALID_ARGUMENTS.
     """
@@ -402,14 +400,14 @@ def parse_frame(body: str | None) -> ClientFrame:
     if not isinstance(frame_type, str):
         raise ProtocolError(
             ErrorCode.INVALID_TYPE,
-            "A frame needs a type, one of " + ", ".join(FRAMES),
+            "A frame must have a type, one of " + ", ".join(FRAMES),
             details={"field": "type"},
         )
     model = FRAMES.get(frame_type)
     if model is None:
         raise ProtocolError(
             ErrorCode.INVALID_TYPE,
-            f"Unknown type {frame_type[:64]!r}; known are " + ", ".join(FRAMES),
+            f"Unknown type {frame_type[:64]!r}; valid types: " + ", ".join(FRAMES),
             details={"field": "type"},
         )
     call_id = raw.get("call_id")
@@ -435,7 +433,7 @@ def parse_frame(body: str | None) -> ClientFrame:
 
 
 def _tool_error(error: object, sibling_code: object) -> ToolError:
-    """All three shapes: a string, {code, message}, and either beside an `error_code`."""
+    """Accepts all three shapes: a string, {code, message}, or either of them beside an `error_code`."""
     if isinstance(error, str):
         code, message = sibling_code, error
     elif isinstance(error, dict):

@@ -1,15 +1,14 @@
-"""Paths that make tools run code: what is written there is executed by somebody who only wanted to look.
+"""Files whose content other programs execute, such as git hooks and editor tasks.
 
-A human is asked about each change of them. Which spellings are one file depends on the user's file system, which the
-server does not know: names are compared as the most tolerant one would.
+Every change of them needs a human's approval. The server does not know which spellings the user's file system treats
+as one file, so it compares names as the most tolerant file system would.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterable
 
-#: A name, or names, anywhere in a path → what runs the code that is written there. `*` is any part of a name: where
-#: several files mean the same they have one stem.
+#: One or more names anywhere in a path → the program that runs what is written there. `*` is any part of a name.
 PROTECTED = {
     ".git": "git: hooks, and programs that its config names (core.fsmonitor, core.pager, aliases)",
     ".gitconfig": "git: programs that its config names",
@@ -25,7 +24,7 @@ PROTECTED = {
     "lefthook-local.*": "lefthook: hooks that run with every commit",
     ".lefthook*": "lefthook: hooks that run with every commit, and the folders of their scripts",
     ".lintstagedrc*": "lint-staged: commands that run with every commit",
-    "lint-staged.config.*": "lint-staged: commands, and code, that run with every commit",
+    "lint-staged.config.*": "lint-staged: commands and code that run with every commit",
     ".editorconfig": "editors: how every file is rewritten when it is saved",
     ".vscode": "VS Code: tasks, launch configurations, settings that name programs",
     ".idea": "JetBrains IDEs: run configurations, file watchers",
@@ -33,14 +32,14 @@ PROTECTED = {
     ".fleet": "JetBrains Fleet: run configurations",
     ".zed": "Zed: tasks, settings that name programs",
     ".theia": "Theia: tasks, launch configurations, settings that name programs",
-    ".helix": "Helix: the programs that it starts as language servers and formatters",
-    ".cursor": "Cursor: servers that it starts, hooks, rules for its agent",
+    ".helix": "Helix: the language servers and formatters that it starts",
+    ".cursor": "Cursor: servers it starts, hooks, rules for its agent",
     ".windsurf": "Windsurf: hooks, rules and workflows for its agent",
     ".kiro": "Kiro: hooks, servers that it starts",
     ".claude": "Claude Code: hooks and commands that its settings name",
     ".gemini": "Gemini CLI: hooks, servers that it starts",
     ".codex": "Codex: servers and commands that its config names",
-    ".mcp.json": "agents: servers that they start",
+    ".mcp.json": "agents: MCP servers that they start",
     ".devcontainer": "editors: commands that run when the folder is opened",
     ".devcontainer.json": "editors: commands that run when the folder is opened",
     ".dir-locals*.el": "Emacs: code that is evaluated when a file is visited",
@@ -53,48 +52,48 @@ PROTECTED = {
     "mise.*.toml": "mise: hooks and programs for every shell in the folder",
     "mise/conf*": "mise: hooks and programs for every shell in the folder",
     ".config/mise": "mise: hooks and programs for every shell in the folder",
-    ".tool-versions": "asdf, mise: a folder (path:) whose programs run in the place of a language's own",
-    ".npmrc": "npm: programs and scripts that it uses",
+    ".tool-versions": "asdf, mise: a folder (path:) whose programs replace a language's own",
+    ".npmrc": "npm: the programs and scripts that it uses",
     ".pnpmfile.*": "pnpm: code that runs with every install",
-    ".yarnrc*": "Yarn: the program that runs in its place, and plugins",
-    ".yarn": "Yarn: the program that runs in its place, and plugins",
-    ".cargo": "Cargo: wrappers and runners, which an IDE's language server starts by itself",
-    ".mvn": "Maven: extensions, which an IDE loads by itself",
-    ".bashrc": "a shell that starts",
-    ".bash_*": "a shell that starts or ends",
-    ".profile": "a shell that starts",
-    ".zshrc": "a shell that starts",
-    ".zshenv": "a shell that starts",
-    ".zprofile": "a shell that starts",
-    ".zlogin": "a shell that starts",
-    ".zlogout": "a shell that ends",
-    ".ssh": "ssh: whom it trusts, and programs that its config names",
+    ".yarnrc*": "Yarn: the program that replaces it, and plugins",
+    ".yarn": "Yarn: the program that replaces it, and plugins",
+    ".cargo": "Cargo: wrappers and runners that an IDE's language server starts unasked",
+    ".mvn": "Maven: extensions that an IDE loads unasked",
+    ".bashrc": "Bash, when it starts",
+    ".bash_*": "Bash, when it starts or exits",
+    ".profile": "a shell, when it starts",
+    ".zshrc": "Zsh, when it starts",
+    ".zshenv": "Zsh, when it starts",
+    ".zprofile": "Zsh, when it starts",
+    ".zlogin": "Zsh, when it starts",
+    ".zlogout": "Zsh, when it exits",
+    ".ssh": "ssh: trusted keys and hosts, and programs that its config names",
 }
-#: The last name of a path → likewise.
+#: The same for the last name of a path only.
 PROTECTED_FILES = {
-    "HEAD": "git: with it a folder is a repository, whose config git obeys",
+    "HEAD": "git: turns a folder into a repository, whose config git obeys",
     "*.code-workspace": "VS Code: tasks and settings of a workspace",
     "*.sublime-project": "Sublime Text: build systems, programs that plugins start",
 }
 
-#: The short name that Windows gives a file whose name is long or unusual, `GIT~1` for `.git`: it may be any file's.
+#: A Windows short name, such as `GIT~1` for `.git`: it may stand for any file.
 _SHORT_NAME = re.compile(r"[^.~]{1,6}~[0-9]{1,6}(?:\.[^.]{1,3})?")
 
 
 def is_protected(path: str) -> bool:
-    """May a change of this file or directory of the workspace make a tool run code?"""
+    """Could a change of this file or directory make a program run code?"""
     names = _names(path)
     return any(map(_SHORT_NAME.fullmatch, names)) or _PROTECTED.search("/".join(names)) is not None
 
 
 def may_hold_protected(path: str) -> bool:
-    """May this be a directory with such files in it? A name with an ending, `a.py`, is taken for a file's."""
+    """Could this be a directory with protected files in it? A name with an extension (`a.py`) counts as a file."""
     names = _names(path)
     return not names or path.endswith(("/", "\\")) or "." not in names[-1].strip(".")
 
 
 def _names(path: str) -> list[str]:
-    """The names in a path as the most tolerant file system reads them: no case, no accents, nothing behind the name."""
+    """The names in a path as the most tolerant file system compares them: no case, accents, trailing dots or spaces."""
     plain = unicodedata.normalize("NFKD", path)
     plain = "".join(character for character in plain if not unicodedata.combining(character))
     plain = unicodedata.normalize("NFKD", plain.upper().casefold())

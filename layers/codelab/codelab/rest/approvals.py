@@ -21,9 +21,9 @@ router = APIRouter(prefix="/sessions", tags=["approvals"], route_class=DirectRou
 
 
 class OpenCall(BaseModel):
-    """A call, with the arguments that it will be executed with: large ones are at `payload_url`, as JSON, for an hour.
+    """A call with its current arguments; large ones are at `payload_url`, as JSON, for an hour.
 
-    `deadline`: when it fails, or is taken as rejected.
+    `deadline`: when it fails or counts as rejected.
     """
 
     call_id: str
@@ -38,7 +38,7 @@ class OpenCall(BaseModel):
 
 
 class PendingApprovals(BaseModel):
-    """What waits for a decision, and what was decided (or needs none) and waits for its result."""
+    """The calls that wait for a decision, and the approved ones that wait for their result."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -75,7 +75,7 @@ class PendingApprovals(BaseModel):
     responses=refusals(ErrorCode.SESSION_NOT_FOUND),
 )
 def list_pending_approvals(session_id: SessionId, user: User) -> PendingApprovals:
-    """The open calls. They are decided and answered on the WebSocket, under the same ids."""
+    """The open calls. Decide and answer them on the WebSocket, with the same ids."""
     store = engine().store
     register = existing(store.read(keys.partition(user, session_id)))
     wanted = [keys.call_key(call_id) for call_id in register.open_calls]

@@ -42,7 +42,7 @@ def _parsed(body: bytes) -> Any:
     try:
         return parse_json(body.decode())
     except UnicodeDecodeError:
-        raise ProtocolError(ErrorCode.INVALID_FORMAT, "The body is not UTF-8") from None
+        raise ProtocolError(ErrorCode.INVALID_FORMAT, "The body is not valid UTF-8") from None
 
 
 def timestamp(ms: int) -> str:

@@ -43,7 +43,7 @@ SessionOf = Annotated[
 
 
 class NewCall(Body):
-    """A call to be executed. The same body with the same `call_id` again is the same call, never another one."""
+    """A call to execute. Repeating the body with the same `call_id` does not make another call."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -60,11 +60,11 @@ class NewCall(Body):
 
     session_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=128)]
     tool_name: Annotated[str, StringConstraints(min_length=1, max_length=64)] = Field(
-        description="A tool of the catalogue, or one that the session's client has declared"
+        description="A tool of the catalogue, or one that the session's client declared"
     )
-    arguments: dict[str, Any] = Field(default_factory=dict, description="What the tool's schema asks for")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments, valid for the tool's schema")
     call_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=limits.ID_CHARS)] | None = (
-        Field(default=None, description="A name of your choice; absent: the server makes one")
+        Field(default=None, description="An id of your choice; absent: the server makes one")
     )
 
 
@@ -74,10 +74,10 @@ class CallError(BaseModel):
 
 
 class Call(BaseModel):
-    """A call as it is now.
+    """The state of a call.
 
-    `result` is there when it is `completed` (or `rejected` and `expired`: what the human said), `error` when it has
-    `failed` or was `cancelled`. A result over 4 MB is at `payload_url` for an hour, as `{"result": …}`.
+    `result` is present if it is `completed` (or `rejected` or `expired`: the human's answer), `error` if it is `failed`
+    or `cancelled`. A result over 4 MB is at `payload_url` for an hour, as `{"result": …}`.
     """
 
     model_config = ConfigDict(
@@ -121,10 +121,10 @@ def execute_tool(
         float, Query(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the result of a new call")
     ] = (LONGEST_WAIT_S),
 ) -> Call:
-    """Execute a tool in the connected IDE, asking a human first where the policy says so.
+    """Execute a tool in the connected IDE, after a human's approval if the policy requires it.
 
-    The call belongs to no turn and enters no history. 202: it is not over yet; send the same request again, which is
-    answered at once, or read `/tools/calls/{call_id}`.
+    The call belongs to no turn and is not part of the history. 202: it is not finished; send the same request again,
+    which is answered at once, or read `/tools/calls/{call_id}`.
     """
     sessions, caller = engine(), sender(new.session_id)
     user = caller.user
@@ -155,12 +155,12 @@ def execute_tool(
 def get_call(
     call_id: Annotated[str, Path(min_length=1, max_length=limits.ID_CHARS)], user: User, session_id: SessionOf
 ) -> Call:
-    """What has come of a call, an agent's or a program's. A failure is told in `error`, with status 200."""
+    """The state of a call, made by an agent or over HTTP. If the call failed, `error` says why, with status 200."""
     register, items = engine().store.read_with(keys.partition(user, session_id), [keys.call_key(call_id)])
     existing(register)
     found = items[keys.call_key(call_id)]
     if found is None:
-        raise ProtocolError(ErrorCode.INVALID_CALL_ID, "There is no such call in this session", call_id=call_id)
+        raise ProtocolError(ErrorCode.INVALID_CALL_ID, "No such call in this session", call_id=call_id)
     return _shown(user, session_id, CallItem.of(found))
 
 
@@ -175,7 +175,7 @@ def _settled(user: str, session_id: str, call_id: str, wait_s: float) -> CallIte
     while True:
         found = engine().store.items(pk, [keys.call_key(call_id)])
         if not found:  # the session was deleted meanwhile
-            raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session any more")
+            raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")
         call = CallItem.of(found[keys.call_key(call_id)])
         waited = time.monotonic() - began
         if not CallState(call.state).is_open or waited >= wait_s:

@@ -22,7 +22,7 @@ router = APIRouter(prefix="/chat", tags=["chat"], route_class=JsonRoute)
 
 
 class NewMessage(Body):
-    """What the user says. The same `client_msg_id` (or `Idempotency-Key`) twice is accepted once."""
+    """A message of the user. The server accepts each `client_msg_id` (or `Idempotency-Key`) only once."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -33,15 +33,15 @@ class NewMessage(Body):
     session_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=128)]
     message: Annotated[str, StringConstraints(min_length=1, max_length=limits.USER_MESSAGE_CHARS)]
     role: Literal["user", "assistant", "system", "tool"] | None = Field(
-        default=None, description="Other roles than `user` are quoted data, never instructions"
+        default=None, description="The model sees other roles than `user` as quoted text, never as instructions"
     )
     client_msg_id: Id | None = None
 
 
 class AcceptedMessage(BaseModel):
-    """The message was accepted; its answer is on its way.
+    """The message was accepted.
 
-    Frames of the answer have a `seq` above `last_seq`: a stream that begins there misses nothing.
+    The answer's frames have a `seq` above `last_seq`: a stream from there misses nothing.
     """
 
     model_config = ConfigDict(
@@ -54,7 +54,7 @@ class AcceptedMessage(BaseModel):
 
 
 class History(BaseModel):
-    """A page of the history. Frames behind `last_seq` tell of nothing that is in it: resume from there."""
+    """A page of the history. To continue live, resume from `last_seq`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -75,7 +75,7 @@ class History(BaseModel):
     messages: list[Message]
     total: int
     last_seq: int
-    next_cursor: str | None = Field(description="Give it as `cursor` for the messages before; null on the last page")
+    next_cursor: str | None = Field(description="The `cursor` for earlier messages; null on the last page")
 
 
 @router.post(
@@ -85,7 +85,7 @@ class History(BaseModel):
     responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.RATE_LIMITED),
 )
 def send_message(new: NewMessage, sender: Sender, idempotency_key: IdempotencyKey = None) -> AcceptedMessage:
-    """Say something. While a turn runs the message waits for its end (or what the session's `when_busy` says)."""
+    """Send a message. During a turn, the session's `when_busy` decides; by default the message waits."""
     sessions = engine()
     message_id = new.client_msg_id or idempotency_key or "msg_" + sessions.ids()
     frame = UserMessage.model_construct(
@@ -109,9 +109,9 @@ def get_history(
     limit: Annotated[int, Query(ge=1, le=100)] = 50,
     cursor: paging.Cursor = None,
 ) -> History:
-    """The newest messages, the oldest of them first. `next_cursor` gives those before them.
+    """The newest messages, oldest first. `next_cursor` leads to earlier ones.
 
-    A page may hold fewer than `limit` where messages are large.
+    A page may have fewer than `limit` messages if they are large.
     """
     before = paging.position(cursor)
     register = existing(engine().store.read(keys.partition(user, session_id)))

@@ -22,7 +22,7 @@ router = APIRouter(prefix="/context", tags=["context"], route_class=JsonRoute)
 
 
 class ContextChange(ContextUpdate):
-    """Add a file (again: replace it), remove one, or all. The history stays as it is.
+    """Add or replace a file, remove a file, or remove all files. The history does not change.
 
     A file without `content` is a reference: the agent reads it when it needs it.
     """
@@ -38,7 +38,7 @@ class ContextChange(ContextUpdate):
 
 
 class ChangedContext(BaseModel):
-    """`context_size` are the tokens of all files together, estimated."""
+    """`context_size` is the estimated number of tokens of all files."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "updated", "context_size": 1024, "files": 1}]})
 
@@ -48,7 +48,7 @@ class ChangedContext(BaseModel):
 
 
 class ContextFile(BaseModel):
-    """`reference`: only the path is kept, the agent reads the file when it needs it."""
+    """`reference`: only the path is stored; the agent reads the file when it needs it."""
 
     path: str
     added_at: str
@@ -58,7 +58,7 @@ class ContextFile(BaseModel):
 
 
 class Context(BaseModel):
-    """The last messages (as many as the model is sent at most), the files, and the tokens of both, estimated."""
+    """The last messages (at most as many as the model gets), the files, and the estimated tokens of both."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -100,14 +100,14 @@ class Context(BaseModel):
     ),
 )
 def change_context(session_id: SessionId, change: ContextChange, sender: Sender) -> ChangedContext:
-    """Change the files of the context. A repeat changes nothing more."""
+    """Change the context files. Idempotent."""
     register = engine().handle(files.context_update, change, sender(session_id)).register
     return ChangedContext(context_size=files.context_tokens(register), files=len(register.files))
 
 
 @router.get("/{session_id}", response_model=Context, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def get_context(session_id: SessionId, user: User) -> Context:
-    """What the agent is shown of the session."""
+    """The part of the session that the agent sees."""
     sessions = engine()
     register = existing(sessions.store.read(keys.partition(user, session_id)))
     messages, _ = page(register, register.history_n, sessions.settings.max_context_messages)

@@ -87,5 +87,5 @@ def asset(name: str) -> Response:
 def _folder() -> Path:
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or found.origin is None:
-        raise HTTPException(404, "The documentation's page was not installed")
+        raise HTTPException(404, "The documentation page is not installed")
     return Path(found.origin).parent / "resources"

@@ -41,7 +41,7 @@ _OTHERS = 422
 
 
 class Refusal(BaseModel):
-    """What went wrong: a code for programs, a message for people, and what helps to correct the request."""
+    """An error: a code for programs, a message for humans, and details that help to correct the request."""
 
     code: str
     message: str
@@ -49,11 +49,11 @@ class Refusal(BaseModel):
 
 
 class ErrorAnswer(BaseModel):
-    """The body of every answer that is no success."""
+    """The body of every error response."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"error": {"code": "SESSION_NOT_FOUND", "message": "There is no such session", "details": {}}}]
+            "examples": [{"error": {"code": "SESSION_NOT_FOUND", "message": "No such session", "details": {}}}]
         }
     )
 

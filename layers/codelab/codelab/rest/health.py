@@ -32,7 +32,7 @@ class Dependencies(BaseModel):
 class Health(BaseModel):
     """`degraded`: a dependency does not answer.
 
-    `refused` is there if the model's provider has refused something within the last hour, which is done without since.
+    `refused` is present if the model's provider refused a feature within the last hour; Requests then do without it.
     """
 
     model_config = ConfigDict(
@@ -54,7 +54,7 @@ class Health(BaseModel):
     dependencies: Dependencies
     refused: dict[str, list[str]] | None = Field(
         default=None,
-        description="By model, the features that at least one process no longer asks for (see The Request)",
+        description="By model, the features that at least one process no longer uses (see The Request)",
     )
 
 
@@ -64,7 +64,7 @@ _model: tuple[float, bool] | None = None
 
 @router.get("/health", response_model=Health, response_model_exclude_none=True)
 def get_health() -> Health:
-    """Whether the service and what it depends on are there."""
+    """Whether the service and its dependencies are available."""
     global _last
     if _last is None or time.monotonic() - _last[0] > _KEPT_S:
         _last = time.monotonic(), _check(settings())

@@ -31,7 +31,7 @@ def example(message_id: str, n: int, role: str, content: str, created_at: str) -
 
 
 class MadeCall(BaseModel):
-    """A call as the model made it."""
+    """A call made by the model."""
 
     call_id: str
     tool_name: str
@@ -41,7 +41,7 @@ class MadeCall(BaseModel):
 class Message(BaseModel):
     """A message of the history. `n` counts from 1; `id` is the `message_id` of its frames.
 
-    Role `assistant` may have made `calls`; role `tool` is the result of the one with `call_id`, as the model saw it.
+    An `assistant` message may have `calls`; a `tool` message is the result of the call `call_id`, as the model saw it.
     """
 
     id: str
@@ -53,9 +53,7 @@ class Message(BaseModel):
     turn_id: str
     calls: list[MadeCall]
     call_id: str | None
-    whole: int | None = Field(
-        description="Characters of the whole content, where it is long and only its beginning and end are kept"
-    )
+    whole: int | None = Field(description="Characters of the whole content, if only its beginning and end are stored")
 
 
 def page(register: Register, last: int, limit: int) -> tuple[list[Message], int]:

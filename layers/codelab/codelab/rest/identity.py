@@ -33,7 +33,7 @@ async def subject(request: Request) -> Subject:
 
 
 def unauthorized() -> ProtocolError:
-    return ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer …")
+    return ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is required: Authorization: Bearer …")
 
 
 OfToken = Annotated[Subject, Depends(subject)]
@@ -56,7 +56,9 @@ User = Annotated[str, Depends(user)]
 
 SessionId = Annotated[
     str,
-    Path(pattern=SESSION_ID, min_length=1, max_length=128, description="The session, private to its user"),
+    Path(
+        pattern=SESSION_ID, min_length=1, max_length=128, description="The session's id; ids are private to each user"
+    ),
 ]
 
 
@@ -76,7 +78,7 @@ def check_user(subject: str, named: str | None) -> None:
     """
     if named is not None and named != subject and settings().auth_mode != "none":
         raise ProtocolError(
-            ErrorCode.PERMISSION_DENIED, "user_id is not the subject of the token", details={"field": "user_id"}
+            ErrorCode.PERMISSION_DENIED, "user_id must be the subject of the token", details={"field": "user_id"}
         )
 
 

@@ -39,9 +39,9 @@ def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     except ClientError as error:
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         if status == 429:
-            raise NotBegun(ErrorCode.RATE_LIMITED, "The model is asked too much at once; try again") from None
+            raise NotBegun(ErrorCode.RATE_LIMITED, "Too many concurrent Requests; try again") from None
         if status == 413:
-            raise NotBegun(ErrorCode.PAYLOAD_TOO_LARGE, "A Request may have 6 MB") from None
+            raise NotBegun(ErrorCode.PAYLOAD_TOO_LARGE, "A Request can have at most 6 MB") from None
         raise
     if "FunctionError" not in answer:
         found: dict[str, Any] = payload

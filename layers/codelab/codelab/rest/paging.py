@@ -10,7 +10,8 @@ from codelab.gateway.identity import SESSION_ID
 from codelab.protocol.errors import ErrorCode, ProtocolError
 
 Cursor = Annotated[
-    str | None, Query(min_length=1, max_length=512, description="`next_cursor` of the page before; none for the first")
+    str | None,
+    Query(min_length=1, max_length=512, description="`next_cursor` of the previous page; absent for the first"),
 ]
 
 
@@ -31,4 +32,4 @@ def position(cursor: str | None) -> tuple[int, str] | None:
             return number, name
     except (ValueError, TypeError):
         pass
-    raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, "cursor is none of this list's", details={"field": "cursor"})
+    raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, "Invalid cursor", details={"field": "cursor"})

@@ -21,11 +21,11 @@ _MARGIN_MS = 3_000
 
 
 class NewRequest(Body):
-    """What the model is asked, and the JSON Schema that its answer conforms to.
+    """The messages to the model, and the JSON Schema for its answer.
 
     `context` is a list of messages {role, content}; content is text, an OpenAI content list, or a structured object
-    {type, …}; with the schema, no more than `MAX_CONTEXT_TOKENS`. `config` overrides the model, by one that the server
-    offers, and how it is asked, within bounds.
+    {type, …}. Context and schema together have at most `MAX_CONTEXT_TOKENS`. `config` overrides the model (one that the
+    server offers) and its options, within limits.
     """
 
     model_config = ConfigDict(
@@ -50,9 +50,9 @@ class NewRequest(Body):
 
 
 class Solution(BaseModel):
-    """The answer, valid by the schema. `strategy` says how the model was asked for it, `attempts` how often.
+    """The answer, valid for the schema. `strategy` says how the model was asked, `attempts` how often.
 
-    With `config.n` above 1 `solutions` has all of them.
+    With `config.n` above 1, `solutions` has all answers.
     """
 
     model_config = ConfigDict(
@@ -86,7 +86,7 @@ class Solution(BaseModel):
     ),
 )
 def make_request(new: NewRequest, sender: Sender, remaining_ms: RemainingMs) -> Solution:
-    """Ask the model once, outside of any session. Within 25 seconds or so; a repeat asks again."""
+    """Send one Request to the model, outside of any session. Takes up to about 25 seconds. Not idempotent."""
     sessions, caller = engine(), sender("")
     at = sessions.reserve(caller, Spending(requests=1, asking=1), room=Spending(tokens=1))
     request: dict[str, Any] = {"context": new.context, "schema": new.answer_schema}

@@ -33,7 +33,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=limits.ID_CHARS,
         pattern=r"^[!-~]+$",
-        description="The same key again is the same request: it is carried out once",
+        description="Requests with the same key are executed once",
     ),
 ]
 
@@ -56,16 +56,16 @@ _EXAMPLE: JsonDict = {
 
 
 class NewSession(Body):
-    """A session to be created. Without `session_id` the server makes one."""
+    """A session to create. Without `session_id`, the server makes an id."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"user_id": "user_123", "metadata": {"project_path": "/path/to/project"}}]}
     )
 
     user_id: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = Field(
-        default=None, description="Must be the subject of the token; where there are no tokens it is only recorded"
+        default=None, description="Must be the subject of the token; without tokens it is only stored"
     )
-    metadata: dict[str, Any] | None = Field(default=None, description="Kept as it is, 16 KB of JSON at most")
+    metadata: dict[str, Any] | None = Field(default=None, description="Stored unchanged; at most 16 KB of JSON")
     session_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=128)] | None = None
     title: Title | None = None
 
@@ -80,7 +80,7 @@ class CreatedSession(BaseModel):
 
 
 class Session(BaseModel):
-    """A session as it is. `messages` counts its history, `last_seq` its frames."""
+    """A session. `messages` is the length of its history, `last_seq` the number of its frames."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -92,20 +92,20 @@ class Session(BaseModel):
     title: str
     agent: str
     status: Status
-    turn_id: str | None = Field(description="The turn that runs; null while none does")
+    turn_id: str | None = Field(description="The running turn, or null")
     settings: dict[str, Any]
     messages: int
     last_seq: int
 
 
 class SettingsChange(Body):
-    """Settings to be changed, those of the frame `session_config`; null means no change."""
+    """Settings to change, as in the frame `session_config`; null means no change."""
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        default=None, description="The model that is asked from the next step on: one that the server offers"
+        default=None, description="The model to use from the next step on, one that the server offers"
     )
     when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
-        default=None, description="What becomes of a message that comes while a turn runs"
+        default=None, description="What to do with a message that arrives during a turn"
     )
     autonomy: Literal["manual", "balanced", "autonomous"] | None = Field(
         default=None, description="How much the agent may do without asking"
@@ -122,7 +122,7 @@ class SessionChange(Body):
 
 
 class DeletedSession(BaseModel):
-    """`complete` false: what is left of the session, which is absent for everyone, is being removed."""
+    """The session is gone for every caller. `complete: false`: its data is still being removed."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "deleted", "complete": True}]})
 
@@ -131,7 +131,7 @@ class DeletedSession(BaseModel):
 
 
 class Fork(Body):
-    """`up_to`: how many messages of the history are copied; all of them if it is not given."""
+    """`up_to`: how many messages of the history to copy; absent: all."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"up_to": 2, "title": "Another way"}]})
 
@@ -146,7 +146,7 @@ class ListedSession(BaseModel):
 
 
 class SessionList(BaseModel):
-    """A page of the user's sessions, the latest activity first."""
+    """A page of the user's sessions, latest activity first."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -166,7 +166,7 @@ class SessionList(BaseModel):
     )
 
     sessions: list[ListedSession]
-    next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null on the last one")
+    next_cursor: str | None = Field(description="The `cursor` for the next page; null on the last page")
 
 
 @router.post(
@@ -174,7 +174,7 @@ class SessionList(BaseModel):
     status_code=201,
     response_model=CreatedSession,
     responses={
-        200: {"model": CreatedSession, "description": "There was such a session already"},
+        200: {"model": CreatedSession, "description": "The session already exists"},
         **refusals(ErrorCode.PERMISSION_DENIED, ErrorCode.BUSY, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE),
     },
 )
@@ -184,7 +184,7 @@ def create_session(
     new: Annotated[NewSession, OfRequest(default_factory=NewSession)],
     idempotency_key: IdempotencyKey = None,
 ) -> CreatedSession:
-    """Create a session. With the `session_id` or the `Idempotency-Key` of one that exists: that one, unchanged."""
+    """Create a session. If one with this `session_id` or `Idempotency-Key` exists, return it unchanged."""
     session_id = new.session_id or _id_of(idempotency_key)
     caller = sender(session_id)
     check_user(caller.user, new.user_id)
@@ -199,7 +199,7 @@ def create_session(
 def list_sessions(
     user: User, limit: Annotated[int, Query(ge=1, le=100)] = 20, cursor: paging.Cursor = None
 ) -> SessionList:
-    """The user's sessions by last activity. A session that was just created may be missing for a moment."""
+    """The user's sessions by last activity. A new session may be missing for a moment."""
     found, following = engine().store.listed(user, limit, paging.position(cursor))
     return SessionList(
         sessions=[
@@ -212,14 +212,14 @@ def list_sessions(
 
 @router.get("/{session_id}", response_model=Session, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def get_session(session_id: SessionId, user: User) -> Session:
-    """The session as it is now."""
+    """The session's current state."""
     register, items = engine().store.read_with(keys.partition(user, session_id), [keys.ABOUT])
     return _shown(existing(register), items[keys.ABOUT])
 
 
 @router.patch("/{session_id}", response_model=Session, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def change_session(session_id: SessionId, change: SessionChange, sender: Sender) -> Session:
-    """Change the title, or settings, from the next message or step on. What is not named stays as it is."""
+    """Change the title or settings, from the next message or step on. Absent fields do not change."""
     changes = {} if change.settings is None else change.settings.model_dump(exclude_none=True)
     if change.title is not None:
         changes["title"] = change.title
@@ -230,7 +230,7 @@ def change_session(session_id: SessionId, change: SessionChange, sender: Sender)
 
 @router.delete("/{session_id}", response_model=DeletedSession, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def delete_session(session_id: SessionId, sender: Sender, remaining_ms: RemainingMs) -> DeletedSession:
-    """Delete the session with everything in it. It is gone for everyone at once; its windows are closed."""
+    """Delete the session with all its data. It is gone for every caller at once, and its connections are closed."""
     caller = sender(session_id)
     return DeletedSession(complete=Deleter(engine()).delete(caller.user, session_id, remaining_ms, caller))
 
@@ -250,7 +250,7 @@ def fork_session(
     wanted: Annotated[Fork, OfRequest(default_factory=Fork)],
     idempotency_key: IdempotencyKey = None,
 ) -> CreatedSession:
-    """A new session with this one's history, up to a point, its context files, settings and remembered rules."""
+    """Create a session with this one's history (up to a point), context files, settings and remembered rules."""
     fork_id = _id_of(idempotency_key and f"{session_id}#{idempotency_key}")
     made = fork(engine(), sender(fork_id), session_id, wanted.up_to, wanted.title, remaining_ms)
     return CreatedSession(session_id=fork_id, created_at=timestamp(made.created_at))
@@ -259,7 +259,7 @@ def fork_session(
 def existing(register: Register | None) -> Register:
     """The register. Raises ProtocolError SESSION_NOT_FOUND if there is none: or it is another's, nobody can tell."""
     if register is None or register.erase_at:
-        raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+        raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
     return register
 
 

@@ -62,8 +62,8 @@ data: {"type":"done","turn_id":"t1","reason":"completed","usage":{},"seq":4}
 """
 
 _DESCRIPTION = """Server-Sent Events, each a JSON object whose `type` is `token`, `tool_call`, `done` or the name of
-another frame, with the frame's `seq` as its id. All frames are told, also those of extensions. A call is shown, not to
-be executed here. `resync_required`: the log does not reach back so far; read the history."""
+another frame, with the frame's `seq` as its id. The stream has all frames, including extensions. Calls are only for
+display; do not execute them. `resync_required`: the log does not reach back that far; read the history."""
 
 
 class EventStream(StreamingResponse):
@@ -144,19 +144,19 @@ async def stream_events(
     token: OfToken,
     sender: Sender,
     last_event_id: Annotated[
-        int | None, Header(ge=0, le=10**12, description="The `id` of the last event that was received")
+        int | None, Header(ge=0, le=10**12, description="The `id` of the last received event")
     ] = None,
     last_seq: Annotated[
-        int | None, Query(ge=0, le=10**12, description="The same, for a first request; `Last-Event-ID` has precedence")
+        int | None, Query(ge=0, le=10**12, description="The same for a first request; `Last-Event-ID` has precedence")
     ] = None,
-    limit: Annotated[int | None, Query(ge=1, le=10_000, description="End after so many events")] = None,
+    limit: Annotated[int | None, Query(ge=1, le=10_000, description="End after this many events")] = None,
     wait: Annotated[
-        float | None, Query(ge=0, le=_LONGEST_WAIT_S, description="End after so many seconds, if not before")
+        float | None, Query(ge=0, le=_LONGEST_WAIT_S, description="End after this many seconds at the latest")
     ] = None,
 ) -> EventStream:
-    """What happens in a session from a position on, for as long as the host allows; then come back with the last id.
+    """The session's events from a position on. When the stream ends, reconnect with the last id.
 
-    Without a position: the latest turn from its beginning, and the end of the stream when it has ended.
+    Without a position, the stream begins with the latest turn and ends when that turn ends.
     """
     now = time.monotonic()
     position = last_seq if last_event_id is None else last_event_id

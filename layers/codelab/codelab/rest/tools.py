@@ -21,14 +21,16 @@ from codelab.wiring import engine
 
 router = APIRouter(tags=["tools"], route_class=DirectRoute)
 
-OfSession = Query(pattern=SESSION_ID, min_length=1, max_length=128, description="The session whose tools are wanted")
+OfSession = Query(
+    pattern=SESSION_ID, min_length=1, max_length=128, description="Also list this session's declared tools"
+)
 
 
 class ToolDescription(BaseModel):
     """A tool that runs in the IDE.
 
-    `parameters` says of each argument its type and whether it is required; `input_schema` is the JSON Schema of them
-    all. `requires_approval`: some of its calls at least wait for a human.
+    `parameters` gives each argument's type and whether it is required; `input_schema` is the JSON Schema of all
+    arguments. `requires_approval`: at least some calls need a human's approval.
     """
 
     name: str
@@ -73,7 +75,7 @@ class AgentDescription(BaseModel):
 
 
 class AgentList(BaseModel):
-    """The agents that a session can be switched to; `default` is the one of new sessions."""
+    """The agents that a session can switch to; `default` is the agent of new sessions."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -94,7 +96,7 @@ class AgentList(BaseModel):
 
 @router.get("/tools", response_model=ToolList, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def list_tools(user: User, session_id: Annotated[str | None, OfSession] = None) -> ToolList:
-    """The tools of the IDE; with `session_id` those too that its window has declared which executes calls."""
+    """The IDE's tools; with `session_id`, also the tools that the session's executor declared."""
     tools = [tool for tool in CATALOGUE.values() if not tool.server_side]
     if session_id is not None:
         register, items = engine().store.read_with(keys.partition(user, session_id), [keys.TOOLS])

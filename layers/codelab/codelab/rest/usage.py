@@ -16,9 +16,9 @@ router = APIRouter(tags=["usage"], route_class=DirectRoute)
 
 
 class Usage(BaseModel):
-    """The caller's limits, all sessions together, and what of them is used. What has no limit is not named.
+    """The caller's quotas over all sessions, and what is used of them. Quotas without a limit are absent.
 
-    `plan` is the claim `codelab_plan` of the token, empty without one.
+    `plan` is the token's claim `codelab_plan`, or empty.
     """
 
     model_config = ConfigDict(
@@ -44,7 +44,7 @@ class Usage(BaseModel):
 
 @router.get("/usage", response_model=Usage, responses=refusals())
 def get_usage(sender: Sender) -> Usage:
-    """The caller's counters and limits, and when each window ends."""
+    """The caller's usage and limits, and when each window ends."""
     caller, sessions = sender(""), engine()
     now = sessions.clock()
     wanted = quotas.wanted(caller.plan, Asks.SHOWN, sessions.settings, now)

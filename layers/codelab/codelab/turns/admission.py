@@ -33,4 +33,4 @@ def check(caller: Caller, items: Mapping[str, dict[str, Any] | None]) -> None:
     """
     revoked = items.get(keys.REVOKED)
     if revoked is not None and caller.issued <= revoked["revoked_at"]:
-        raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token was revoked; connect with a new one")
+        raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token was revoked; reconnect with a new one")

@@ -55,7 +55,7 @@ def answer_of(
     """
     if not (streamed or solution[MESSAGE].strip() or solution[CALLS]):
         raise ProtocolError(
-            ErrorCode.LLM_ERROR, "The model gave an empty answer", details={"reason": "empty"}, retryable=True
+            ErrorCode.LLM_ERROR, "The model's answer was empty", details={"reason": "empty"}, retryable=True
         )
     calls = []
     for item in solution[CALLS]:

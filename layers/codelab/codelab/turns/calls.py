@@ -48,16 +48,16 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     if entry is None or not entry.state.is_open:
         if call.state == CallState.REJECTED or is_partial or is_same(call.outcome, outcome):
             return _again(draft)
-        raise _unknown(frame.call_id, f"the call is {call.state} already")
+        raise _unknown(frame.call_id, f"the call is already {call.state}")
     if caller.viewer:
-        raise ProtocolError(ErrorCode.PERMISSION_DENIED, "A viewer does not execute calls", call_id=frame.call_id)
+        raise ProtocolError(ErrorCode.PERMISSION_DENIED, "A viewer cannot execute calls", call_id=frame.call_id)
     touch(draft, caller)
     if entry.state is CallState.AWAITING_APPROVAL:
         _check_in_time(draft, call, entry)
         if draft.settings.hitl_strict or _executor(draft.register, entry) != caller.connection_id:
             raise ProtocolError(
                 ErrorCode.PERMISSION_DENIED,
-                "The call awaits approval; send the result again after it was granted",
+                "The call awaits approval; send the result again once it is approved",
                 call_id=frame.call_id,
             )
         call.decision = _decision("approve", caller, draft.now, implicit=True)
@@ -85,7 +85,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     if entry is None or entry.state is not CallState.AWAITING_APPROVAL:
         if _already(call, frame):
             return _again(draft)
-        raise _unknown(frame.call_id, f"the call is {call.state} already")
+        raise _unknown(frame.call_id, f"the call is already {call.state}")
     if frame.decision != "reject":
         _check_in_time(draft, call, entry)
     touch(draft, caller)
@@ -312,7 +312,7 @@ def _let_go(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None:
 def _check_in_time(draft: Draft, call: CallItem, entry: CallEntry) -> None:
     """Raise ProtocolError INVALID_CALL_ID for a yes after the deadline, whether or not the sweep has been here."""
     if entry.due <= draft.now:
-        raise _unknown(call.call_id, "its deadline has passed, and what nobody approves in time is rejected")
+        raise _unknown(call.call_id, "its approval deadline has passed, so the call is rejected")
 
 
 def _already(call: CallItem, frame: HitlDecision) -> bool:
@@ -339,5 +339,5 @@ def _decision(decision: str, caller: Caller, now: int, *, implicit: bool = False
     return made
 
 
-def _unknown(call_id: str, why: str = "there is no such call in this session") -> ProtocolError:
+def _unknown(call_id: str, why: str = "no such call in this session") -> ProtocolError:
     return ProtocolError(ErrorCode.INVALID_CALL_ID, f"Invalid call_id: {why}", call_id=call_id)

@@ -37,6 +37,9 @@ def stop(draft: Draft) -> None:
         call = draft.call(call_id)
         if call is not None:
             calls.settle(
-                draft, call, CallState.CANCELLED, calls.unfinished(call, ErrorCode.CANCELLED, "The user cancelled")
+                draft,
+                call,
+                CallState.CANCELLED,
+                calls.unfinished(call, ErrorCode.CANCELLED, "The user cancelled the turn"),
             )
     turn.end(draft, "cancelled")

@@ -69,7 +69,7 @@ def assemble(conversation: Conversation, system: str, *, budget: int) -> list[di
             if not kept:
                 raise ProtocolError(
                     ErrorCode.CONTEXT_TOO_LARGE,
-                    f"The message does not fit into the context of {budget} tokens",
+                    f"The message does not fit into the model's context of {budget} tokens",
                     retryable=False,
                 )
             break

@@ -125,7 +125,7 @@ def _change(draft: Draft, changes: dict[str, Any]) -> None:
     if changes.get("model", draft.settings.llm_model) not in offered:
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS,
-            f"The model {changes['model']!r} is not offered; offered are {', '.join(sorted(offered))}",
+            f"Unknown model {changes['model']!r}; valid models: {', '.join(sorted(offered))}",
             details={"field": "model"},
         )
     if "title" in changes:
@@ -153,7 +153,7 @@ def switch_agent(draft: Draft, caller: Caller, frame: SwitchAgent) -> Transition
     if frame.agent_type not in known:
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS,
-            f"There is no agent {frame.agent_type!r}; known are {', '.join(sorted(known))}",
+            f"Unknown agent {frame.agent_type!r}; valid agents: {', '.join(sorted(known))}",
             details={"field": "agent_type"},
         )
     if frame.content and messages.is_repeat(draft, frame.client_msg_id):  # the agent may have been switched again since

@@ -74,7 +74,7 @@ class BeingDeleted(ProtocolError):
     """The session is being deleted, or its fork was never completed. Callers see SESSION_NOT_FOUND."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+        super().__init__(ErrorCode.SESSION_NOT_FOUND, "No such session")
 
 
 class Access(Protocol):
@@ -181,7 +181,7 @@ def settle(
             access.back_off(attempt)
         attempt += 1
         is_read, items, fresh, log = False, {}, frozenset(), None
-    raise ProtocolError(ErrorCode.DATABASE_ERROR, "The session is contended; send the frame again")
+    raise ProtocolError(ErrorCode.DATABASE_ERROR, "Too many concurrent changes to the session; send the frame again")
 
 
 def _draft(
@@ -189,11 +189,11 @@ def _draft(
 ) -> Draft:
     if register is None:
         if creator is None:
-            raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+            raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
         return Draft.new(creator.user, creator.session_id, inputs)
     if register.erase_at and not absent_too:
         if creator is None:
             raise BeingDeleted
-        raise ProtocolError(ErrorCode.BUSY, "A session with this id is being deleted; try again in a moment")
+        raise ProtocolError(ErrorCode.BUSY, "The session with this id is being deleted; try again in a moment")
     register.last_seq = max(register.last_seq, log_end)
     return Draft.of(register, inputs)

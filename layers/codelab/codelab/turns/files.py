@@ -114,7 +114,7 @@ def _put(draft: Draft, path: str, content: str | None) -> None:
     if size > limits.CONTEXT_FILE_BYTES:
         raise ProtocolError(
             ErrorCode.FILE_TOO_LARGE,
-            f"{path} has {size} bytes, {limits.CONTEXT_FILE_BYTES} are allowed; add it without content",
+            f"{path} has {size} bytes; at most {limits.CONTEXT_FILE_BYTES} are allowed. Add it without content",
             details={"field": "data.content"},
         )
     digest = keys.file_digest(path)
@@ -129,9 +129,9 @@ def _put(draft: Draft, path: str, content: str | None) -> None:
 def _check_bounds(register: Register) -> None:
     size = sum(file.size for file in register.files.values())
     if len(register.files) > limits.CONTEXT_FILES:
-        problem = f"The context may hold {limits.CONTEXT_FILES} files; remove one first"
+        problem = f"The context can have at most {limits.CONTEXT_FILES} files; remove one first"
     elif size > limits.CONTEXT_BYTES:
-        problem = f"The files of the context may have {limits.CONTEXT_BYTES} bytes together; add it without content"
+        problem = f"The context files can have at most {limits.CONTEXT_BYTES} bytes in total; add it without content"
     else:
         return
     raise ProtocolError(ErrorCode.CONTEXT_TOO_LARGE, problem, details={"field": "data"}, retryable=False)

@@ -35,12 +35,12 @@ def hand_over(draft: Draft, arguments: dict[str, Any]) -> Any:
     """The tool `switch_agent`. Raises ProtocolError PERMISSION_DENIED where the turn may not be handed over again."""
     register, to_agent = draft.register, arguments["agent_type"]
     if to_agent == register.agent:
-        raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, f"The conversation is with {to_agent!r} already")
+        raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, f"{to_agent!r} is already the current agent")
     if register.handovers >= MOST:
         raise ProtocolError(
             ErrorCode.PERMISSION_DENIED,
-            "This turn may not be handed over again: the user chose the agent, or it went from agent to agent. Go on"
-            " yourself, or say what the user should do",
+            "This turn cannot be handed over: the user chose the agent, or it was handed over too often. Continue"
+            " yourself, or tell the user what to do",
         )
     register.handovers += 1
     switch(draft, to_agent, arguments["reason"])

@@ -50,7 +50,7 @@ def create(draft: Draft, caller: Caller, event: CreateSession) -> Transition | N
     if about.bytes > limits.METADATA_BYTES:
         raise ProtocolError(
             ErrorCode.PAYLOAD_TOO_LARGE,
-            f"metadata has {about.bytes} bytes, {limits.METADATA_BYTES} are allowed",
+            f"metadata has {about.bytes} bytes; at most {limits.METADATA_BYTES} are allowed",
             details={"field": "metadata"},
         )
     quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES + about.bytes))

@@ -48,9 +48,9 @@ def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, r
     if (when_busy == "reject" or is_full) and _was_accepted(draft, message_id):
         return draft.finish()  # when there was room: the turn that runs may be its own
     if when_busy == "reject":
-        raise ProtocolError(ErrorCode.BUSY, "A turn is running; send the message again when it has ended")
+        raise ProtocolError(ErrorCode.BUSY, "A turn is running; send the message again after it ends")
     if is_full:
-        raise ProtocolError(ErrorCode.BUSY, f"{limits.INBOX} messages are waiting already")
+        raise ProtocolError(ErrorCode.BUSY, f"{limits.INBOX} messages are already queued")
     draft.puts.append(message)
     place = 0 if when_busy == "interrupt" else len(register.inbox)
     register.inbox.insert(place, message.input_id)

@@ -33,12 +33,12 @@ def read_result(draft: Draft, arguments: dict[str, Any]) -> dict[str, Any]:
     """
     call = draft.call(arguments["call_id"])
     if call is None or call.outcome is None:
-        raise ProtocolError(ErrorCode.INVALID_CALL_ID, "No call of this session with that call_id has a result")
+        raise ProtocolError(ErrorCode.INVALID_CALL_ID, "No call with this call_id has a result in this session")
     text = shown_result(call, draft.value(call.outcome))
     offset = arguments.get("offset", 0)
     if offset >= len(text):
         raise ProtocolError(
-            ErrorCode.INVALID_ARGUMENTS, f"That result has {len(text)} characters", details={"field": "offset"}
+            ErrorCode.INVALID_ARGUMENTS, f"The result has only {len(text)} characters", details={"field": "offset"}
         )
     limit = min(arguments.get("limit", PART_CHARS), PART_CHARS)
     return {"content": text[offset : offset + limit], "offset": offset, "total": len(text)}

@@ -9,7 +9,7 @@ from codelab.turns.draft import Draft
 #: Message too big (RFC 6455, 7.4.1).
 CLOSE_CODE = 1009
 
-_MESSAGE = "The result is larger than a WebSocket message, and the IDE did not send it by reference; ask for less"
+_MESSAGE = "The result is too large for a WebSocket message and was not sent by reference; request less"
 
 
 def cut_off(draft: Draft, connection_id: str) -> Transition:

@@ -21,14 +21,14 @@ from codelab.turns.draft import Draft
 
 #: Each amount's limit, and how an amount is called.
 _LIMITS = {
-    "messages": ("messages_per_minute", "messages a minute"),
-    "requests": ("requests_per_minute", "model Requests a minute"),
-    "connections": ("connections_per_minute", "new connections a minute"),
-    "tokens": ("tokens_per_day", "tokens a day"),
-    "stored_bytes": ("stored_bytes_per_day", "stored bytes a day"),
+    "messages": ("messages_per_minute", "messages per minute"),
+    "requests": ("requests_per_minute", "model Requests per minute"),
+    "connections": ("connections_per_minute", "new connections per minute"),
+    "tokens": ("tokens_per_day", "tokens per day"),
+    "stored_bytes": ("stored_bytes_per_day", "stored bytes per day"),
 }
 #: Beside them what is bounded, and shown, with the open turns.
-_BOUNDED = {**_LIMITS, "asking": ("open_turns", "Requests over HTTP at once")}
+_BOUNDED = {**_LIMITS, "asking": ("open_turns", "concurrent Requests over HTTP")}
 #: Slots that are looked at before a turn begins; all of them if none of these is free.
 _SAMPLE = 3
 #: When to try again where no slot is free or too many Requests are under way, in seconds: one may end at any time.
@@ -110,7 +110,7 @@ def over(name: str, limit: int, now: int) -> ProtocolError:
     """The refusal of what would be too much of the amount `name`, with when (seconds) it is worth to try again."""
     limited, words = _BOUNDED[name]
     retry_after = _SLOT_RETRY_S if name == "asking" else -(-(window_end(name, now) - now) // 1000)
-    return _refusal(f"You may use {limit} {words}", limited, limit, retry_after)
+    return _refusal(f"Over the quota of {limit} {words}", limited, limit, retry_after)
 
 
 def out_of_budget(
@@ -157,7 +157,9 @@ def _take_slot(draft: Draft, most: int) -> None:
     free = [k for key, k in wanted.items() if key in known and Slot.is_free(known[key], draft.now)]
     if not free:
         draft.need(wanted)
-        raise _refusal(f"You may have {most} open turns; end, answer or cancel one", "open_turns", most, _SLOT_RETRY_S)
+        raise _refusal(
+            f"Over the quota of {most} open turns; finish or cancel one first", "open_turns", most, _SLOT_RETRY_S
+        )
     token = draft.inputs.new_id()
     draft.register.slot = f"{free[zlib.crc32(token.encode()) % len(free)]}.{token}"
 

@@ -80,7 +80,7 @@ def choice_of(result: Result, usage: dict[str, int]) -> Choice:
 
 def no_choice(usage: dict[str, int]) -> Choice:
     """The model could not choose: who does everything answers."""
-    return Choice(FALLBACK, "No agent could be chosen, so the one that does everything answers", usage=usage)
+    return Choice(FALLBACK, "No specialised agent could be chosen", usage=usage)
 
 
 def route(draft: Draft, lease: Lease, router: str, choice: Choice) -> Transition | None:

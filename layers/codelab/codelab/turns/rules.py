@@ -84,11 +84,11 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
     if is_command:
         offered = offer(draft, tool, arguments, executor)
         if offered is None:
-            raise _refused(call, "remember", "Such a call is asked about every time; approve it without remember")
+            raise _refused(call, "remember", "Such calls always need approval; approve it without remember")
         if wish.scope not in offered.scopes:
-            raise _refused(call, "remember.scope", "A command is remembered for its session alone")
+            raise _refused(call, "remember.scope", "A command can only be remembered for the session")
         if wish.pattern is not None:
-            raise _refused(call, "remember.pattern", "A command is remembered as it is: give no pattern")
+            raise _refused(call, "remember.pattern", "A command is remembered exactly; omit pattern")
     pattern = _pattern(call, tool, effect, wish.pattern) if wish.pattern else ""
     rule = Rule(
         rule_id="rule_" + draft.inputs.new_id(),
@@ -101,13 +101,13 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
         at=draft.now,
     )
     if not _covers(rule, call.agent, tool, arguments):
-        raise _refused(call, "remember.pattern", f"{pattern!r} does not match this call itself")
+        raise _refused(call, "remember.pattern", f"{pattern!r} does not match this call")
     book = _book(draft, wish.scope)
     known = tuple(it for it in book.rules if not (is_command and _allows_a_command(it)))  # this one takes its place
     if any(_same(rule, it) for it in known):
         return
     if len(known) >= limits.RULES:
-        raise _refused(call, "remember", f"{limits.RULES} rules are remembered already; revoke one of them first")
+        raise _refused(call, "remember", f"There are already {limits.RULES} rules; revoke one first")
     _write(draft, book.changed((*known, rule)))
     if is_command:
         commands.begin(draft, call, rule.rule_id)
@@ -122,7 +122,7 @@ def revoke(draft: Draft, rule_id: str) -> None:
             return
     raise ProtocolError(
         ErrorCode.INVALID_ARGUMENTS,
-        "There is no such rule; it may have been revoked before",
+        "Unknown rule; it may have been revoked",
         details={"field": "rule_id"},
     )
 
@@ -173,7 +173,7 @@ def _books(draft: Draft) -> list[RuleBook] | None:
 def _book(draft: Draft, scope: Scope) -> RuleBook:
     books = _books(draft)
     if books is None:
-        raise ProtocolError(ErrorCode.DATABASE_ERROR, "The remembered rules cannot be read", retryable=False)
+        raise ProtocolError(ErrorCode.DATABASE_ERROR, "Cannot read the remembered rules", retryable=False)
     return next(book for book in books if book.scope == scope)
 
 
@@ -216,7 +216,7 @@ def _pattern(call: CallItem, tool: Tool, effect: Effect, pattern: str) -> str:
     takes_paths = bool(tool.paths) and tool.risk != "execute"
     if not takes_paths and not (effect == "deny" and tool.diffs):
         raise _refused(
-            call, "remember.pattern", f"{tool.name} takes no paths: give no pattern, or {ANY!r} for any call"
+            call, "remember.pattern", f"{tool.name} has no paths: omit pattern, or use {ANY!r} for every call"
         )
     try:
         return workspace_path(pattern, lenient=False)

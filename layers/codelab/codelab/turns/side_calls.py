@@ -44,22 +44,22 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
     call_id, register, known = event.call_id, draft.register, draft.call(event.call_id)
     tool = _tool(draft, event.tool_name, known)
     if tool.server_side:
-        raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"{tool.name} is of the agent's own, no IDE executes it")
+        raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"{tool.name} is a server-side tool; no IDE can execute it")
     arguments = tool.check(event.arguments, lenient_paths=draft.settings.paths_lenient)
     if known is not None:
         if (known.turn_id, known.tool) != ("", tool.name) or not is_same(known.arguments, arguments):
             raise ProtocolError(
-                ErrorCode.INVALID_ARGUMENTS, "call_id is that of another call", details={"field": "call_id"}
+                ErrorCode.INVALID_ARGUMENTS, "call_id belongs to another call", details={"field": "call_id"}
             )
         return None
     quotas.spend(draft, caller.plan, Spending(stored_bytes=len(dumps(arguments).encode())))
     if len(register.side_calls) >= limits.SIDE_CALLS:
-        raise ProtocolError(ErrorCode.RATE_LIMITED, f"{limits.SIDE_CALLS} calls are open already", call_id=call_id)
+        raise ProtocolError(ErrorCode.RATE_LIMITED, f"{limits.SIDE_CALLS} calls are already open", call_id=call_id)
     lead(draft, caller)
     if register.executor not in register.connections:
         raise ProtocolError(
             ErrorCode.EXECUTION_FAILED,
-            "No IDE is connected to this session that could execute the call",
+            "No connected IDE can execute the call",
             call_id=call_id,
             details={"reason": "no_ide"},
             retryable=True,
@@ -79,7 +79,7 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
     if denied is not None:
         raise ProtocolError(
             ErrorCode.PERMISSION_DENIED,
-            "The user has decided before that calls like this one are not to be made",
+            "A remembered decision of the user denies this call",
             call_id=call_id,
             details={"rule_id": denied.rule_id},
         )

@@ -144,7 +144,7 @@ def _take(draft: Draft, lease: Lease, answer: Answer) -> Transition:
                 draft,
                 ProtocolError(
                     ErrorCode.AGENT_ERROR,
-                    "The agent repeats a call that fails; say what it should do instead",
+                    "The agent keeps repeating a failing call; tell it what to do instead",
                     details={"reason": "repeated failing call"},
                 ),
             )
@@ -174,10 +174,12 @@ def _within_limits(answer: Answer) -> list[tuple[CallRequest, ProtocolError | No
         if size <= limits.PAYLOAD_BYTES:
             found.append((request, None))
             continue
-        message = f"The arguments have {size} bytes, {limits.PAYLOAD_BYTES} are allowed; do it in parts"
+        message = f"The arguments have {size} bytes; at most {limits.PAYLOAD_BYTES} are allowed. Split the work"
         found.append((_cut(request, _REFUSED_BYTES), ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message)))
     if len(answer.calls) > limits.CALLS_PER_STEP:
-        message = f"At most {limits.CALLS_PER_STEP} calls may be made at once; this one and those after it were not"
+        message = (
+            f"At most {limits.CALLS_PER_STEP} calls are allowed at once; this one and the later ones were not made"
+        )
         problem = ProtocolError(ErrorCode.INVALID_ARGUMENTS, message)
         found.append((_cut(answer.calls[limits.CALLS_PER_STEP], _REFUSED_BYTES), problem))
     return found
@@ -215,7 +217,7 @@ def _take_call(
             raise problem
         tool = answer.tools.get(request.tool)
         if tool is None:
-            raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {request.tool[:64]!r} here")
+            raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"Unknown tool {request.tool[:64]!r}")
         call.declaration = tool.declaration
         call.arguments = tool.check(request.arguments, lenient_paths=draft.settings.paths_lenient)
         answer.agent.check(tool, call.arguments)
@@ -223,7 +225,7 @@ def _take_call(
         if failed >= MAX_FAILURES:
             raise ProtocolError(
                 ErrorCode.EXECUTION_FAILED,
-                f"This very call has failed {failed} times in this turn and was not made again; do something else",
+                f"This call failed {failed} times in this turn and was not made again; try something else",
             )
         if tool.server_side:
             result = server_tools.execute(draft, tool, call.arguments)

@@ -83,7 +83,7 @@ def _expire_calls(draft: Draft) -> None:
             call.decision = {"decision": "reject", "reason": "expired", "at": draft.now}
             calls.settle(draft, call, CallState.EXPIRED, outcome)
         else:
-            message = f"{call.tool} did not answer in time"
+            message = f"{call.tool} timed out"
             outcome = calls.unfinished(call, ErrorCode.TIMEOUT, message)
             calls.settle(draft, call, CallState.FAILED, outcome)
     calls.continue_turn(draft)

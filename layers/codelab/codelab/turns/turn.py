@@ -47,7 +47,7 @@ def next_step(draft: Draft) -> None:
     if step <= most:
         draft.dispatch_step(step)
         return
-    text = f"I stop here: this turn has reached its limit of {most} steps."
+    text = f"Stopped: this turn reached its limit of {most} steps."
     say(draft, text, draft.inputs.new_id())
     end(draft, "max_steps", text)
 

@@ -1,4 +1,4 @@
-"""The tool catalogue: what may be called, as data (Tools Specification; Agent Protocol, "Доступные инструменты")."""
+"""The tool catalogue as data (Tools Specification; Agent Protocol, "Доступные инструменты")."""
 
 from collections.abc import Mapping
 
@@ -9,15 +9,15 @@ from codelab.protocol.tools.tool import Example, Risk, Tool
 
 __all__ = ["ALIASES", "CATALOGUE", "KNOWN", "Example", "ResultForm", "Risk", "Tool", "canonical_name", "find_tool"]
 
-#: Every tool that may be called, in the order in which it is shown.
+#: Every tool that may be called, in display order.
 CATALOGUE: Mapping[str, Tool] = {
     tool.name: tool for tool in (*files.TOOLS, *commands.TOOLS, *git.TOOLS, *dialogue.TOOLS, *server.TOOLS)
 }
 
-#: With those that the policy knows and no agent is offered.
+#: The catalogue and the tools that the policy knows but no agent gets.
 KNOWN: Mapping[str, Tool] = {**CATALOGUE, **{tool.name: tool for tool in git.NOT_OFFERED}}
 
-#: Other names of a tool, understood wherever somebody names one, and never sent.
+#: Other names of tools, accepted everywhere and never sent.
 ALIASES: Mapping[str, str] = {
     "execute_command": "run_command",
     "search_in_code": "search_in_project",
@@ -27,7 +27,7 @@ ALIASES: Mapping[str, str] = {
 
 
 def canonical_name(name: str) -> str:
-    """The name in the catalogue of a tool that is called by an alias; any other name as it is."""
+    """The catalogue's name for an alias; any other name unchanged."""
     return ALIASES.get(name, name)
 
 
@@ -35,5 +35,5 @@ def find_tool(name: str) -> Tool:
     """The tool of that name or alias. Raises ProtocolError TOOL_NOT_FOUND."""
     tool = CATALOGUE.get(canonical_name(name))
     if tool is None:
-        raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"There is no tool {name[:64]!r}")
+        raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"Unknown tool {name[:64]!r}")
     return tool

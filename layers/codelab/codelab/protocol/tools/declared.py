@@ -1,7 +1,7 @@
-"""A client's own tools: what it may declare in its `hello`, for its connection.
+"""A client's own tools, declared in `hello` for its connection.
 
-The schema of the arguments comes from outside and is compiled, sent to the model and validated with in every step:
-neither its size, nor its references, nor its patterns may cost more than those of the catalogue's tools do.
+The client's schema is compiled, sent to the model and validated against in every step, so its size, references and
+patterns are limited.
 """
 
 import json
@@ -17,14 +17,14 @@ from codelab.protocol import limits
 from codelab.protocol.tools import ALIASES, KNOWN
 from codelab.protocol.tools.tool import Tool
 
-#: Names a model can be asked to write, in the charset that providers take for functions, with the catalogue's dot.
+#: The characters that providers allow in function names, and the dot of the catalogue's names.
 NAME = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
-#: Of one tool's schema: its places, also with its references followed, and how deep they are nested.
+#: Limits of one tool's schema: its places, before and after references are resolved, and their nesting depth.
 _PLACES = 2_000
 _DEPTH = 40
-#: Keywords that make a reference mean something else than a place in this very schema.
+#: Keywords that would let a reference point anywhere but to a place in this schema.
 _ELSEWHERE = frozenset({"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"})
-#: Names of the catalogue; another case makes no other name.
+#: Names of the catalogue; they are reserved in any case.
 _TAKEN = frozenset(name.casefold() for name in (*KNOWN, *ALIASES))
 _POINTER = re.compile(r"#(/[^#]*)?")
 
@@ -44,21 +44,21 @@ def _usable_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class ToolDeclaration(BaseModel):
-    """A tool of the client's own. It runs in the IDE as the catalogue's do, and asks unless it only reads."""
+    """A client's own tool. It runs in the IDE like the catalogue's, and needs approval unless it is read-only."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     name: Annotated[str, StringConstraints(pattern=NAME), AfterValidator(_free_name)] = Field(
-        description="A name that no tool of the catalogue has, as a name or an alias."
+        description="A name that is neither a name nor an alias in the catalogue."
     )
     description: Annotated[str, StringConstraints(min_length=1, max_length=2_000)] = Field(
-        description="What it does and when to use it: the model chooses by it."
+        description="What the tool does and when to use it. The model reads this."
     )
     parameters: Annotated[dict[str, Any], AfterValidator(_usable_schema)] = Field(
         default_factory=lambda: {"type": "object", "properties": {}},
-        description="The JSON Schema (2020-12) of its arguments: an object, not recursive, without outside references.",
+        description="The JSON Schema (2020-12) of the arguments: an object, not recursive, no external references.",
     )
-    read_only: bool = Field(default=False, description="It changes nothing, and so needs no approval by default.")
+    read_only: bool = Field(default=False, description="True: changes nothing, so it needs no approval by default.")
 
     @model_validator(mode="before")
     @classmethod
@@ -76,7 +76,7 @@ class Capabilities(BaseModel):
 
     tools: Declarations | None = Field(
         default=None,
-        description="The client's own tools, in place of those that this connection has declared; absent: they stay.",
+        description="The client's own tools. Replaces those that this connection declared before; absent: keeps them.",
     )
 
     @model_validator(mode="after")
@@ -90,14 +90,14 @@ class Capabilities(BaseModel):
         if size > limits.DECLARED_BYTES:
             raise PydanticCustomError(
                 "size",
-                "the declarations have {size} bytes, {most} are allowed",
+                "the declarations have {size} bytes; at most {most} are allowed",
                 {"size": size, "most": limits.DECLARED_BYTES, "field": "capabilities.tools"},
             )
         return self
 
 
 def declared_tool(declaration: Mapping[str, Any]) -> Tool:
-    """The tool that a checked declaration, as JSON, makes."""
+    """Build a tool from a checked declaration in JSON."""
     reads = declaration["read_only"]
     return Tool(
         name=declaration["name"],
@@ -110,16 +110,16 @@ def declared_tool(declaration: Mapping[str, Any]) -> Tool:
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise ValueError, saying why, for a schema of arguments that is not valid or would cost too much.
+    """Raise ValueError if a schema of arguments is invalid or too expensive.
 
-    Patterns are those that can be matched in linear time: no look-around, no back references.
+    Patterns must match in linear time: no look-around, no back references.
     """
     if schema.get("type", "object") != "object":
-        raise ValueError("the arguments of a tool are an object")
+        raise ValueError("the type of a tool's arguments must be object")
     properties = schema.get("properties", {})
     if isinstance(properties, dict) and "_tool" in properties:
-        raise ValueError("_tool is not free")
-    # Imported here: of all frames that are parsed, few declare tools.
+        raise ValueError("the name _tool is reserved")
+    # Imported here, because few frames declare tools.
     from codelab.llm.errors import InvalidRequest
     from codelab.llm.schema.budget import SchemaBudget, linear_patterns
     from codelab.llm.schema.budget import check_schema as check_budget
@@ -135,16 +135,16 @@ def check_schema(schema: Mapping[str, Any]) -> None:
             _without_dialect(schema), pattern_options=linear_patterns(1), retriever=_nothing
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise ValueError(f"the schema is not valid: {getattr(error, 'message', None) or error}"[:300]) from None
+        raise ValueError(f"invalid schema: {getattr(error, 'message', None) or error}"[:300]) from None
 
 
 def _without_dialect(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """It becomes a part of the schema of the model's answer, which has one dialect."""
+    """The schema without `$schema`: it becomes a part of the answer's schema, which has a dialect of its own."""
     return {name: value for name, value in schema.items() if name != "$schema"}
 
 
 def _check_references(schema: Any) -> None:
-    """Raise ValueError for a reference to anything but a place of this very schema."""
+    """Raise ValueError for a reference to anything but a place in this schema."""
     stack = [schema]
     while stack:
         node = stack.pop()
@@ -155,13 +155,13 @@ def _check_references(schema: Any) -> None:
                 _target(node["$ref"], schema)
             for name, value in node.items():
                 if name in _ELSEWHERE and isinstance(value, (str, bool)):
-                    raise ValueError(f"{name} is not taken")
+                    raise ValueError(f"{name} is not supported")
                 stack.append(value)
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Any:
     if not _POINTER.fullmatch(reference):
-        raise ValueError(f"{reference[:64]!r} is not a place in this schema")
+        raise ValueError(f"$ref {reference[:64]!r} must point into this schema")
     found: Any = root
     for part in reference[1:].split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
@@ -170,9 +170,9 @@ def _target(reference: str, root: Mapping[str, Any]) -> Any:
         elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
             found = found[int(name)]
         else:
-            raise ValueError(f"{reference[:64]!r} is not there")
+            raise ValueError(f"$ref {reference[:64]!r} points nowhere")
     return found
 
 
 def _nothing(uri: str) -> Any:
-    raise ValueError(f"{uri} is another document, and nothing is fetched")
+    raise ValueError(f"{uri} is another document; external references are not supported")

@@ -1,4 +1,4 @@
-"""Patches, and what the user is asked (Tools Specification, "apply_patch" and "User Interaction")."""
+"""Tools for patches and questions to the user (Tools Specification, "apply_patch" and "User Interaction")."""
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode
@@ -11,7 +11,7 @@ _PLACES = (ErrorCode.PERMISSION_DENIED, ErrorCode.INVALID_PATH, ErrorCode.PATH_O
 TOOLS = (
     Tool(
         name="apply_patch",
-        description="Apply a unified diff to the working tree, all of it or nothing.",
+        description="Apply a unified diff to the working tree, completely or not at all.",
         parameters=arguments({"diff": DIFF}),
         result=done(files_modified=array(PATH, "Files that were changed")),
         risk="write",
@@ -19,8 +19,8 @@ TOOLS = (
         diffs=("diff",),
         byte_limits={"diff": limits.DIFF_BYTES},
         errors=(ErrorCode.PATCH_APPLY_FAILED, ErrorCode.GIT_NOT_INITIALIZED, ErrorCode.FILE_NOT_FOUND, *_PLACES),
-        platforms="Needs a clean working tree. Names are relative to the workspace: where it is a subdirectory of the "
-        "repository, `git apply` has to be told (`git -C REPOSITORY apply --directory=SUBDIRECTORY`).",
+        platforms="Needs a clean working tree. Names are relative to the workspace: if that is a subdirectory of the "
+        "repository, use `git -C REPOSITORY apply --directory=SUBDIRECTORY`.",
         examples=(
             Example(
                 {"diff": "--- a/src/auth.js\n+++ b/src/auth.js\n@@ -1 +1 @@\n-old\n+new\n"},
@@ -30,15 +30,15 @@ TOOLS = (
     ),
     Tool(
         name="apply_patch_review",
-        description="Let the user choose which chunks of a diff to apply. Nothing is applied by it.",
-        parameters=arguments({"diff": DIFF}, {"message": string("What the user is asked")}),
+        description="Let the user choose which chunks of a diff to apply. Does not apply anything.",
+        parameters=arguments({"diff": DIFF}, {"message": string("The question to the user")}),
         result=ResultForm(
             reply(
                 {"action": string("apply or cancel")},
                 {
-                    "filtered_diff": string("The diff of the chunks that were chosen"),
-                    "chunks_selected": array({"type": "integer"}, "The chunks that were chosen, from 1"),
-                    "chunks_total": integer("How many there were", minimum=0),
+                    "filtered_diff": string("The diff with only the chosen chunks"),
+                    "chunks_selected": array({"type": "integer"}, "The chosen chunks, counted from 1"),
+                    "chunks_total": integer("The number of chunks", minimum=0),
                 },
             ),
             names={"filtered_diff": ("diff",)},
@@ -49,7 +49,7 @@ TOOLS = (
         byte_limits={"diff": limits.DIFF_BYTES},
         result_byte_limits={"filtered_diff": limits.DIFF_BYTES},
         errors=_PLACES,
-        platforms="An IDE without a patch view may show the diff as text and answer with all of it or with cancel.",
+        platforms="An IDE without a patch view may show the diff as text and let the user apply or cancel all of it.",
         examples=(
             Example(
                 {"diff": "diff --git...", "message": "Review changes to authentication module"},
@@ -67,17 +67,17 @@ TOOLS = (
         description="Ask the user to choose one of several actions.",
         parameters=arguments(
             {
-                "message": string("What the user is asked", minLength=1),
-                "actions": array({"type": "string", "minLength": 1}, "What can be chosen", minItems=1),
+                "message": string("The question to the user", minLength=1),
+                "actions": array({"type": "string", "minLength": 1}, "The choices", minItems=1),
             }
         ),
         result=ResultForm(
-            reply({"action": string("What was chosen")}),
+            reply({"action": string("The user's choice")}),
             names={"action": ("choice", "answer", "selected")},
             bare="action",
         ),
         waits_for_human=True,
-        platforms="Actions are shown as they are written; a closed dialog is an error.",
+        platforms="Shows the actions as written. If the user closes the dialog, the result is an error.",
         examples=(
             Example(
                 {

@@ -7,11 +7,11 @@ from codelab.protocol.tools.schema import PATH, arguments, array, boolean, done,
 from codelab.protocol.tools.tool import Example, Tool
 
 _PLACES = (ErrorCode.PERMISSION_DENIED, ErrorCode.INVALID_PATH, ErrorCode.PATH_OUTSIDE_WORKSPACE)
-_ON_WINDOWS = "Paths come with forward slashes; on Windows the IDE turns them into its own."
+_ON_WINDOWS = "Paths use forward slashes; on Windows the IDE converts them."
 
 _ENTRY = ResultForm(
     reply(
-        {"name": string("Name, or with `recursive` the path relative to the directory that was listed")},
+        {"name": string("Name, or with `recursive` the path relative to the listed directory")},
         {"type": string("file or directory"), "size": integer("Bytes", minimum=0)},
     ),
     names={"name": ("path", "file", "filename")},
@@ -20,7 +20,7 @@ _ENTRY = ResultForm(
 _MATCH = ResultForm(
     reply(
         {"path": string("File relative to the workspace")},
-        {"line": integer("Line number, from 1", minimum=0), "text": string("The line that matches")},
+        {"line": integer("Line number, from 1", minimum=0), "text": string("The matching line")},
     ),
     names={
         "path": ("file", "file_path", "filename", "name"),
@@ -41,7 +41,7 @@ TOOLS = (
                 {
                     "encoding": string("Always utf-8"),
                     "size": integer("Bytes", minimum=0),
-                    "modified": string("When it was changed last, ISO 8601"),
+                    "modified": string("When it was last changed, ISO 8601"),
                 },
             ),
             names={"content": ("text", "data")},
@@ -61,15 +61,15 @@ TOOLS = (
     ),
     Tool(
         name="write_file",
-        description="Write a whole file: creates it and its directories, or replaces what is there.",
+        description="Write a whole file. Creates it and its directories, or replaces its content.",
         parameters=arguments({"path": PATH, "content": string("The complete new content")}),
-        result=done(bytes_written=integer("Bytes that were written", minimum=0)),
+        result=done(bytes_written=integer("Number of bytes written", minimum=0)),
         risk="write",
         approval=True,
         paths=("path",),
         byte_limits={"content": limits.FILE_BYTES},
         errors=(ErrorCode.FILE_TOO_LARGE, ErrorCode.ENCODING_ERROR, *_PLACES),
-        platforms=_ON_WINDOWS + " The content is written as it comes: line ends are the agent's.",
+        platforms=_ON_WINDOWS + " The IDE writes the content unchanged, with the agent's line endings.",
         examples=(
             Example(
                 {"path": "src/logger.js", "content": "export const log = (msg) => console.log(msg);"},
@@ -88,14 +88,14 @@ TOOLS = (
             },
         ),
         result=ResultForm(
-            reply({"files": array(_ENTRY.schema, "What the directory holds")}),
+            reply({"files": array(_ENTRY.schema, "The directory's entries")}),
             names={"files": ("items", "entries")},
             bare="files",
             parts={"files": _ENTRY},
         ),
         paths=("path",),
         errors=(ErrorCode.FILE_NOT_FOUND, *_PLACES),
-        platforms=_ON_WINDOWS + " What the version control ignores may be left out.",
+        platforms=_ON_WINDOWS + " The IDE may leave out files that version control ignores.",
         examples=(
             Example(
                 {"path": "src", "recursive": False},
@@ -119,13 +119,13 @@ TOOLS = (
             {"query": string("The text to search for", minLength=1)},
             {
                 "path": string("Directory or file to search in, '.' or absent for the whole workspace"),
-                "case_sensitive": boolean("Tell capitals from small letters; absent: do not"),
+                "case_sensitive": boolean("Match case; absent: ignore case"),
             },
         ),
         result=ResultForm(
             reply(
                 {"matches": array(_MATCH.schema, "Where it was found")},
-                {"truncated": boolean("Whether there are more matches than these")},
+                {"truncated": boolean("Whether there are more matches")},
             ),
             names={"matches": ("results", "items", "files")},
             bare="matches",
@@ -135,7 +135,7 @@ TOOLS = (
         operands=("path",),
         errors=(ErrorCode.FILE_NOT_FOUND, *_PLACES),
         platforms=_ON_WINDOWS
-        + " Where the IDE runs a program (ripgrep), the query is the value of `-e`, and the path stands behind `--`.",
+        + " An IDE that runs a program such as ripgrep passes the query with `-e` and the path after `--`.",
         examples=(
             Example(
                 {"query": "authenticate", "path": "src", "case_sensitive": False},
@@ -145,7 +145,7 @@ TOOLS = (
     ),
     Tool(
         name="create_directory",
-        description="Create a directory, with those above it. One that exists is no error.",
+        description="Create a directory and its parents. Succeeds if the directory exists.",
         parameters=arguments({"path": PATH}),
         result=done(),
         risk="write",
@@ -172,7 +172,10 @@ TOOLS = (
         name="move_file",
         description="Move or rename a file or a directory.",
         parameters=arguments(
-            {"from": string("Where it is, relative to the workspace"), "to": string("Where it shall be, likewise")}
+            {
+                "from": string("Current path, relative to the workspace"),
+                "to": string("New path, relative to the workspace"),
+            }
         ),
         result=done(),
         risk="write",

@@ -1,7 +1,7 @@
-"""Tools of the version control (Tools Specification, "Git Operations" and "Advanced Git Operations").
+"""Git tools (Tools Specification, "Git Operations" and "Advanced Git Operations").
 
-Nothing here reaches a remote: the document excludes it. `git.push` has its place in the policy all the same, because
-the Agent Protocol lists it among the dangerous operations; it is offered to no agent.
+The document excludes remotes, so no tool here uses one. The policy still knows `git.push`, because the Agent Protocol
+lists it among the dangerous operations, but no agent gets it.
 """
 
 from typing import Any
@@ -14,9 +14,9 @@ from codelab.protocol.tools.tool import Example, Tool
 
 _GIT = (ErrorCode.GIT_NOT_INITIALIZED, ErrorCode.GIT_ERROR)
 _PLACES = (ErrorCode.INVALID_PATH, ErrorCode.PATH_OUTSIDE_WORKSPACE)
-_SETUP = "The workspace must be a git repository and git be installed."
-_PATHS = _SETUP + " Where the IDE runs git, paths stand behind `--` and are no patterns (`git --literal-pathspecs`)."
-_LOOKING = _PATHS + " What only looks runs no program that a config names: `--no-ext-diff --no-textconv`."
+_SETUP = "The workspace must be a git repository and git must be installed."
+_PATHS = _SETUP + " An IDE that runs git passes paths after `--` and literally (`git --literal-pathspecs`)."
+_READING = _PATHS + " It also passes `--no-ext-diff --no-textconv`, so that no configured program runs."
 
 _CHANGED = ResultForm(
     reply(
@@ -32,7 +32,7 @@ _CHANGED = ResultForm(
 _COMMIT = ResultForm(
     reply(
         {"message": string("The commit's message")},
-        {"hash": string("Its id"), "author": string("Who made it"), "date": string("When, ISO 8601")},
+        {"hash": string("Its hash"), "author": string("Its author"), "date": string("When, ISO 8601")},
     ),
     names={"hash": ("sha", "id", "commit"), "message": ("subject", "title")},
     bare="message",
@@ -45,13 +45,13 @@ _BRANCH: dict[str, Any] = arguments(
 TOOLS = (
     Tool(
         name="git.diff",
-        description="Show what was changed and is not committed.",
+        description="Show changes that are not committed.",
         parameters=arguments(
             {"path": string("Path to compare, '.' for the whole project")},
-            {"staged": boolean("Show what is staged instead; absent: what is not")},
+            {"staged": boolean("Show staged changes; absent: unstaged changes")},
         ),
         result=ResultForm(
-            reply({"diff": string("A unified diff, empty if nothing was changed")}),
+            reply({"diff": string("A unified diff, empty if nothing changed")}),
             names={"diff": ("patch", "output", "content")},
             bare="diff",
         ),
@@ -59,7 +59,7 @@ TOOLS = (
         operands=("path",),
         result_byte_limits={"diff": limits.DIFF_BYTES},
         errors=(*_GIT, *_PLACES),
-        platforms=_LOOKING,
+        platforms=_READING,
         examples=(
             Example(
                 {"path": ".", "staged": False},
@@ -69,7 +69,7 @@ TOOLS = (
     ),
     Tool(
         name="git.status",
-        description="Show the branch and which files were changed.",
+        description="Show the branch and the changed files.",
         parameters=arguments({}, {"path": string("Path to look at, '.' or absent for the whole project")}),
         result=ResultForm(
             reply(
@@ -93,7 +93,7 @@ TOOLS = (
     ),
     Tool(
         name="git.log",
-        description="Show the history, the newest commit first.",
+        description="Show the history, newest commit first.",
         parameters=arguments(
             {},
             {
@@ -102,7 +102,7 @@ TOOLS = (
             },
         ),
         result=ResultForm(
-            reply({"commits": array(_COMMIT.schema, "Commits, the newest first")}),
+            reply({"commits": array(_COMMIT.schema, "Commits, newest first")}),
             names={"commits": ("items", "log", "entries", "history")},
             bare="commits",
             parts={"commits": _COMMIT},
@@ -110,7 +110,7 @@ TOOLS = (
         paths=("path",),
         operands=("path",),
         errors=(*_GIT, *_PLACES),
-        platforms=_LOOKING,
+        platforms=_READING,
         examples=(
             Example(
                 {"limit": 10, "path": "src/auth.js"},
@@ -142,7 +142,7 @@ TOOLS = (
                     "success": boolean("Whether it was done"),
                     "current": string("The current branch"),
                     "branches": array({"type": "string"}, "All branches, for list"),
-                    "message": string("What git says"),
+                    "message": string("Git's output"),
                 },
             ),
             names={"branches": ("items",), "current": ("branch",), "message": ("output",)},
@@ -160,25 +160,25 @@ TOOLS = (
             Example(
                 {"action": "list"},
                 {"current": "main", "branches": ["main", "feature/new-auth"]},
-                note="Changes nothing and needs no approval by default.",
+                note="Changes nothing, so it needs no approval by default.",
             ),
         ),
     ),
     Tool(
         name="git.commit",
-        description="Commit what is staged, or the files that are named.",
+        description="Commit the staged changes, or the given files.",
         parameters=arguments(
             {"message": string("The commit's message", minLength=1)},
-            {"files": array(PATH, "Files to stage and commit; absent: what is staged")},
+            {"files": array(PATH, "Files to stage and commit; absent: the staged changes")},
         ),
-        result=done(hash=string("The new commit's id")),
+        result=done(hash=string("The new commit's hash")),
         risk="write",
         approval=True,
         paths=("files",),
         operands=("files",),
         errors=(*_GIT, ErrorCode.FILE_NOT_FOUND, *_PLACES),
         platforms=_PATHS
-        + " The message is the value of `-m`. Hooks run as they would for the user; one that refuses is a GIT_ERROR.",
+        + " It passes the message with `-m`. Hooks run as they would for the user; a failing hook is a GIT_ERROR.",
         examples=(
             Example({"message": "Add authentication logging"}, {"success": True, "hash": "1234567"}),
             Example(

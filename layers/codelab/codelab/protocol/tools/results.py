@@ -1,8 +1,7 @@
-"""The results of tools: what each is expected to look like, and how what IDEs send instead is read.
+"""The expected results of tools, and how to normalize what IDEs send instead.
 
-A result is checked loosely where it enters: more fields than expected are kept, other names of a field are read, a bare
-value stands for the one field that matters. What still makes no sense is taken as it is, for the IDE has done what it
-was asked to do and the model may make sense of it: a result is never lost.
+Extra fields are kept, other names of a field are accepted, and a bare value stands for the most important field. A
+result that still does not match is passed on unchanged: the IDE executed the call, and the model may understand it.
 """
 
 from collections.abc import Mapping
@@ -17,9 +16,9 @@ import jsonschema_rs
 class ResultForm:
     """The expected form of a result or of a part of one.
 
-    `schema` is its JSON Schema. `names` are other names that are read, by the name that is expected. `bare` is the
-    property that a value which is no object stands for, `acknowledges` says that nothing at all means success.
-    `parts` are the forms of the entries of its lists, by property.
+    `schema` is its JSON Schema. `names` maps an expected name to other accepted names. `bare` is the property that a
+    value other than an object stands for. `acknowledges`: null means success. `parts` are the forms of list entries, by
+    property.
     """
 
     schema: dict[str, Any] = field(default_factory=dict)
@@ -33,11 +32,11 @@ class ResultForm:
         return jsonschema_rs.validator_for(self.schema)
 
     def fits(self, result: Any) -> bool:
-        """Does `result` have the expected form?"""
+        """Is `result` valid for the schema?"""
         return self._validator.is_valid(result)
 
     def normal(self, result: Any) -> Any:
-        """`result` in the expected form if it can be brought into it, else as it is."""
+        """`result` in the expected form if it can be converted, else unchanged."""
         found = self._renamed(result)
         return found if self.fits(found) else result
 

@@ -1,4 +1,4 @@
-"""The few JSON Schemas that the catalogue is written in."""
+"""Building blocks for the catalogue's JSON Schemas."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from codelab.protocol.tools.results import ResultForm
 
 
 def arguments(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The arguments of a tool: these and no others."""
+    """The schema of a tool's arguments. Additional arguments are not allowed."""
     return {
         "type": "object",
         "properties": {**required, **(optional or {})},
@@ -16,7 +16,7 @@ def arguments(required: dict[str, Any], optional: dict[str, Any] | None = None) 
 
 
 def reply(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A result or an entry of one: at least these, perhaps more."""
+    """The schema of a result or of an entry of one. Additional properties are allowed."""
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
 
 
@@ -41,6 +41,6 @@ DIFF = string("A unified diff as git writes it, '--- a/path' and '+++ b/path', w
 
 
 def done(**optional: dict[str, Any]) -> ResultForm:
-    """The result of what only succeeds or fails."""
-    schema = reply({"success": boolean("Whether it was done")}, {"message": string("What the IDE says"), **optional})
+    """The result of a tool that only succeeds or fails."""
+    schema = reply({"success": boolean("Whether it succeeded")}, {"message": string("The IDE's message"), **optional})
     return ResultForm(schema, names={"success": ("ok",), "message": ("output",)}, acknowledges=True)

@@ -1,4 +1,4 @@
-"""What a tool is, as data."""
+"""The definition of a tool, as data."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ from codelab.protocol.paths import workspace_path
 from codelab.protocol.protected import is_protected, may_hold_protected
 from codelab.protocol.tools.results import ResultForm
 
-#: What a call can do: look, change files, or anything a program can do.
+#: What a call can do: read, change files, or run any program.
 Risk = Literal["read", "write", "execute"]
 
-#: Characters of what a validator says of a value.
+#: Characters of a validator's message.
 _MESSAGE_CHARS = 500
 
 
 @dataclass(frozen=True)
 class Example:
-    """A call and how it may end, as the seed documents show or mean it. `note` says what is special about it."""
+    """A call and a possible result, from the seed documents where they have one."""
 
     arguments: dict[str, Any]
     result: Any = None
@@ -34,19 +34,25 @@ class Example:
 class Tool:
     """One tool.
 
-    `description` is read by the model. `parameters` is the JSON Schema of the arguments, `result` the form of the
-    results. `approval` is the default of the policy, `always_approval` what no setting turns off; `harmless` names, by
-    argument, the values with which a call changes nothing. `waits_for_human` gives it the approval deadline instead of
-    the tool deadline. `streams`: a result without an exit code is a piece of output, the call goes on. `server_side`:
-    the turn engine executes it, it never reaches the IDE.
-
-    `paths` names the arguments that must stay in the workspace, `trees` those of them that may be directories with all
-    that is in them, `operands` those of them that an IDE may put in a program's command line, `diffs` those that are
-    unified diffs whose paths must stay inside as well, `refs` those that name a branch or a remote of git,
-    `byte_limits` those that are bounded in UTF-8 bytes, and `result_byte_limits` what the IDE must not exceed in its
-    results. `errors` are the codes that the IDE is expected to answer with, beside INVALID_ARGUMENTS and TIMEOUT;
-    `platforms` says what differs between platforms, and of the programs that an IDE may run. `declaration` is what a
-    client has declared its own tool with.
+    description: read by the model.
+    parameters: the JSON Schema of the arguments.
+    result: the form of the results.
+    approval: whether the policy asks by default.
+    always_approval: no setting turns the approval off.
+    harmless: argument values with which a call changes nothing.
+    waits_for_human: the call gets the approval deadline instead of the tool deadline.
+    server_side: the turn engine executes the call; the IDE never gets it.
+    streams: a result without an exit code is a piece of output, and the call stays open.
+    paths: arguments that must stay inside the workspace.
+    trees: the `paths` that may be directories and then include their contents.
+    operands: the `paths` that an IDE may put on a command line.
+    diffs: arguments that are unified diffs, whose paths must stay inside the workspace.
+    refs: arguments that name a branch or a remote.
+    byte_limits: the limits of arguments in UTF-8 bytes.
+    result_byte_limits: the limits of the IDE's results.
+    errors: the codes expected from the IDE, besides INVALID_ARGUMENTS and TIMEOUT.
+    platforms: differences between platforms, and rules for programs that an IDE runs.
+    declaration: the client's declaration, for a client's own tool.
     """
 
     name: str
@@ -77,10 +83,12 @@ class Tool:
         return jsonschema_rs.validator_for(self.parameters, pattern_options=jsonschema_rs.RegexOptions())
 
     def _error(self, arguments: dict[str, Any]) -> jsonschema_rs.ValidationError | None:
-        """What is wrong first. Raises ProtocolError INVALID_ARGUMENTS where a client's schema would make that too much
-        work to find out."""
+        """The first error, or None.
+
+        Raises ProtocolError INVALID_ARGUMENTS if a client's schema makes the error too expensive to find.
+        """
         if self.declaration is not None:
-            from codelab.llm.schema.bounded import (  # here alone: the catalogue's own schemas are harmless
+            from codelab.llm.schema.bounded import (  # Only needed for clients' schemas.
                 BoundedValidator,
                 Verdict,
             )
@@ -89,20 +97,20 @@ class Tool:
             if verdict is Verdict.VALID:
                 return None
             if verdict is not Verdict.EXPLAINABLE:
-                why = f"{self.name}: the arguments are not valid, or too large to be validated"
+                why = f"{self.name}: the arguments are invalid or too large to validate"
                 raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, why, details={"field": "arguments"})
         return next(self._validator.iter_errors(arguments), None)
 
     def is_harmless(self, arguments: Mapping[str, Any]) -> bool:
-        """Does this very call change nothing? For a tool whose calls differ in that, such as git.branch."""
+        """Does this call change nothing? For tools with both kinds of calls, such as git.branch."""
         return any(arguments.get(name) in values for name, values in self.harmless.items())
 
     def risk_of(self, arguments: Mapping[str, Any]) -> Risk:
-        """The risk of this very call."""
+        """The risk of this call."""
         return "read" if self.is_harmless(arguments) else self.risk
 
     def paths_of(self, arguments: Mapping[str, Any]) -> list[str]:
-        """The paths that a checked call names, those inside its diffs too."""
+        """The paths in a checked call, including those inside its diffs."""
         found: list[str] = []
         for name in self.paths:
             value = arguments.get(name, [])
@@ -113,7 +121,7 @@ class Tool:
         return found
 
     def makes_tools_run_code(self, arguments: Mapping[str, Any]) -> bool:
-        """May a checked call change a file that somebody executes without being asked to? See `protected`."""
+        """Can a checked call change a protected file? See `protected`."""
         if self.risk_of(arguments) == "read":
             return False
         if any(may_hold_protected(arguments[name]) for name in self.trees if name in arguments):
@@ -121,7 +129,7 @@ class Tool:
         return any(map(is_protected, self.paths_of(arguments)))
 
     def check(self, arguments: dict[str, Any], *, lenient_paths: bool = True) -> dict[str, Any]:
-        """The arguments as the client gets them: valid, within limits, paths inside the workspace.
+        """Check the arguments and return them as the client gets them.
 
         Raises ProtocolError: INVALID_ARGUMENTS, INVALID_PATH, PATH_OUTSIDE_WORKSPACE, FILE_TOO_LARGE or
         ENCODING_ERROR, each with `details.field`.
@@ -137,7 +145,7 @@ class Tool:
             if size > most:
                 raise ProtocolError(
                     ErrorCode.FILE_TOO_LARGE,
-                    f"{self.name}: {name} has {size} bytes, {most} are allowed",
+                    f"{self.name}: {name} has {size} bytes; at most {most} are allowed",
                     details={"field": name},
                 )
         for name in self.paths:
@@ -150,7 +158,7 @@ class Tool:
         return checked
 
     def _without_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """An explicit null is an absent argument, unless the schema takes null for a value."""
+        """The arguments without explicit nulls, except where the schema allows null as a value."""
         properties, required = self.parameters.get("properties", {}), self.parameters.get("required", ())
 
         def is_absent(name: str) -> bool:
@@ -161,12 +169,12 @@ class Tool:
 
 
 def _short(message: str) -> str:
-    """What is said of a value quotes it whole, however large it is."""
+    """Cut a validator's message: it quotes the whole value."""
     return message if len(message) <= _MESSAGE_CHARS else f"{message[:_MESSAGE_CHARS]} …"
 
 
 def _place(error: jsonschema_rs.ValidationError) -> str:
-    """The argument that an error is about; `arguments` if it is about all of them."""
+    """The argument that the error is in, or `arguments` if it concerns all of them."""
     parts = [str(part) for part in error.instance_path]
     missing = getattr(error.kind, "property", None)
     unexpected = getattr(error.kind, "unexpected", None)
@@ -182,7 +190,7 @@ def _utf8_bytes(name: str, text: str) -> int:
         return len(text.encode())
     except UnicodeEncodeError:
         raise ProtocolError(
-            ErrorCode.ENCODING_ERROR, f"{name} cannot be written as UTF-8", details={"field": name}
+            ErrorCode.ENCODING_ERROR, f"{name} cannot be encoded as UTF-8", details={"field": name}
         ) from None
 
 
