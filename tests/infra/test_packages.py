@@ -1,0 +1,73 @@
+"""The packages of the layer: their documented order is the enforced one, and the pure ones need only pydantic."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+_LAYER = _ROOT / "layers" / "codelab"
+#: What pydantic consists of, and the validator of schemas.
+_THIRD_PARTY = (
+    "annotated_types",
+    "jsonschema_rs",
+    "pydantic",
+    "pydantic_core",
+    "typing_extensions",
+    "typing_inspection",
+)
+
+
+@pytest.fixture(scope="module")
+def contracts() -> dict[str, Any]:
+    """The contracts of the import linter, by id."""
+    written = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return {contract["id"]: contract for contract in written}
+
+
+def test_contributing_lists_the_packages_in_their_enforced_order(contracts: dict[str, Any]) -> None:
+    rows = re.findall(r"^\| `(?:layers/codelab/codelab|…)/(\w+)` \|", (_ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    layers = [name.strip() for layer in contracts["layers"]["layers"] for name in layer.split("|")]
+    assert rows == [name.removeprefix("codelab.") for name in layers]
+
+
+def test_every_package_of_the_layer_has_its_place(contracts: dict[str, Any]) -> None:
+    packages = {path.parent.name for path in (_LAYER / "codelab").glob("*/__init__.py")}
+    layers = {name.strip() for layer in contracts["layers"]["layers"] for name in layer.split("|")}
+    assert {f"codelab.{name}" for name in packages} <= layers
+
+
+def test_pure_modules_import_with_nothing_but_pydantic_and_jsonschema(
+    contracts: dict[str, Any], tmp_path: Path
+) -> None:
+    for name in _THIRD_PARTY:
+        found = find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        origin = Path(found.origin)
+        origin = origin.parent if found.submodule_search_locations else origin
+        (tmp_path / origin.name).symlink_to(origin)
+    modules = [module for source in contracts["pure"]["source_modules"] for module in _modules(source)]
+    assert len(modules) > 60
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", f"import {', '.join(modules)}"],
+        env={**os.environ, "PYTHONPATH": f"{_LAYER}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def _modules(source: str) -> list[str]:
+    """The module, and those in it if it is a package."""
+    path = _LAYER.joinpath(*source.split("."))
+    inside = sorted(path.rglob("*.py")) if path.is_dir() else []
+    names = [".".join(file.relative_to(_LAYER).with_suffix("").parts) for file in inside]
+    return [source, *(name for name in names if not name.endswith("__init__"))]
