@@ -2,7 +2,7 @@
 
 from dataclasses import MISSING, fields, is_dataclass
 
-from codelab.sessions.register import CallEntry, CallState, Connection, FileEntry, Posting, Register, SideCall
+from codelab.sessions.register import CallEntry, CallState, Connection, FileEntry, OutboxEntry, OutOfTurnCall, Register
 
 
 def test_a_copy_is_equal_and_shares_nothing_that_can_change():
@@ -17,11 +17,11 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change():
         usage={"total_tokens": 2},
         rules={"user": 3},
         calls={"c1": CallEntry(*entry)},
-        side_calls={"c2": SideCall(*entry, executor="one")},
+        out_of_turn_calls={"c2": OutOfTurnCall(*entry, executor="one")},
         inbox=["message"],
         files={"file": FileEntry(4, 5, 6)},
         connections={"one": Connection(1, 2, 3)},
-        postings={9: Posting(10, 11)},
+        outbox={9: OutboxEntry(10, 11)},
     )
     made = full.copy()
     assert made == full

@@ -18,7 +18,7 @@ from botocore.awsrequest import AWSRequest
 from codelab.aws import STALE_S
 from codelab.delivery import management_api as module
 from codelab.delivery.management_api import ManagementApi, never_arrived
-from codelab.delivery.post import Outcome, Poster
+from codelab.delivery.post import Poster, PostResult
 from urllib3.exceptions import NewConnectionError, ProtocolError, ReadTimeoutError
 
 from tests.ide import PATIENCE
@@ -221,10 +221,10 @@ def test_a_reset_on_a_kept_connection_is_a_post_that_was_not_taken(forgetful: Fo
     frame = json.loads(DATA)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("codelab.delivery.post.dumps", lambda frame: DATA.decode())
-        assert poster.attempt(CONNECTION, frame) is Outcome.DONE
-        assert poster.attempt(CONNECTION, frame) is Outcome.REFUSED, "reset: it may be sent again, to everyone"
-        assert poster.post(CONNECTION, frame) is Outcome.DONE
-        assert poster.post(CONNECTION, frame) is Outcome.DONE, "reset, and sent again"
+        assert poster.attempt(CONNECTION, frame) is PostResult.DONE
+        assert poster.attempt(CONNECTION, frame) is PostResult.REFUSED, "reset: it may be sent again, to everyone"
+        assert poster.post(CONNECTION, frame) is PostResult.DONE
+        assert poster.post(CONNECTION, frame) is PostResult.DONE, "reset, and sent again"
     assert (len(forgetful.answered), forgetful.reset) == (3, 2)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 from codelab.delivery import post as module
-from codelab.delivery.post import Outcome, Poster, pauses
+from codelab.delivery.post import Poster, PostResult, pauses
 from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError
@@ -32,16 +32,16 @@ def poster(api: Api) -> Poster:
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        (200, Outcome.DONE),
-        (410, Outcome.GONE),
-        (429, Outcome.REFUSED),
-        (NewConnectionError(HTTPConnection("connections.invalid"), "refused"), Outcome.REFUSED),
-        (ConnectTimeoutError("too slow"), Outcome.REFUSED),
-        (ReadTimeoutError(POOL, "/", "no answer"), Outcome.UNKNOWN),
-        (ProtocolError("the connection was closed"), Outcome.UNKNOWN),
-        (500, Outcome.UNKNOWN),
-        (403, Outcome.DONE),
-        (413, Outcome.DONE),
+        (200, PostResult.DONE),
+        (410, PostResult.GONE),
+        (429, PostResult.REFUSED),
+        (NewConnectionError(HTTPConnection("connections.invalid"), "refused"), PostResult.REFUSED),
+        (ConnectTimeoutError("too slow"), PostResult.REFUSED),
+        (ReadTimeoutError(POOL, "/", "no answer"), PostResult.UNKNOWN),
+        (ProtocolError("the connection was closed"), PostResult.UNKNOWN),
+        (500, PostResult.UNKNOWN),
+        (403, PostResult.DONE),
+        (413, PostResult.DONE),
     ],
     ids=str,
 )
@@ -51,26 +51,26 @@ def test_an_answer_says_whether_the_frame_is_there(answer, outcome):
 
 def test_a_frame_is_compact_json_in_utf8():
     api = Api()
-    assert poster(api).attempt("c1", {"type": "pong", "text": "Привет"}) is Outcome.DONE
+    assert poster(api).attempt("c1", {"type": "pong", "text": "Привет"}) is PostResult.DONE
     assert api.posts == ['{"type":"pong","text":"Привет"}'.encode()]
 
 
 def test_only_what_is_surely_not_there_is_repeated_to_a_client_that_shows_repeats():
-    assert Outcome.REFUSED.may_repeat(drops_repeats=False)
-    assert not Outcome.UNKNOWN.may_repeat(drops_repeats=False)
-    assert Outcome.UNKNOWN.may_repeat(drops_repeats=True)
-    assert not any(outcome.may_repeat(drops_repeats=True) for outcome in (Outcome.DONE, Outcome.GONE))
+    assert PostResult.REFUSED.may_repeat(drops_repeats=False)
+    assert not PostResult.UNKNOWN.may_repeat(drops_repeats=False)
+    assert PostResult.UNKNOWN.may_repeat(drops_repeats=True)
+    assert not any(outcome.may_repeat(drops_repeats=True) for outcome in (PostResult.DONE, PostResult.GONE))
 
 
 def test_a_reply_that_is_throttled_is_posted_again():
     api = Api(429, 429)
-    assert poster(api).post("c1", {"type": "pong"}) is Outcome.DONE
+    assert poster(api).post("c1", {"type": "pong"}) is PostResult.DONE
     assert len(api.posts) == 3
 
 
 def test_who_is_gone_is_not_posted_to_again():
     api = Api(429, 410)
-    assert poster(api).post("c1", {"type": "pong"}) is Outcome.GONE
+    assert poster(api).post("c1", {"type": "pong"}) is PostResult.GONE
     assert len(api.posts) == 2
 
 

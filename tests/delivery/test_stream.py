@@ -4,13 +4,13 @@ import threading
 
 import pytest
 from codelab.delivery import stream as module
-from codelab.delivery.outbox import Outbox
+from codelab.delivery.fan_out import FanOut
 from codelab.delivery.stream import StreamSender
 from codelab.sessions.items import EventItem
 from codelab.sessions.register import Connection, Phase, Register
 from codelab.sessions.transition import Transition
-
 from tests.delivery.test_outbox import NOW, Connections
+
 from tests.ide import PATIENCE
 from tests.waiting import until
 
@@ -44,11 +44,11 @@ class Stage:
             self.register.connections[name] = Connection(n, joined=0, joined_seq=0, extensions=True)
         self.store = Store(self.register)
         self.gateway = Connections()
-        self.outbox = Outbox(self.gateway, lambda: NOW)  # type: ignore[arg-type]
+        self.fan_out = FanOut(self.gateway, lambda: NOW)  # type: ignore[arg-type]
         self.lost = threading.Event()
         self.sender = StreamSender(
             self.store,  # type: ignore[arg-type]
-            self.outbox,
+            self.fan_out,
             Transition(before=None, after=self.register.copy()),
             max_delay_s=0.0,
             retention_s=60,
@@ -77,7 +77,7 @@ def test_the_log_goes_on_while_no_window_takes_anything():
     stage.sender.close()
     for window in go_on:
         window.set()
-    stage.outbox.drain()
+    stage.fan_out.drain()
     assert "".join(stage.sender.sent) == "piece 0 piece 1 piece 2 "
     assert _seqs(stage, "a") == _seqs(stage, "b") == [1, 2, 3]
 
@@ -93,7 +93,7 @@ def test_a_cancel_is_seen_while_no_window_takes_anything(monkeypatch):
     for window in go_on:
         window.set()
     stage.sender.close()
-    stage.outbox.drain()
+    stage.fan_out.drain()
 
 
 def test_who_joins_while_the_others_take_nothing_is_sent_the_text_at_once():
@@ -109,7 +109,7 @@ def test_who_joins_while_the_others_take_nothing_is_sent_the_text_at_once():
     stage.sender.close()
     for window in go_on:
         window.set()
-    stage.outbox.drain()
+    stage.fan_out.drain()
     assert _seqs(stage, "a") == [1, 2]
 
 
@@ -124,4 +124,4 @@ def test_the_end_of_the_text_does_not_wait_for_a_slow_window(monkeypatch):
     assert [event.frame["token"] for event in stage.store.log] == ["all ", "of it"]
     for window in go_on:
         window.set()
-    stage.outbox.drain()
+    stage.fan_out.drain()

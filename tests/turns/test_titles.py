@@ -73,7 +73,7 @@ def test_a_title_is_one_short_line(said: str | None, title: str) -> None:
 
 
 def test_it_is_asked_for_behind_everything_else_and_may_be_left_out() -> None:
-    asked = titles.asked_for(ANSWER)
+    asked = titles.with_title(ANSWER)
     assert list(asked["properties"]) == [*ANSWER["properties"], "title"]
     assert asked["required"] == ANSWER["required"]
     assert "title" not in ANSWER["properties"]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.sessions.register import Phase, Posting
+from codelab.sessions.register import OutboxEntry, Phase
 from codelab.turns import control, steps
 from codelab.turns.caller import Caller
 from codelab.turns.steps import Failure
@@ -314,7 +314,7 @@ def test_a_call_that_is_handed_on_is_posted_again_if_nobody_says_that_it_was():
     world.say()
     world.answer("", READ)
     seq = world.of_type("tool_call")[0]["seq"]
-    world.register.postings.clear()
+    world.register.outbox.clear()
     world.leave()
     world.join(OTHER)
     world.say("still there?", OTHER)
@@ -381,7 +381,7 @@ def test_due_at_is_absent_exactly_when_nothing_is_outstanding():
     world.say()
     assert world.register.due_at() == world.now + 10_000
     world.answer("ok")
-    world.register.postings.clear()
+    world.register.outbox.clear()
     assert world.register.due_at() is None
 
 
@@ -431,11 +431,11 @@ def test_ranges_that_were_merged_are_not_reported_by_the_writer_of_one_of_them()
     world = World()
     world.say()
     world.acquire()
-    world.register.postings = {seq: Posting(last=seq, at=world.now) for seq in range(101, 109)}
+    world.register.outbox = {seq: OutboxEntry(last=seq, at=world.now) for seq in range(101, 109)}
     world.say("and this", id="queued")
-    ((first, last),) = [(key, found.last) for key, found in world.register.postings.items() if key < 0]
+    ((first, last),) = [(key, found.last) for key, found in world.register.outbox.items() if key < 0]
     assert last > -first
-    assert world.register.postings.keys().isdisjoint(range(-first, last + 1)), "only a repost reports them"
+    assert world.register.outbox.keys().isdisjoint(range(-first, last + 1)), "only a repost reports them"
 
 
 @pytest.mark.parametrize(

@@ -240,11 +240,11 @@ class Walk:
 
     def check(self) -> None:
         world, register = self.world, self.world.register
-        outstanding = register.phase is not Phase.IDLE or register.postings or register.side_calls
+        outstanding = register.phase is not Phase.IDLE or register.outbox or register.out_of_turn_calls
         assert (register.due_at() is not None) == bool(outstanding)
         assert len(register.inbox) <= 20
         assert len(register.open_step_calls) <= 16
-        assert len(register.side_calls) <= 16
+        assert len(register.out_of_turn_calls) <= 16
         assert not {call.tool for call in register.open_calls.values()} & {"switch_agent", "update_plan", "read_result"}
         assert register.handovers <= 3
         assert len(dumps(register.attributes()).encode()) < 8_000, "the register grows"
@@ -293,7 +293,7 @@ class Walk:
             settled = not CallState(item["state"]).is_open
             if not item["turn_id"]:
                 assert call_id not in results, "a call of no turn is in the history"
-                assert settled == (call_id not in world.register.side_calls), "an open call that was forgotten"
+                assert settled == (call_id not in world.register.out_of_turn_calls), "an open call that was forgotten"
                 continue
             assert settled == (call_id in results), f"{item['state']} with {results[call_id]} results"
             assert settled or call_id in world.register.open_step_calls, "an open call that nobody waits for"
@@ -347,7 +347,7 @@ class Walk:
         for _ in range(2):
             world.pass_time(61)
             self.check()
-        assert not world.register.side_calls, "a call of no turn is open for ever"
+        assert not world.register.out_of_turn_calls, "a call of no turn is open for ever"
         asked = Counter(content for role, content in world.history() if role == "user")
         assert asked == Counter(f"says {input_id}" for input_id in self.said), "a message was lost or doubled"
         assert len(world.of_type("turn_end")) == len(self.said), "a turn did not end, or ended twice"

@@ -24,12 +24,12 @@ from codelab.sessions.register import Register
 from codelab.sessions.spending import Slot, Spending, attribute_of
 from codelab.sessions.store import Duplicate, SeqTaken, SlotTaken
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, cancel, connections, control, files, messages, routing, side_calls, steps, sweep
+from codelab.turns import calls, cancel, connections, control, files, messages, out_of_turn_calls, routing, steps, sweep
 from codelab.turns.caller import Caller
 from codelab.turns.decision import Decision, settle
 from codelab.turns.draft import Draft
+from codelab.turns.out_of_turn_calls import ExecuteTool
 from codelab.turns.routing import Choice
-from codelab.turns.side_calls import ExecuteTool
 from codelab.turns.steps import Answer, Failure, Lease
 
 from tests.frames import check_received
@@ -211,7 +211,7 @@ class World:
 
     def execute(self, call_id: str, tool: str, **arguments: Any) -> Transition | None:
         """A program asks over HTTP for a call that belongs to no turn."""
-        return self.handle(side_calls.execute, ExecuteTool(call_id, tool, arguments), HTTP)
+        return self.handle(out_of_turn_calls.execute, ExecuteTool(call_id, tool, arguments), HTTP)
 
     def fail(self, lease: Lease, streamed: str = "") -> None:
         """The owner ends without an answer, as it does when its model fails or its turn was cancelled."""

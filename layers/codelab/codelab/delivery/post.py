@@ -57,7 +57,7 @@ def for_profile(frame: dict[str, Any], args_profile: bool) -> dict[str, Any]:
     return frame
 
 
-class Outcome(Enum):
+class PostResult(Enum):
     """What became of one try to post a frame."""
 
     DONE = auto()  # it is there, or it is one that this connection can never take (403, 413)
@@ -67,7 +67,7 @@ class Outcome(Enum):
 
     def may_repeat(self, drops_repeats: bool) -> bool:
         """May the frame be posted once more at once? To a client that does not know `seq` a repeat shows text twice."""
-        return self is Outcome.REFUSED or (self is Outcome.UNKNOWN and drops_repeats)
+        return self is PostResult.REFUSED or (self is PostResult.UNKNOWN and drops_repeats)
 
 
 def pauses(patience_s: float) -> Iterator[float]:
@@ -92,7 +92,7 @@ class Poster:
         self._api = api
         self.payloads = payloads
 
-    def post(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
+    def post(self, connection_id: str, frame: dict[str, Any]) -> PostResult:
         """Post a frame that does no harm twice, a reply or one that is replayed; refused, it is tried again."""
         outcome = self.attempt(connection_id, frame)
         for pause in pauses(PATIENCE_S):
@@ -102,21 +102,21 @@ class Poster:
             outcome = self.attempt(connection_id, frame)
         return outcome
 
-    def attempt(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
+    def attempt(self, connection_id: str, frame: dict[str, Any]) -> PostResult:
         """One try."""
         try:
             status = self._api().post(connection_id, dumps(frame).encode())
         except HTTPError as error:
             logger().warning("post failed", extra={"connection": connection_id, "error": repr(error)})
-            return Outcome.REFUSED if never_arrived(error) else Outcome.UNKNOWN
+            return PostResult.REFUSED if never_arrived(error) else PostResult.UNKNOWN
         if status < 300:
-            return Outcome.DONE
+            return PostResult.DONE
         if status == 410:
-            return Outcome.GONE
+            return PostResult.GONE
         logger().warning("post refused", extra={"connection": connection_id, "status": status})
         if status == 429:
-            return Outcome.REFUSED
-        return Outcome.UNKNOWN if status >= 500 else Outcome.DONE
+            return PostResult.REFUSED
+        return PostResult.UNKNOWN if status >= 500 else PostResult.DONE
 
     def close(self, connection_id: str) -> None:
         """Close a connection; one that is gone already is as closed as it can be."""

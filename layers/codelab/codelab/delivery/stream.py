@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic as _monotonic
 from time import sleep as _sleep
 
-from codelab.delivery.outbox import Delivery, Outbox
+from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.protocol import limits
 from codelab.protocol.outgoing import AssistantMessage
 from codelab.sessions.items import Audience, EventItem
@@ -45,13 +45,13 @@ class StreamSender:
     `started` is the transition that acquired the step: its frames are posted first, then those of what is given to
     `follow`, then the text. `on_lost` is called, from the sender's thread, when the lease is no longer ours or the turn
     was cancelled. After `close` the log's end is `log_end`, what was logged is `sent`, the register as it was last read
-    is `register`; posts may still be under way in the outbox.
+    is `register`; posts may still be under way in the fan_out.
     """
 
     def __init__(
         self,
         store: SessionStore,
-        outbox: Outbox,
+        fan_out: FanOut,
         started: Transition,
         *,
         max_delay_s: float,
@@ -60,7 +60,7 @@ class StreamSender:
         on_lost: Callable[[], None],
     ) -> None:
         self._store = store
-        self._outbox = outbox
+        self._fan_out = fan_out
         self._decided = [started]
         self._agent = started.after.agent
         self._max_delay_s = max_delay_s
@@ -150,8 +150,8 @@ class StreamSender:
             self._agent = transition.after.agent
             self._look_at(transition.after)
             if transition.events:
-                with self._outbox.tracked(transition.events[0].seq) as delivery:
-                    self._outbox.send(transition.events, self.register, self._live(), delivery)
+                with self._fan_out.tracked(transition.events[0].seq) as delivery:
+                    self._fan_out.send(transition.events, self.register, self._live(), delivery)
         return bool(decided)
 
     def _next(self) -> str | None:
@@ -175,17 +175,17 @@ class StreamSender:
         refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
         known = self._live()
         # A client that misses a piece of text sees the gap at the next frame, and there is one: the final.
-        delivery = self._outbox.send([event], self.register, known)
+        delivery = self._fan_out.send([event], self.register, known)
         self._look_at(refresh.result())
         newcomers = [found for found in self._live() if found not in known]
         if newcomers:
-            self._outbox.send([event], self.register, newcomers)
+            self._fan_out.send([event], self.register, newcomers)
         self._keep_pace(delivery)
 
     def _keep_pace(self, delivery: Delivery) -> None:
         until = _monotonic() + _PACE_S
         while (left := until - _monotonic()) > 0 and not (self.lost or self._closing):
-            if self._outbox.wait(delivery, min(left, WATCH_S)):
+            if self._fan_out.wait(delivery, min(left, WATCH_S)):
                 return
             self._look_at(self._store.read(self.register.pk))
 
@@ -221,7 +221,7 @@ class StreamSender:
 
     def _report(self) -> None:
         """Say what was posted of the acquire's frames; the commit does it otherwise, in one write with its own."""
-        posted = self._outbox.take_posted()
+        posted = self._fan_out.take_posted()
         if posted:
             self._store.posted(self.register, [delivery.first for delivery in posted])
 

@@ -48,12 +48,12 @@ class Compactor:
             config, retry = config.changed(max_repairs=1), RetryPolicy(attempts=2)
             request = Request(config, compaction.SCHEMA, asked, unsupported=self._unsupported, retry=retry)
             result = request.run(self._transport, deadline=deadline)
-            meter.asked(counted(result.usage, None))
+            meter.add(counted(result.usage, None))
             content = compaction.text_of(result.solution, self._settings)
             self._engine.decide(
                 register.user, register.session_id, lambda draft: compaction.commit(draft, piece, content)
             )
         except (RequestError, ProtocolError) as error:
             if isinstance(error, ModelError):
-                meter.asked(counted(error.usage, None))
+                meter.add(counted(error.usage, None))
             logger().warning("compaction failed", extra={"session": register.pk, "error": str(error)})

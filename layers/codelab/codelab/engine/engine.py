@@ -12,7 +12,7 @@ from typing import TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from codelab.config import Settings
-from codelab.delivery.outbox import Delivery, Outbox
+from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import PATIENCE_S, Poster
 from codelab.observability import logger
@@ -149,17 +149,17 @@ class Engine:
         register = transition.after
         if transition.invoke is not None:
             self.invoke(register, transition.invoke)
-        outbox = Outbox(self.poster, self.clock, patience_s)
+        fan_out = FanOut(self.poster, self.clock, patience_s)
         with _left_to_the_sweep(register):
-            self.send(outbox, transition)
-            self._resend(outbox, transition)
+            self.send(fan_out, transition)
+            self._resend(fan_out, transition)
             for first, last in transition.repost:
-                self._repost(outbox, register, first, last)
+                self._repost(fan_out, register, first, last)
         for connection_id, frame in transition.replies:
-            outbox.reply(connection_id, frame, register)
-        outbox.drain()
+            fan_out.reply(connection_id, frame, register)
+        fan_out.drain()
         with _left_to_the_sweep(register):
-            self.report(register, outbox)
+            self.report(register, fan_out)
         for connection_id in transition.close:  # once each: a newer window's `$connect` waits for it
             self.poster.attempt(connection_id, Error.of(_replaced()).wire())
             self.poster.close(connection_id)
@@ -219,21 +219,21 @@ class Engine:
                 raise
         return now
 
-    def send(self, outbox: Outbox, transition: Transition) -> None:
+    def send(self, fan_out: FanOut, transition: Transition) -> None:
         """Have the transition's frames posted; `report` says so once they are."""
         if transition.events:
-            with outbox.tracked(transition.events[0].seq) as delivery:
-                self._send_live(outbox, transition.events, transition.after, delivery)
+            with fan_out.tracked(transition.events[0].seq) as delivery:
+                self._send_live(fan_out, transition.events, transition.after, delivery)
 
-    def report(self, register: Register, outbox: Outbox) -> None:
+    def report(self, register: Register, fan_out: FanOut) -> None:
         """When nothing is under way any more: say what was posted, and remove connections that answered 410.
 
         None that may be joining is removed, and what it did not take is not reported as posted: the sweep tries again.
         """
         now = self.clock()
-        known = {found: register.connections[found] for found in outbox.gone if found in register.connections}
+        known = {found: register.connections[found] for found in fan_out.gone if found in register.connections}
         young = {found for found, connection in known.items() if connection.may_be_joining(now)}
-        posted = outbox.take_posted(young)
+        posted = fan_out.take_posted(young)
         if posted:
             self.store.posted(register, [delivery.first for delivery in posted])
         for connection_id in known.keys() - young:
@@ -248,7 +248,7 @@ class Engine:
 
         self.apply(register.user, register.session_id, remove)
 
-    def _send_live(self, outbox: Outbox, events: Sequence[EventItem], register: Register, delivery: Delivery) -> None:
+    def _send_live(self, fan_out: FanOut, events: Sequence[EventItem], register: Register, delivery: Delivery) -> None:
         """To all but those that a replayer brings up to date.
 
         A call whose executor is just then left to a replayer counts as failed: if replayer and connection are both
@@ -258,25 +258,25 @@ class Engine:
         executors = {register.executor_of(event.frame) for event in events if event.audience is Audience.EXECUTOR}
         if executors & register.connections.keys() - set(live):
             delivery.failed = True
-        outbox.send(events, register, live, delivery)
+        fan_out.send(events, register, live, delivery)
 
-    def _resend(self, outbox: Outbox, transition: Transition) -> None:
+    def _resend(self, fan_out: FanOut, transition: Transition) -> None:
         """Send calls again. Not reported if these frames are still to be posted, or were before, to others as well."""
         if not transition.resend:
             return
         register, first = transition.after, min(resend.seq for resend in transition.resend)
-        with outbox.tracked(first) as delivery:
-            if transition.before is not None and first in transition.before.postings:
+        with fan_out.tracked(first) as delivery:
+            if transition.before is not None and first in transition.before.outbox:
                 delivery.failed = True
             for resend in transition.resend:
                 events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())
-                outbox.send(events, register, [resend.connection_id], delivery)
+                fan_out.send(events, register, [resend.connection_id], delivery)
 
-    def _repost(self, outbox: Outbox, register: Register, first: int, last: int) -> None:
-        with outbox.tracked(first) as delivery:
+    def _repost(self, fan_out: FanOut, register: Register, first: int, last: int) -> None:
+        with fan_out.tracked(first) as delivery:
             for start in range(max(abs(first), last - _REPOST + 1), last + 1, 100):
                 events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
-                self._send_live(outbox, events, register, delivery)
+                self._send_live(fan_out, events, register, delivery)
 
 
 class _SessionAccess:

@@ -18,7 +18,7 @@ class Meter:
         #: The plan of who has begun the turn.
         self.plan = plan
 
-    def asked(self, usage: Mapping[str, int], estimate: int = 0) -> None:
+    def add(self, usage: Mapping[str, int], estimate: int = 0) -> None:
         """A Request has ended. `usage` is what it has cost; `estimate` are its tokens where the provider said nothing,
         as of an answer that was broken off."""
         tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
@@ -29,7 +29,7 @@ class Meter:
         since; None if there are some."""
         return quotas.out_of_budget(self._engine.settings, self.plan, item, self._asked.tokens, self._engine.clock())
 
-    def tell(self) -> None:
+    def flush(self) -> None:
         """Have counted what was asked since the last time, in one call."""
         limits = self._engine.settings.limits_of(self.plan)
         self._engine.count(self._user, quotas.counted(limits, self._asked))

@@ -9,7 +9,7 @@ is: if it is there, the next live frame shows the gap to its client, who asks ag
 import time
 from typing import Any
 
-from codelab.delivery.post import Outcome, render
+from codelab.delivery.post import PostResult, render
 from codelab.engine.engine import Engine
 from codelab.protocol import limits
 from codelab.protocol.outgoing import Resumed, ResyncRequired
@@ -77,8 +77,8 @@ class _Replay:
 
     def post(self, frame: dict[str, Any]) -> None:
         """Post one frame. Raises _Stopped if the connection does not take it."""
-        while (outcome := self._engine.poster.post(self._connection_id, frame)) is not Outcome.DONE:
-            if outcome is not Outcome.GONE or time.monotonic() >= self._patience:
+        while (outcome := self._engine.poster.post(self._connection_id, frame)) is not PostResult.DONE:
+            if outcome is not PostResult.GONE or time.monotonic() >= self._patience:
                 raise _Stopped
             time.sleep(_NOT_YET_S)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from codelab.agents import Agent, agents
 from codelab.config import ConfigurationError, Settings
-from codelab.delivery.outbox import DRAIN_S, Outbox
+from codelab.delivery.fan_out import DRAIN_S, FanOut
 from codelab.delivery.stream import StreamSender
 from codelab.engine.compactor import Compactor
 from codelab.engine.engine import Engine
@@ -27,9 +27,9 @@ from codelab.llm.tokens import estimate_tokens
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
+from codelab.sessions.approval_rules import RULE_KEYS
 from codelab.sessions.items import MessageItem
 from codelab.sessions.register import LEASE_MARGIN_MS, Extent, Register
-from codelab.sessions.rules import KEYS as RULE_BOOKS
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps, titles
@@ -46,7 +46,7 @@ _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
 
 #: Read with the history: what decides about the calls of the answer, and the client's own tools.
-_READ = (*RULE_BOOKS.values(), keys.TOOLS)
+_READ = (*RULE_KEYS.values(), keys.TOOLS)
 
 
 class StepRunner:
@@ -78,7 +78,7 @@ class StepRunner:
         """Make the schemas of a session's first step now: at init that time is cheaper than while a user waits."""
         tools, prompt = tool_messages(agent), {"role": "system", "content": agent.prompt}
         breakdown(tools, [prompt])
-        for schema in [routing.schema(agents())] if agent.routes else [ANSWER, titles.asked_for(ANSWER)]:
+        for schema in [routing.schema(agents())] if agent.routes else [ANSWER, titles.with_title(ANSWER)]:
             Request(self._config, schema, [*tools, prompt]).compile()
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str) -> None:
@@ -86,13 +86,13 @@ class StepRunner:
 
         `invocation` is the id of Lambda's request, by which its death is reported.
         """
-        engine, outbox = self._engine, Outbox(self._engine.poster, self._engine.clock)
+        engine, fan_out = self._engine, FanOut(self._engine.poster, self._engine.clock)
         meter = Meter(engine, user)
         following: Step | None = step
         last: Transition | None = None
         try:
             while following is not None:
-                done = self._run_one(user, session_id, following, outbox, meter, remaining_ms, invocation)
+                done = self._run_one(user, session_id, following, fan_out, meter, remaining_ms, invocation)
                 last, following = done or last, done.invoke if done is not None else None
                 if following is not None and last is not None and remaining_ms() < _NEXT_STEP_MS:
                     engine.invoke(last.after, following)
@@ -101,20 +101,20 @@ class StepRunner:
             if error.code is not ErrorCode.SESSION_NOT_FOUND:  # it was deleted meanwhile
                 raise
         finally:
-            outbox.drain(min(DRAIN_S, remaining_ms() / 2000))
-            meter.tell()
+            fan_out.drain(min(DRAIN_S, remaining_ms() / 2000))
+            meter.flush()
         if last is not None:
-            engine.report(last.after, outbox)
+            engine.report(last.after, fan_out)
             config = self._config_for(self._agent(last.after), last.after)
             self._compactor.compact(last.after, config, meter, remaining_ms)
-            meter.tell()
+            meter.flush()
 
     def _run_one(
         self,
         user: str,
         session_id: str,
         step: Step,
-        outbox: Outbox,
+        fan_out: FanOut,
         meter: Meter,
         remaining_ms: Callable[[], int],
         invocation: str,
@@ -141,7 +141,7 @@ class StepRunner:
         cancellation = Cancellation()
         sender = StreamSender(
             engine.store,
-            outbox,
+            fan_out,
             started,
             max_delay_s=self._settings.stream_max_delay_ms / 1000,
             retention_s=self._settings.event_retention_s,
@@ -158,7 +158,7 @@ class StepRunner:
             known=reading.result().items,
         )
         if committed is not None:
-            engine.send(outbox, committed)
+            engine.send(fan_out, committed)
         return committed
 
     def _routed(
@@ -184,7 +184,7 @@ class StepRunner:
         except RequestError as error:
             logger().warning("no agent chosen", extra={"session": register.pk, "error": str(error)})
             choice = routing.no_choice(self._counted(error.usage, config) if isinstance(error, ModelError) else {})
-        meter.asked(choice.usage, estimate_tokens(str(asked)))
+        meter.add(choice.usage, estimate_tokens(str(asked)))
         routed = None
         if not cancellation.cancelled:
             routed = self._engine.decide(
@@ -226,7 +226,7 @@ class StepRunner:
             budget = self._settings.max_context_tokens
             messages = assemble(read, agent.prompt, budget=budget)
             config, tools = self._config_for(agent, register), tool_messages(agent)
-            schema = titles.asked_for(ANSWER) if register.title_is_draft else ANSWER
+            schema = titles.with_title(ANSWER) if register.title_is_draft else ANSWER
             # What a client has declared may be quoted by a refusal: nothing is learnt from that.
             request = Request(config, schema, [*tools, *messages], unsupported=self._unsupported, remember=not own)
             # Counted while the model is silent.
@@ -251,7 +251,7 @@ class StepRunner:
             problem = error
         finally:
             sender.close()
-            meter.asked(usage, _estimated(parts, streamed))
+            meter.add(usage, _estimated(parts, streamed))
         return Failure(problem, usage, "".join(sender.sent))
 
     def _conversation(self, pk: str, extent: Extent) -> Conversation:

@@ -27,7 +27,7 @@ CONTEXT_FILE_BYTES = 300_000
 CONTEXT_BYTES = 2_000_000
 #: Tool calls per answer, open calls outside turns, queued messages, connections per session.
 CALLS_PER_STEP = 16
-SIDE_CALLS = 16
+OUT_OF_TURN_CALLS = 16
 INBOX = 20
 CONNECTIONS_PER_SESSION = 8
 #: Frames that one `resume` replays; a client that is further behind sends `resume` again.

@@ -17,8 +17,8 @@ from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, Content, Reference
 from codelab.sessions.register import CallState
-from codelab.turns import side_calls
-from codelab.turns.side_calls import ExecuteTool
+from codelab.turns import out_of_turn_calls
+from codelab.turns.out_of_turn_calls import ExecuteTool
 from codelab.wiring import engine
 
 router = APIRouter(prefix="/tools", tags=["tools"], route_class=JsonRoute)
@@ -129,7 +129,9 @@ def execute_tool(
     sessions, caller = engine(), sender(new.session_id)
     user = caller.user
     call_id = new.call_id or "call_" + (_digest(idempotency_key) if idempotency_key else sessions.ids())
-    made = sessions.handle(side_calls.execute, ExecuteTool(call_id, new.tool_name, new.arguments), caller).transition
+    made = sessions.handle(
+        out_of_turn_calls.execute, ExecuteTool(call_id, new.tool_name, new.arguments), caller
+    ).transition
     # Who repeats a call has been waited for once, and would hold another execution each time.
     wait_s = min(wait, remaining_ms() / 1000 - _MARGIN_S) if made is not None else 0.0
     call = _settled(user, new.session_id, call_id, wait_s)

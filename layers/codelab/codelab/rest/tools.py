@@ -15,7 +15,7 @@ from codelab.rest.routes import DirectRoute
 from codelab.rest.sessions import existing
 from codelab.sessions import keys
 from codelab.turns import policy
-from codelab.turns.connections import leader
+from codelab.turns.connections import executor_for_http
 from codelab.turns.own_tools import declared_by
 from codelab.wiring import engine
 
@@ -100,7 +100,7 @@ def list_tools(user: User, session_id: Annotated[str | None, OfSession] = None) 
     tools = [tool for tool in CATALOGUE.values() if not tool.server_side]
     if session_id is not None:
         register, items = engine().store.read_with(keys.partition(user, session_id), [keys.TOOLS])
-        tools += declared_by(items[keys.TOOLS], leader(existing(register), engine().clock()))
+        tools += declared_by(items[keys.TOOLS], executor_for_http(existing(register), engine().clock()))
     configured = settings()
     return ToolList(tools=[_described(tool, configured) for tool in tools])
 

@@ -93,7 +93,7 @@ class CallEntry:
 
 
 @dataclass(slots=True)
-class SideCall(CallEntry):
+class OutOfTurnCall(CallEntry):
     """An open call that belongs to no turn. `executor` is the connection that executes it, empty while none may."""
 
     executor: str = ""
@@ -123,7 +123,7 @@ class Extent:
 
 
 @dataclass(slots=True)
-class Posting:
+class OutboxEntry:
     """Frames first … last were logged at `at` and nobody has yet said that they were posted."""
 
     last: int
@@ -131,7 +131,7 @@ class Posting:
 
 
 _K = TypeVar("_K")
-_Entry = TypeVar("_Entry", Connection, CallEntry, SideCall, FileEntry, Posting)
+_Entry = TypeVar("_Entry", Connection, CallEntry, OutOfTurnCall, FileEntry, OutboxEntry)
 
 
 def _copies(entries: dict[_K, _Entry]) -> dict[_K, _Entry]:
@@ -186,7 +186,7 @@ class Register:
     #: The calls of the running step, open or not.
     calls: dict[str, CallEntry] = field(default_factory=dict)
     #: Open calls that belong to no turn; a settled one is in its CALL item alone.
-    side_calls: dict[str, SideCall] = field(default_factory=dict)
+    out_of_turn_calls: dict[str, OutOfTurnCall] = field(default_factory=dict)
     inbox: list[str] = field(default_factory=list)
     files: dict[str, FileEntry] = field(default_factory=dict)
     last_seq: int = 0
@@ -198,7 +198,7 @@ class Register:
     generation: int = 0
     executor: str = ""
     connections: dict[str, Connection] = field(default_factory=dict)
-    postings: dict[int, Posting] = field(default_factory=dict)
+    outbox: dict[int, OutboxEntry] = field(default_factory=dict)
 
     #: Not 0: the session is absent for everyone, and the sweep deletes whatever there is of it from then (ms) on.
     #: `purge_after`: from when on (ms) nobody can write to it any more, so that one more pass finds all that is left.
@@ -234,21 +234,21 @@ class Register:
     @property
     def open_calls(self) -> dict[str, CallEntry]:
         """All open calls, of the turn and of none."""
-        return {**self.open_step_calls, **self.side_calls}
+        return {**self.open_step_calls, **self.out_of_turn_calls}
 
     def executor_of(self, frame: Mapping[str, Any]) -> str:
         """The connection that is to execute the call of a `tool_call` frame, empty if none is."""
         if "turn_id" in frame:
             return self.executor
-        call = self.side_calls.get(frame["call_id"])
+        call = self.out_of_turn_calls.get(frame["call_id"])
         return call.executor if call is not None else ""
 
     def due_at(self) -> int | None:
         """When the sweep must look at this session if nothing else happens; None if nothing is outstanding."""
         if self.erase_at:
             return self.erase_at
-        times = [posting.at + REPAIR_AFTER_MS for posting in self.postings.values()]
-        times.extend(call.due for call in self.side_calls.values())
+        times = [entry.at + REPAIR_AFTER_MS for entry in self.outbox.values()]
+        times.extend(call.due for call in self.out_of_turn_calls.values())
         times.extend(it.closes_at for it in self.connections.values() if it.closes_at is not None)
         if self.phase is Phase.DISPATCHED:
             times.append(self.dispatched_at + REPAIR_AFTER_MS)
@@ -273,11 +273,11 @@ class Register:
             usage=dict(self.usage),
             rules=dict(self.rules),
             calls=_copies(self.calls),
-            side_calls=_copies(self.side_calls),
+            out_of_turn_calls=_copies(self.out_of_turn_calls),
             inbox=list(self.inbox),
             files=_copies(self.files),
             connections=_copies(self.connections),
-            postings=_copies(self.postings),
+            outbox=_copies(self.outbox),
         )
 
     def attributes(self) -> dict[str, Any]:
@@ -323,7 +323,7 @@ class Register:
                     "seq": call.seq,
                     "executor": call.executor,
                 }
-                for call_id, call in self.side_calls.items()
+                for call_id, call in self.out_of_turn_calls.items()
             },
             "inbox": self.inbox,
             "files": {digest: [it.tokens, it.size, it.added_at] for digest, it in self.files.items()},
@@ -352,8 +352,8 @@ class Register:
                 "replaying_until": connection.replaying_until,
                 **({"platform": connection.platform} if connection.platform else {}),
             }
-        for first, posting in self.postings.items():
-            found[f"post#{first}"] = {"last": posting.last, "at": posting.at}
+        for first, entry in self.outbox.items():
+            found[f"post#{first}"] = {"last": entry.last, "at": entry.at}
         return found
 
     @classmethod
@@ -408,7 +408,7 @@ class Register:
                 tool=call["tool"], state=CallState(call["state"]), due=call["due"], seq=call["seq"]
             )
         for call_id, call in item.get("side_calls", {}).items():
-            register.side_calls[call_id] = SideCall(
+            register.out_of_turn_calls[call_id] = OutOfTurnCall(
                 tool=call["tool"],
                 state=CallState(call["state"]),
                 due=call["due"],
@@ -420,5 +420,5 @@ class Register:
                 known = {field: found for field, found in value.items() if field in _CONNECTION_FIELDS}
                 register.connections[name[5:]] = Connection(**known)
             elif name.startswith("post#"):
-                register.postings[int(name[5:])] = Posting(last=value["last"], at=value["at"])
+                register.outbox[int(name[5:])] = OutboxEntry(last=value["last"], at=value["at"])
         return register

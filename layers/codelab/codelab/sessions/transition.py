@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from codelab.sessions.approval_rules import ApprovalRules
 from codelab.sessions.items import (
     AboutItem,
     CallItem,
@@ -16,10 +17,9 @@ from codelab.sessions.items import (
     ToolsItem,
 )
 from codelab.sessions.register import Extent, Register
-from codelab.sessions.rules import RuleBook
 from codelab.sessions.spending import Counters, Slot, Spending
 
-Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | ToolsItem | RuleBook | SummaryItem
+Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | ToolsItem | ApprovalRules | SummaryItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Transition:
     before: Register | None
     after: Register
     puts: tuple[Item, ...] = ()
-    relies_on: RuleBook | None = None
+    relies_on: ApprovalRules | None = None
     events: tuple[EventItem, ...] = ()
     deletes: tuple[str, ...] = ()
     invoke: Step | None = None

@@ -10,16 +10,16 @@ from codelab.protocol.outgoing import CallUpdate, Status, ToolCall, ToolProgress
 from codelab.protocol.tools import Tool, find_tool
 from codelab.protocol.tools.declared import declared_tool
 from codelab.sessions import keys
+from codelab.sessions.approval_rules import RULE_KEYS, Effect
 from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
-from codelab.sessions.register import CallEntry, CallState, Phase, Register, SideCall
-from codelab.sessions.rules import KEYS, Effect
+from codelab.sessions.register import CallEntry, CallState, OutOfTurnCall, Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import commands, files, policy, rules, turn
+from codelab.turns import approval_rules, commands, files, policy, turn
 from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
-from codelab.turns.outcomes import shown_result
+from codelab.turns.shown_results import shown_result
 from codelab.turns.text import excerpt, shortened, within_bytes
 
 #: Different failing calls that the register remembers.
@@ -71,7 +71,9 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     return draft.finish()
 
 
-@decision(HitlDecision, reads=lambda frame: [keys.call_key(frame.call_id), *(KEYS.values() if frame.remember else ())])
+@decision(
+    HitlDecision, reads=lambda frame: [keys.call_key(frame.call_id), *(RULE_KEYS.values() if frame.remember else ())]
+)
 def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transition | None:
     """A human approves, edits or rejects. None: the same was decided before.
 
@@ -101,7 +103,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
             call.decision["shown"] = shortened(edited, _EDIT_BYTES)
     if frame.remember is not None:
         effect: Effect = "deny" if frame.decision == "reject" else "allow"
-        rules.remember(draft, call, tool, effect, frame.remember, _executor(draft.register, entry))
+        approval_rules.remember(draft, call, tool, effect, frame.remember, _executor(draft.register, entry))
         call.decision["remember"] = frame.remember.model_dump()
     if frame.decision == "reject":
         outcome = {"result": {"status": "rejected", "feedback": frame.feedback or ""}}
@@ -118,7 +120,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
 
 def _again(draft: Draft) -> Transition | None:
     """A repeat changes nothing; but frames that nobody has reported as posted are posted, perhaps once more."""
-    draft.repost = [(first, posting.last) for first, posting in sorted(draft.register.postings.items())]
+    draft.repost = [(first, entry.last) for first, entry in sorted(draft.register.outbox.items())]
     return draft.finish() if draft.repost else None
 
 
@@ -131,7 +133,9 @@ def open_call(draft: Draft, call: CallItem) -> None:
     if call.turn_id:
         entry = register.calls[call.call_id] = CallEntry(call.tool, state, due, seq=0)
     else:
-        entry = register.side_calls[call.call_id] = SideCall(call.tool, state, due, seq=0, executor=register.executor)
+        entry = register.out_of_turn_calls[call.call_id] = OutOfTurnCall(
+            call.tool, state, due, seq=0, executor=register.executor
+        )
     call.state = state.value
     if state is CallState.EXECUTING:
         commands.note(draft, call, tool)
@@ -152,7 +156,7 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
         turn_id=call.turn_id or None,
         deadline=entry.due,
         risk=tool.risk_of(arguments),
-        remember=rules.offer(draft, tool, arguments, _executor(draft.register, entry)) if awaiting else None,
+        remember=approval_rules.offer(draft, tool, arguments, _executor(draft.register, entry)) if awaiting else None,
         reason=f"Approved by {rule_id}" if (rule_id := call.decision.get("rule_id")) else None,
     )
     payload = content if isinstance(content, Reference) else None
@@ -186,7 +190,7 @@ def settle(
         draft.append_message("tool", shown, call_id=call.call_id, whole=len(whole) if shown != whole else 0)
         _count_failure(draft.register, call, state)
     else:
-        del draft.register.side_calls[call.call_id]
+        del draft.register.out_of_turn_calls[call.call_id]
     if state is CallState.COMPLETED:
         files.follow(draft, call, outcome["result"])
     if was_sent and _others(draft, by):
@@ -294,12 +298,12 @@ def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> di
 
 
 def _entry(register: Register, call_id: str) -> CallEntry | None:
-    return register.calls.get(call_id) or register.side_calls.get(call_id)
+    return register.calls.get(call_id) or register.out_of_turn_calls.get(call_id)
 
 
 def _executor(register: Register, entry: CallEntry) -> str:
     """The connection that executes the call, once it may be."""
-    return entry.executor if isinstance(entry, SideCall) else register.executor
+    return entry.executor if isinstance(entry, OutOfTurnCall) else register.executor
 
 
 def _let_go(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from types import NoneType
 
 from codelab.protocol import limits
-from codelab.sessions.register import CallState, Connection, Phase, Register, SideCall
+from codelab.sessions.register import CallState, Connection, OutOfTurnCall, Phase, Register
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Resend, Transition
 from codelab.turns import quotas
@@ -44,8 +44,8 @@ def leave(draft: Draft, gone: Iterable[str]) -> None:
     """These connections are no longer there: what they were to execute is handed on, as `disconnect` says."""
     register = draft.register
     if [connection_id for connection_id in gone if register.connections.pop(connection_id, None)]:
-        heirs = {found: it.generation for found, it in _able(register, draft.now).items() if it.greeted}
-        draft.resend.extend(_hand_over(register, max(heirs, key=lambda found: heirs[found], default="")))
+        successors = {found: it.generation for found, it in _able(register, draft.now).items() if it.greeted}
+        draft.resend.extend(_hand_over(register, max(successors, key=lambda found: successors[found], default="")))
 
 
 def close_expired(draft: Draft) -> None:
@@ -90,7 +90,7 @@ def touch(draft: Draft, caller: Caller) -> None:
     sent_again: set[Resend] = set()
     is_first = not connection.greeted
     connection.greeted = True
-    if is_first and (register.calls or register.side_calls):
+    if is_first and (register.calls or register.out_of_turn_calls):
         missed = [call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq]
         sent_again.update(Resend(caller.connection_id, seq) for seq in missed)
     if not caller.viewer:
@@ -103,7 +103,7 @@ def touch(draft: Draft, caller: Caller) -> None:
         draft.resend.extend(sorted(sent_again, key=lambda it: (it.connection_id == caller.connection_id, it.seq)))
 
 
-def lead(draft: Draft, caller: Caller) -> None:
+def choose_executor(draft: Draft, caller: Caller) -> None:
     """Who begins a turn executes its calls. Over HTTP nobody can: then the executor there was does, else the newest
     window, else the first that joins.
     """
@@ -112,25 +112,25 @@ def lead(draft: Draft, caller: Caller) -> None:
         return
     if caller.connection_id:
         register.executor = caller.connection_id
-    elif register.executor != (heir := leader(register, draft.now)):
-        draft.resend.extend(_hand_over(register, heir))
-        register.executor = heir
+    elif register.executor != (successor := executor_for_http(register, draft.now)):
+        draft.resend.extend(_hand_over(register, successor))
+        register.executor = successor
 
 
-def leader(register: Register, now: int) -> str:
+def executor_for_http(register: Register, now: int) -> str:
     """The window that would execute what is asked for over HTTP: the executor there is, else the newest; or none."""
     able = {found: it.generation for found, it in _able(register, now).items()}
     return register.executor if register.executor in able else max(able, key=lambda found: able[found], default="")
 
 
-def _hand_over(register: Register, heir: str) -> list[Resend]:
-    """What an executor that is gone was to execute: who leads the turn takes it over, or `heir` (empty: nobody can)."""
+def _hand_over(register: Register, successor: str) -> list[Resend]:
+    """Hand over the calls of a gone executor: to the turn's executor, else to `successor` (empty: nobody can)."""
     before = executing(register)
     if register.executor not in register.connections:
-        if not heir:
+        if not successor:
             return []
-        register.executor = heir
-    for call in register.side_calls.values():
+        register.executor = successor
+    for call in register.out_of_turn_calls.values():
         if call.executor not in register.connections:
             call.executor = register.executor
     return [resend for resend in executing(register) if resend not in before]
@@ -139,9 +139,9 @@ def _hand_over(register: Register, heir: str) -> list[Resend]:
 def executing(register: Register) -> list[Resend]:
     """The open calls that wait for execution, each with the connection that executes it, in order."""
     found = []
-    for call in (*register.calls.values(), *register.side_calls.values()):
+    for call in (*register.calls.values(), *register.out_of_turn_calls.values()):
         if call.state is CallState.EXECUTING:
-            executor = call.executor if isinstance(call, SideCall) else register.executor
+            executor = call.executor if isinstance(call, OutOfTurnCall) else register.executor
             found.append(Resend(executor, call.seq))
     return sorted(found, key=lambda resend: resend.seq)
 

@@ -10,11 +10,11 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Hello, Rules, SessionConfig, SwitchAgent
 from codelab.protocol.outgoing import PendingCall, PlanStep, SessionInfo
 from codelab.sessions import keys
+from codelab.sessions.approval_rules import RULE_KEYS
 from codelab.sessions.items import PlanItem
 from codelab.sessions.register import Phase, Register
-from codelab.sessions.rules import KEYS
 from codelab.sessions.transition import Transition
-from codelab.turns import connections, handover, messages, own_tools, quotas, rules
+from codelab.turns import approval_rules, connections, handover, messages, own_tools, quotas
 from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
@@ -133,13 +133,13 @@ def _change(draft: Draft, changes: dict[str, Any]) -> None:
     draft.register.settings.update(changes)
 
 
-@decision(Rules, reads=lambda _: KEYS.values())
+@decision(Rules, reads=lambda _: RULE_KEYS.values())
 def change_rules(draft: Draft, caller: Caller, frame: Rules) -> Transition:
     """List what was remembered, or revoke a rule and list the others. Raises ProtocolError INVALID_ARGUMENTS."""
     _greet(draft, caller)
     if frame.rule_id is not None and frame.action == "revoke":
-        rules.revoke(draft, frame.rule_id)
-    draft.replies.append((caller.connection_id, rules.listing(draft)))
+        approval_rules.revoke(draft, frame.rule_id)
+    draft.replies.append((caller.connection_id, approval_rules.listing(draft)))
     return draft.finish()
 
 

@@ -9,6 +9,7 @@ from codelab.config import Settings
 from codelab.protocol import limits
 from codelab.protocol.outgoing import AgentStatus, PayloadFrame, ServerFrame, Status
 from codelab.sessions import keys, slots
+from codelab.sessions.approval_rules import ApprovalRules
 from codelab.sessions.items import (
     Audience,
     CallItem,
@@ -20,14 +21,13 @@ from codelab.sessions.items import (
     dumps,
     refer,
 )
-from codelab.sessions.register import Phase, Posting, Register
-from codelab.sessions.rules import RuleBook
+from codelab.sessions.register import OutboxEntry, Phase, Register
 from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Item, Resend, Step, Transition
 from codelab.turns.text import message_tokens, within_bytes
 
 #: Ranges of frames not yet reported as posted that the register keeps apart; older ones are merged.
-_POSTINGS = 8
+_OUTBOX_ENTRIES = 8
 
 
 class NeedsItems(Exception):
@@ -88,7 +88,7 @@ class Draft:
     cut: list[str] = field(default_factory=list)
     replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
     objects: dict[str, str] = field(default_factory=dict)
-    relies_on: RuleBook | None = None
+    relies_on: ApprovalRules | None = None
     #: What the event spends, and what its user had spent before.
     spent: Spending = field(default_factory=Spending)
     counters: Counters = field(default_factory=Counters)
@@ -223,15 +223,15 @@ class Draft:
         register = self.register
         if self.resend:
             seqs = [resend.seq for resend in self.resend]
-            posting = register.postings.setdefault(min(seqs), Posting(last=max(seqs), at=self.now))
-            posting.last = max(posting.last, *seqs)
+            entry = register.outbox.setdefault(min(seqs), OutboxEntry(last=max(seqs), at=self.now))
+            entry.last = max(entry.last, *seqs)
         if self.events:
-            register.postings[self.events[0].seq] = Posting(last=self.events[-1].seq, at=self.now)
-        while len(register.postings) > _POSTINGS:
+            register.outbox[self.events[0].seq] = OutboxEntry(last=self.events[-1].seq, at=self.now)
+        while len(register.outbox) > _OUTBOX_ENTRIES:
             # Under a key that no writer reports: each would report its own frames alone.
-            oldest, second = sorted(register.postings, key=abs)[:2]
-            one, other = register.postings.pop(oldest), register.postings.pop(second)
-            register.postings[-abs(oldest)] = Posting(last=max(one.last, other.last), at=min(one.at, other.at))
+            oldest, second = sorted(register.outbox, key=abs)[:2]
+            one, other = register.outbox.pop(oldest), register.outbox.pop(second)
+            register.outbox[-abs(oldest)] = OutboxEntry(last=max(one.last, other.last), at=min(one.at, other.at))
         puts = tuple(put.referring(self.objects) if isinstance(put, CallItem) else put for put in self.puts)
         replies = tuple((connection_id, frame.wire()) for connection_id, frame in self.replies)
         has_slot = register.slot or (self.before is not None and self.before.slot)

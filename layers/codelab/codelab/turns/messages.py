@@ -10,7 +10,7 @@ from codelab.sessions.register import Phase
 from codelab.sessions.transition import Transition
 from codelab.turns import cancel, quotas, turn
 from codelab.turns.caller import Caller
-from codelab.turns.connections import lead, touch
+from codelab.turns.connections import choose_executor, touch
 from codelab.turns.decision import Decided, decision
 from codelab.turns.draft import Draft
 from codelab.turns.quotas import Asks
@@ -40,7 +40,7 @@ def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, r
         raise
     if register.phase is Phase.IDLE:
         draft.puts.append(message)
-        lead(draft, caller)
+        choose_executor(draft, caller)
         turn.begin(draft, message)
         return draft.finish()
     when_busy = register.settings.get("when_busy", "queue")

@@ -6,7 +6,7 @@ from typing import Any
 from codelab.protocol.outgoing import Plan, PlanStep
 from codelab.protocol.tools import Tool
 from codelab.sessions.items import PlanItem
-from codelab.turns import handover, outcomes
+from codelab.turns import handover, shown_results
 from codelab.turns.draft import Draft
 
 #: Takes the draft and the checked arguments, gives the result as JSON. It may ask for items of the session
@@ -30,5 +30,5 @@ def _update_plan(draft: Draft, arguments: dict[str, Any]) -> Any:
 TOOLS: Mapping[str, Execute] = {
     "switch_agent": handover.hand_over,
     "update_plan": _update_plan,
-    "read_result": outcomes.read_result,
+    "read_result": shown_results.read_result,
 }

@@ -11,7 +11,7 @@ from codelab.protocol.tools import Tool
 from codelab.sessions.items import CallItem, CallRequest, dumps
 from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, rules, server_tools, titles, turn
+from codelab.turns import approval_rules, calls, server_tools, titles, turn
 from codelab.turns.draft import Draft
 from codelab.turns.text import shortened
 
@@ -121,7 +121,7 @@ def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -
 def _take(draft: Draft, lease: Lease, answer: Answer) -> Transition:
     """The answer goes into the history, its calls into the register and on their way; the turn goes on or ends."""
     register = draft.register
-    titles.entitle(register, answer.title)
+    titles.set_title(register, answer.title)
     wanted = _within_limits(answer)
     made = _for_the_history([request for request, _ in wanted])
     draft.append_message("assistant", answer.text, calls=made, message_id=lease.message_id)
@@ -235,7 +235,7 @@ def _take_call(
         outcome = {"error": {"code": error.code.value, "message": error.message}}
         _settle_at_once(draft, call, CallState.FAILED, outcome)
         return
-    denied = rules.judge(draft, call, tool, alone=alone)
+    denied = approval_rules.apply(draft, call, tool, alone=alone)
     if denied is not None:
         call.decision = {"decision": "reject", "rule_id": denied.rule_id, "at": draft.now}
         rejected = {"status": "rejected", "reason": "rule", "rule_id": denied.rule_id, "feedback": ""}

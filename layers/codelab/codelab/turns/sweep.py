@@ -9,7 +9,7 @@ from itertools import islice
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
-from codelab.sessions.register import REPAIR_AFTER_MS, CallState, Phase, Posting
+from codelab.sessions.register import REPAIR_AFTER_MS, CallState, OutboxEntry, Phase
 from codelab.sessions.transition import Transition
 from codelab.turns import calls, connections, turn
 from codelab.turns.draft import Draft
@@ -27,10 +27,10 @@ def tick(draft: Draft, dead: str | None = None) -> Transition:
 
 def _repost(draft: Draft) -> None:
     """Frames that were logged and perhaps never posted are posted again; clients drop what they have by its seq."""
-    for first, posting in sorted(draft.register.postings.items()):
-        if posting.at + REPAIR_AFTER_MS <= draft.now:
-            draft.register.postings[first] = Posting(last=posting.last, at=draft.now)
-            draft.repost.append((first, posting.last))
+    for first, entry in sorted(draft.register.outbox.items()):
+        if entry.at + REPAIR_AFTER_MS <= draft.now:
+            draft.register.outbox[first] = OutboxEntry(last=entry.last, at=draft.now)
+            draft.repost.append((first, entry.last))
 
 
 def _revive_step(draft: Draft, dead: str | None) -> None:

@@ -18,7 +18,7 @@ _FIELD = {
 }
 
 
-def asked_for(answer: dict[str, Any]) -> dict[str, Any]:
+def with_title(answer: dict[str, Any]) -> dict[str, Any]:
     """The schema of an answer, with a title behind everything else. It may be left out."""
     return {**answer, "properties": {**answer["properties"], TITLE: _FIELD}}
 
@@ -29,7 +29,7 @@ def title_of(solution: Mapping[str, Any]) -> str:
     return title if len(title) <= TITLE_CHARS else title[: TITLE_CHARS - 1].rstrip() + "…"
 
 
-def entitle(register: Register, title: str) -> None:
+def set_title(register: Register, title: str) -> None:
     """Call the session so, unless it was given a title meanwhile. A model that had none is not asked again."""
     if register.title_is_draft:
         register.title_is_draft = False

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from codelab.sessions import keys
+from codelab.sessions.approval_rules import ApprovalRules
 from codelab.sessions.dynamodb.bulk import DynamoDBBulk
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
 from codelab.sessions.dynamodb.tally import DynamoDBTally
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 from codelab.sessions.items import EventItem, FileItem, InputItem, MessageItem, SummaryItem
 from codelab.sessions.register import Extent, Register
-from codelab.sessions.rules import RuleBook
 from codelab.sessions.spending import Slot
 from codelab.sessions.store import Conflict, Conversation, Duplicate, Listed, SeqTaken, SlotTaken, StoredItem
 from codelab.sessions.transition import Transition
@@ -139,7 +139,7 @@ class DynamoDBStore:
         found = [(item, item.attributes(), item.key()) for item in transition.puts]
         for item, attributes, sk in found:
             put: dict[str, Any] = {"TableName": self._table, "Item": {**_key(after.pk, sk), **to_dynamodb(attributes)}}
-            if isinstance(item, RuleBook):
+            if isinstance(item, ApprovalRules):
                 put |= _version_is(item.version - 1)
             elif not item.replaces:
                 put["ConditionExpression"] = "attribute_not_exists(pk)"
@@ -177,7 +177,7 @@ class DynamoDBStore:
         """`due_at` is made later only if nothing else has changed, for it may be early and never late."""
         remaining = register.copy()
         for first in firsts:
-            remaining.postings.pop(first, None)
+            remaining.outbox.pop(first, None)
         due_at = remaining.due_at()
         names = {f"#{index}": f"post#{first}" for index, first in enumerate(firsts)}
         remove = "REMOVE " + ", ".join(names)

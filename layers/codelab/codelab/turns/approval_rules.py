@@ -1,4 +1,4 @@
-"""Remembered approvals: which calls are decided without asking, because a human has decided so before.
+"""Remembered approvals: which calls are decided without asking, because a human decided so before.
 
 A rule is about the calls of one tool, in one session or in all of a user's: one that allows about those of one agent,
 one that denies about everybody's. With a pattern it covers calls whose paths match; without one, calls with the same
@@ -20,9 +20,9 @@ from codelab.protocol.incoming import Remember
 from codelab.protocol.outgoing import Remembrance, RuleInfo, RuleList
 from codelab.protocol.paths import workspace_path
 from codelab.protocol.tools import Tool
+from codelab.sessions.approval_rules import RULE_KEYS, ApprovalRule, ApprovalRules, Effect, Scope
 from codelab.sessions.items import CallItem, dumps
 from codelab.sessions.register import Register
-from codelab.sessions.rules import KEYS, Effect, Rule, RuleBook, Scope
 from codelab.turns import commands
 from codelab.turns.draft import Draft, NeedsItems
 from codelab.turns.policy import always_asks, needs_approval
@@ -32,19 +32,24 @@ ANY = "**"
 _COVERS_CHARS = 120
 
 
-def judge(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> Rule | None:
+def apply(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> ApprovalRule | None:
     """Decide whether `call`, whose arguments were checked, asks for approval. Returns the rule that denies it.
 
-    `alone`: no other call is made with it that may change what a remembered command depends on.
-    Needs the rule books; a decision that uses an allowing rule of the user's relies on its book not having changed.
+    `alone`: no other call of the same answer may change what a remembered command depends on.
+    Needs both rule sets; a decision by an allowing rule of the user's relies on its set not having changed.
     """
-    books = _books(draft)
-    if books is None:
+    rule_sets = _rule_sets(draft)
+    if rule_sets is None:
         call.requires_approval = True
         return None
     arguments = draft.value(call.arguments)
     call.requires_approval = needs_approval(tool, arguments, draft.settings, _autonomy(draft.register))
-    found = [(book, rule) for book in books for rule in book.rules if _covers(rule, call.agent, tool, arguments)]
+    found = [
+        (rule_set, rule)
+        for rule_set in rule_sets
+        for rule in rule_set.rules
+        if _covers(rule, call.agent, tool, arguments)
+    ]
     for _, rule in found:
         if rule.effect == "deny":
             return rule
@@ -52,13 +57,13 @@ def judge(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> Ru
     if is_command:
         found = [it for it in found if alone and commands.holds(draft, it[1].rule_id, tool, arguments)]
     if found and call.requires_approval:
-        book, rule = found[0]  # a rule of the session's before one of the user's, which costs a condition
+        rule_set, rule = found[0]  # a rule of the session's before one of the user's, which costs a condition
         call.requires_approval = False
         call.decision = {"decision": "approve", "rule_id": rule.rule_id, "at": draft.now}
         if is_command:
             commands.begin(draft, call, rule.rule_id)
-        if book.scope == "user":
-            draft.relies_on = book
+        if rule_set.scope == "user":
+            draft.relies_on = rule_set
     return None
 
 
@@ -90,7 +95,7 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
         if wish.pattern is not None:
             raise _refused(call, "remember.pattern", "A command is remembered exactly; omit pattern")
     pattern = _pattern(call, tool, effect, wish.pattern) if wish.pattern else ""
-    rule = Rule(
+    rule = ApprovalRule(
         rule_id="rule_" + draft.inputs.new_id(),
         agent=call.agent,
         tool=tool.name,
@@ -102,23 +107,23 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
     )
     if not _covers(rule, call.agent, tool, arguments):
         raise _refused(call, "remember.pattern", f"{pattern!r} does not match this call")
-    book = _book(draft, wish.scope)
-    known = tuple(it for it in book.rules if not (is_command and _allows_a_command(it)))  # this one takes its place
+    rule_set = _rule_set(draft, wish.scope)
+    known = tuple(it for it in rule_set.rules if not (is_command and _allows_a_command(it)))  # this one takes its place
     if any(_same(rule, it) for it in known):
         return
     if len(known) >= limits.RULES:
         raise _refused(call, "remember", f"There are already {limits.RULES} rules; revoke one first")
-    _write(draft, book.changed((*known, rule)))
+    _write(draft, rule_set.changed((*known, rule)))
     if is_command:
         commands.begin(draft, call, rule.rule_id)
 
 
 def revoke(draft: Draft, rule_id: str) -> None:
     """Forget a rule. Raises ProtocolError INVALID_ARGUMENTS if there is none of that id, DATABASE_ERROR."""
-    for book in (_book(draft, "session"), _book(draft, "user")):
-        left = tuple(rule for rule in book.rules if rule.rule_id != rule_id)
-        if len(left) < len(book.rules):
-            _write(draft, book.changed(left))
+    for rule_set in (_rule_set(draft, "session"), _rule_set(draft, "user")):
+        left = tuple(rule for rule in rule_set.rules if rule.rule_id != rule_id)
+        if len(left) < len(rule_set.rules):
+            _write(draft, rule_set.changed(left))
             return
     raise ProtocolError(
         ErrorCode.INVALID_ARGUMENTS,
@@ -129,12 +134,12 @@ def revoke(draft: Draft, rule_id: str) -> None:
 
 def listing(draft: Draft) -> RuleList:
     """All rules that count here: not a command's that has lapsed. Raises ProtocolError DATABASE_ERROR."""
-    books = [_book(draft, scope) for scope in KEYS]
+    rule_sets = [_rule_set(draft, scope) for scope in RULE_KEYS]
     return RuleList(
         rules=[
             RuleInfo(
                 rule_id=rule.rule_id,
-                scope=book.scope,
+                scope=rule_set.scope,
                 agent=rule.agent,
                 tool_name=rule.tool,
                 decision=rule.effect,
@@ -142,44 +147,44 @@ def listing(draft: Draft) -> RuleList:
                 covers=rule.covers,
                 created_at=rule.at,
             )
-            for book in books
-            for rule in book.rules
+            for rule_set in rule_sets
+            for rule in rule_set.rules
             if not _allows_a_command(rule) or rule.rule_id == draft.register.command_rule
         ]
     )
 
 
-# -- the books -------------------------------------------------------------------------------------------------------
+# -- the rule sets ---------------------------------------------------------------------------------------------------
 
 
-def _books(draft: Draft) -> list[RuleBook] | None:
-    """Both books as this transition leaves them, none older than the session knows of; None for what is no book."""
-    changed = {item.scope: item for item in draft.puts if isinstance(item, RuleBook)}
-    draft.need(KEYS.values())
+def _rule_sets(draft: Draft) -> list[ApprovalRules] | None:
+    """Both rule sets as this transition leaves them, as new as the session knows of; None if one is unreadable."""
+    changed = {item.scope: item for item in draft.puts if isinstance(item, ApprovalRules)}
+    draft.need(RULE_KEYS.values())
     try:
-        books = [changed.get(scope) or RuleBook.of(scope, draft.item(key)) for scope, key in KEYS.items()]
+        rule_sets = [changed.get(scope) or ApprovalRules.of(scope, draft.item(key)) for scope, key in RULE_KEYS.items()]
     except (ValueError, TypeError, KeyError):
         return None
     stale = [
-        book.key()
-        for book in books
-        if book.version < draft.register.rules.get(book.scope, 0) and book.key() not in draft.inputs.fresh
+        rule_set.key()
+        for rule_set in rule_sets
+        if rule_set.version < draft.register.rules.get(rule_set.scope, 0) and rule_set.key() not in draft.inputs.fresh
     ]
     if stale:  # read before a change that this session was part of: a step reads them when it begins
         raise NeedsItems(stale)
-    return books
+    return rule_sets
 
 
-def _book(draft: Draft, scope: Scope) -> RuleBook:
-    books = _books(draft)
-    if books is None:
+def _rule_set(draft: Draft, scope: Scope) -> ApprovalRules:
+    rule_sets = _rule_sets(draft)
+    if rule_sets is None:
         raise ProtocolError(ErrorCode.DATABASE_ERROR, "Cannot read the remembered rules", retryable=False)
-    return next(book for book in books if book.scope == scope)
+    return next(rule_set for rule_set in rule_sets if rule_set.scope == scope)
 
 
-def _write(draft: Draft, book: RuleBook) -> None:
-    draft.put(book)
-    draft.register.rules[book.scope] = book.version
+def _write(draft: Draft, rule_set: ApprovalRules) -> None:
+    draft.put(rule_set)
+    draft.register.rules[rule_set.scope] = rule_set.version
 
 
 def _autonomy(register: Register) -> str:
@@ -189,7 +194,7 @@ def _autonomy(register: Register) -> str:
 # -- what a rule covers ----------------------------------------------------------------------------------------------
 
 
-def _covers(rule: Rule, agent: str, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+def _covers(rule: ApprovalRule, agent: str, tool: Tool, arguments: Mapping[str, Any]) -> bool:
     """Is it about this call? Whether it may allow one that always asks is not said here."""
     if rule.effect == "deny":
         if rule.tool.casefold() != tool.name.casefold():
@@ -260,7 +265,7 @@ def _command(arguments: Mapping[str, Any]) -> str:
     return " ".join(words) + ("" if cwd == "." else f" (in {cwd})")
 
 
-def _allows_a_command(rule: Rule) -> bool:
+def _allows_a_command(rule: ApprovalRule) -> bool:
     return rule.effect == "allow" and rule.tool in commands.RUNNING
 
 
@@ -276,7 +281,7 @@ def _folded(path: str) -> str:
     return "/".join(name.rstrip(". ") for name in names if name.strip(". "))
 
 
-def _same(rule: Rule, other: Rule) -> bool:
+def _same(rule: ApprovalRule, other: ApprovalRule) -> bool:
     return (rule.agent, rule.tool, rule.effect, rule.pattern, rule.digest) == (
         other.agent,
         other.tool,

@@ -7,14 +7,14 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import Tool, find_tool
 from codelab.sessions import keys
+from codelab.sessions.approval_rules import RULE_KEYS
 from codelab.sessions.items import CallItem, dumps, is_same
 from codelab.sessions.register import CallState
-from codelab.sessions.rules import KEYS
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
-from codelab.turns import calls, own_tools, quotas, rules
+from codelab.turns import approval_rules, calls, own_tools, quotas
 from codelab.turns.caller import Caller
-from codelab.turns.connections import lead, leader
+from codelab.turns.connections import choose_executor, executor_for_http
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
 from codelab.turns.quotas import Asks
@@ -31,7 +31,7 @@ class ExecuteTool:
 
 @decision(
     ExecuteTool,
-    reads=lambda event: [keys.call_key(event.call_id), keys.TOOLS, *KEYS.values()],
+    reads=lambda event: [keys.call_key(event.call_id), keys.TOOLS, *RULE_KEYS.values()],
     quota=Asks.SPENDS,
 )
 def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | None:
@@ -53,9 +53,11 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
             )
         return None
     quotas.spend(draft, caller.plan, Spending(stored_bytes=len(dumps(arguments).encode())))
-    if len(register.side_calls) >= limits.SIDE_CALLS:
-        raise ProtocolError(ErrorCode.RATE_LIMITED, f"{limits.SIDE_CALLS} calls are already open", call_id=call_id)
-    lead(draft, caller)
+    if len(register.out_of_turn_calls) >= limits.OUT_OF_TURN_CALLS:
+        raise ProtocolError(
+            ErrorCode.RATE_LIMITED, f"{limits.OUT_OF_TURN_CALLS} calls are already open", call_id=call_id
+        )
+    choose_executor(draft, caller)
     if register.executor not in register.connections:
         raise ProtocolError(
             ErrorCode.EXECUTION_FAILED,
@@ -75,7 +77,7 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
         at=draft.now,
         declaration=tool.declaration,
     )
-    denied = rules.judge(draft, call, tool)
+    denied = approval_rules.apply(draft, call, tool)
     if denied is not None:
         raise ProtocolError(
             ErrorCode.PERMISSION_DENIED,
@@ -94,5 +96,8 @@ def _tool(draft: Draft, name: str, known: CallItem | None) -> Tool:
     """
     if known is not None and known.tool == name:
         return calls.tool_of(known)
-    own = {tool.name: tool for tool in own_tools.declared_by(draft.item(keys.TOOLS), leader(draft.register, draft.now))}
+    own = {
+        tool.name: tool
+        for tool in own_tools.declared_by(draft.item(keys.TOOLS), executor_for_http(draft.register, draft.now))
+    }
     return own.get(name) or find_tool(name)

@@ -1,4 +1,4 @@
-"""The outbox: every connection gets its frames in order, and none waits for another."""
+"""The fan_out: every connection gets its frames in order, and none waits for another."""
 
 import random
 import threading
@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from codelab.delivery import outbox as module
-from codelab.delivery.outbox import Delivery, Outbox
-from codelab.delivery.post import Outcome
+from codelab.delivery import fan_out as module
+from codelab.delivery.fan_out import Delivery, FanOut
+from codelab.delivery.post import PostResult
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Connection, Register
 
@@ -18,7 +18,7 @@ from tests.ide import PATIENCE
 from tests.waiting import until
 
 NOW = 1_000_000
-DONE, GONE, REFUSED, UNKNOWN = Outcome.DONE, Outcome.GONE, Outcome.REFUSED, Outcome.UNKNOWN
+DONE, GONE, REFUSED, UNKNOWN = PostResult.DONE, PostResult.GONE, PostResult.REFUSED, PostResult.UNKNOWN
 
 
 class Connections:
@@ -30,10 +30,10 @@ class Connections:
         self.taken: dict[str, list[int]] = {}
         self.tries: dict[str, int] = {}
         self.threads: set[str] = set()
-        self.answers: dict[str, Callable[[], Outcome]] = {}
+        self.answers: dict[str, Callable[[], PostResult]] = {}
         self._open: dict[str, threading.Event] = {}
 
-    def attempt(self, connection_id: str, frame: dict[str, Any]) -> Outcome:
+    def attempt(self, connection_id: str, frame: dict[str, Any]) -> PostResult:
         self.threads.add(threading.current_thread().name)
         self.tries[connection_id] = self.tries.get(connection_id, 0) + 1
         if connection_id in self._open:
@@ -43,7 +43,7 @@ class Connections:
             self.taken.setdefault(connection_id, []).append(frame["seq"])
         return outcome
 
-    def script(self, connection_id: str, *outcomes: Outcome) -> None:
+    def script(self, connection_id: str, *outcomes: PostResult) -> None:
         rest = iter(outcomes)
         self.answers[connection_id] = lambda: next(rest, DONE)
 
@@ -57,7 +57,7 @@ class World:
     def __init__(self, **joined: int) -> None:
         """Connections by name; one whose name begins with `plain` knows no extensions."""
         self.gateway = Connections()
-        self.outbox = Outbox(self.gateway, lambda: NOW, patience_s=0.3)  # type: ignore[arg-type]
+        self.fan_out = FanOut(self.gateway, lambda: NOW, patience_s=0.3)  # type: ignore[arg-type]
         self.register = Register("ann", "s1", 0, "universal")
         for n, (name, at) in enumerate(joined.items()):
             is_new = not name.startswith("plain")
@@ -70,8 +70,8 @@ class World:
         first = self.seq + 1
         self.seq += frames
         events = [EventItem(seq, {"seq": seq}, Audience.ALL, 0) for seq in range(first, self.seq + 1)]
-        with self.outbox.tracked(first) if tracked else nullcontext() as delivery:
-            return self.outbox.send(events, self.register, self.register.connections, delivery)
+        with self.fan_out.tracked(first) if tracked else nullcontext() as delivery:
+            return self.fan_out.send(events, self.register, self.register.connections, delivery)
 
     def taken(self, connection_id: str) -> list[int]:
         return self.gateway.taken.get(connection_id, [])
@@ -84,11 +84,11 @@ def test_a_window_that_stalls_delays_no_other_and_gets_everything_in_order_later
     world = World(slow=0, fast=0)
     go_on = world.gateway.stall("slow")
     for _ in range(5):
-        assert world.outbox.wait(world.send(2), PATIENCE)
+        assert world.fan_out.wait(world.send(2), PATIENCE)
     assert world.taken("fast") == world.all_seqs()
     assert world.taken("slow") == []
     go_on.set()
-    world.outbox.drain()
+    world.fan_out.drain()
     assert world.taken("slow") == world.all_seqs()
 
 
@@ -105,7 +105,7 @@ def test_the_only_window_does_not_keep_the_sender_when_it_refuses():
     delivery = world.send(2)
     assert not delivery.is_done
     world.send()
-    world.outbox.drain()
+    world.fan_out.drain()
     assert world.taken("only") == [1, 2, 3]
     assert not delivery.failed
 
@@ -114,7 +114,7 @@ def test_the_only_window_does_not_keep_the_sender_when_it_has_become_slow(monkey
     monkeypatch.setattr(module, "_SLOW_S", 0.0)
     world = World(only=0)
     world.send(3)
-    world.outbox.drain()
+    world.fan_out.drain()
     assert world.taken("only") == [1, 2, 3]
     assert len(world.gateway.threads) == 2
 
@@ -124,7 +124,7 @@ def test_what_is_throttled_is_tried_again_and_the_rest_waits_behind_it(name):
     world = World(**{name: 0, "other": 0})
     world.gateway.script(name, DONE, REFUSED, REFUSED, DONE, REFUSED)
     deliveries = [world.send() for _ in range(4)]
-    world.outbox.drain()
+    world.fan_out.drain()
     assert world.taken(name) == world.taken("other") == [1, 2, 3, 4]
     assert not any(delivery.failed for delivery in deliveries)
 
@@ -136,11 +136,11 @@ def test_who_refuses_for_too_long_misses_what_waited_and_nothing_after_it():
     until(lambda: all(delivery.is_done for delivery in missed))
     del world.gateway.answers["window"]
     seen = world.send(tracked=True)
-    world.outbox.drain()
+    world.fan_out.drain()
     assert world.taken("window") == [4]
     assert world.taken("other") == [1, 2, 3, 4]
     assert [delivery.failed for delivery in [*missed, seen]] == [True, True, True, False]
-    assert world.outbox.take_posted(frozenset()) == [seen]
+    assert world.fan_out.take_posted(frozenset()) == [seen]
 
 
 def test_a_time_out_is_not_repeated_to_a_client_that_would_show_it_twice():
@@ -148,7 +148,7 @@ def test_a_time_out_is_not_repeated_to_a_client_that_would_show_it_twice():
     world.gateway.script("plain", UNKNOWN)
     world.gateway.script("window", UNKNOWN)
     deliveries = [world.send(), world.send()]
-    world.outbox.drain()
+    world.fan_out.drain()
     assert world.taken("plain") == [1, 2]
     assert world.taken("window") == [1, 1, 2], "it drops the repeat by its seq"
     assert [delivery.failed for delivery in deliveries] == [True, False]
@@ -160,11 +160,11 @@ def test_what_waits_for_one_window_is_bounded():
     deliveries = []
     for _ in range(module.LANE_BATCHES + 50):
         deliveries.append(world.send())
-        assert world.outbox.wait(deliveries[-1], PATIENCE)
-    lane = world.outbox._lanes["slow"]
+        assert world.fan_out.wait(deliveries[-1], PATIENCE)
+    lane = world.fan_out._lanes["slow"]
     assert len(lane.waiting) <= module.LANE_BATCHES
     go_on.set()
-    world.outbox.drain()
+    world.fan_out.drain()
     assert world.taken("fast") == world.all_seqs()
     got = world.taken("slow")
     assert got == [1, *range(module.LANE_BATCHES + 1, world.seq + 1)], "one gap, and then everything"
@@ -175,7 +175,7 @@ def test_the_end_waits_for_the_slow_no_longer_than_it_may():
     world = World(slow=0, fast=0)
     go_on = world.gateway.stall("slow")
     deliveries = [world.send(3, tracked=True) for _ in range(3)]
-    ending = threading.Thread(target=world.outbox.drain, args=(0.05,))
+    ending = threading.Thread(target=world.fan_out.drain, args=(0.05,))
     ending.start()
     until(lambda: all(delivery.is_done for delivery in deliveries))
     go_on.set()
@@ -187,18 +187,18 @@ def test_the_end_waits_for_the_slow_no_longer_than_it_may():
 
 
 def test_a_lane_that_fails_in_its_own_way_is_given_up_and_not_waited_for():
-    def break_down() -> Outcome:
+    def break_down() -> PostResult:
         raise RuntimeError("a fault of our own")
 
     world = World(broken=0, other=0)
     world.gateway.answers["broken"] = break_down
     delivery = world.send(2)
-    world.outbox.drain()
+    world.fan_out.drain()
     assert delivery.failed
     assert world.taken("other") == [1, 2]
     del world.gateway.answers["broken"]
     world.send()
-    world.outbox.drain()
+    world.fan_out.drain()
     assert world.taken("broken") == [3]
 
 
@@ -206,23 +206,23 @@ def test_what_could_not_all_be_sent_is_not_told_as_posted():
     world = World(window=0)
 
     def send_half() -> None:
-        with world.outbox.tracked(1):
+        with world.fan_out.tracked(1):
             world.send()
             raise RuntimeError("the rest of the frames cannot be read")
 
     with pytest.raises(RuntimeError):
         send_half()
-    world.outbox.drain()
+    world.fan_out.drain()
     assert world.taken("window") == [1]
-    assert world.outbox.take_posted(set()) == []
+    assert world.fan_out.take_posted(set()) == []
 
 
 def test_a_pause_before_another_try_does_not_outlive_the_end():
     world = World(window=0, other=0)
-    world.outbox._patience_s = 3600
+    world.fan_out._patience_s = 3600
     world.gateway.answers["window"] = lambda: REFUSED
     delivery = world.send()
-    world.outbox.drain(0.05)
+    world.fan_out.drain(0.05)
     assert delivery.failed
 
 
@@ -231,13 +231,13 @@ def test_who_is_gone_is_posted_to_no_more_unless_it_may_be_coming():
     for name in ("old", "greeted", "young"):
         world.gateway.script(name, GONE)
     first = world.send(2, tracked=True)
-    world.outbox.drain()
+    world.fan_out.drain()
     second = world.send(tracked=True)
-    world.outbox.drain()
+    world.fan_out.drain()
     assert [world.taken(name) for name in world.register.connections] == [[], [], [3], [1, 2, 3]]
-    assert world.outbox.gone == {"old", "greeted", "young"}
-    assert world.outbox.take_posted() == [second], "whether the young one is there is not known yet"
-    assert world.outbox.take_posted({"young"}) == []
+    assert world.fan_out.gone == {"old", "greeted", "young"}
+    assert world.fan_out.take_posted() == [second], "whether the young one is there is not known yet"
+    assert world.fan_out.take_posted({"young"}) == []
     assert not first.failed
 
 
@@ -245,11 +245,11 @@ def test_who_is_gone_is_posted_to_no_more_unless_it_may_be_coming():
 def test_whatever_the_connections_answer_order_is_kept_and_the_books_are_right(seed):
     choose = random.Random(seed)
     world = World(a=0, b=0, plain=0, plain2=0)
-    world.outbox._patience_s = 0.02
+    world.fan_out._patience_s = 0.02
     for name in world.register.connections:
         weights = (choose.uniform(5, 30), choose.random() * 4, choose.random() * 4)
 
-        def answer(weights: tuple[float, ...] = weights) -> Outcome:
+        def answer(weights: tuple[float, ...] = weights) -> PostResult:
             return choose.choices((DONE, REFUSED, UNKNOWN), weights)[0]
 
         world.gateway.answers[name] = answer
@@ -257,8 +257,8 @@ def test_whatever_the_connections_answer_order_is_kept_and_the_books_are_right(s
     for _ in range(30):
         deliveries.append(world.send(choose.randrange(1, 4)))
         if choose.random() < 0.5:
-            world.outbox.wait(deliveries[-1], PATIENCE)
-    world.outbox.drain(PATIENCE)
+            world.fan_out.wait(deliveries[-1], PATIENCE)
+    world.fan_out.drain(PATIENCE)
     assert all(delivery.is_done for delivery in deliveries)
     for name in world.register.connections:
         taken = world.taken(name)

@@ -31,7 +31,7 @@ def test_a_call_goes_to_the_ide_and_its_result_into_no_history():
     assert (state(world, "c1"), outcome(world, "c1")) == ("completed", {"result": {"content": "x"}})
     assert world.history() == []
     assert world.statuses() == []
-    assert world.register.side_calls == {}
+    assert world.register.out_of_turn_calls == {}
 
 
 def test_a_repeat_is_the_same_call_and_another_of_its_name_is_refused():
@@ -83,7 +83,7 @@ def test_a_call_ends_by_its_own_deadline_beside_a_turn():
     assert (state(world, "c1"), outcome(world, "c1")["error"]["code"]) == ("failed", "TIMEOUT")
     world.pass_time(31)
     assert state(world, "c2") == "expired"
-    assert world.register.side_calls == {}
+    assert world.register.out_of_turn_calls == {}
 
 
 def test_the_steps_of_a_turn_and_its_cancel_leave_a_call_alone():

@@ -10,11 +10,11 @@ from codelab.sessions.items import dumps
 Scope = Literal["session", "user"]
 Effect = Literal["allow", "deny"]
 
-KEYS: dict[Scope, str] = {"session": keys.RULES, "user": keys.USER_RULES}
+RULE_KEYS: dict[Scope, str] = {"session": keys.RULES, "user": keys.USER_RULES}
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ApprovalRule:
     """A decision about the calls of one tool, for `agent` the one in whose call it was made: those whose paths match
     `pattern`, or, without one, those with the same `digest`. `covers` says it for people."""
 
@@ -29,19 +29,19 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleBook:
+class ApprovalRules:
     """The rules of one scope. `version` counts the changes; a change is written only over what it was made from."""
 
     replaces: ClassVar[bool] = True
 
     scope: Scope
     version: int = 0
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ApprovalRule, ...] = ()
 
     def key(self) -> str:
-        return KEYS[self.scope]
+        return RULE_KEYS[self.scope]
 
-    def changed(self, rules: tuple[Rule, ...]) -> Self:
+    def changed(self, rules: tuple[ApprovalRule, ...]) -> Self:
         return replace(self, version=self.version + 1, rules=rules)
 
     def attributes(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class RuleBook:
 
     @classmethod
     def of(cls, scope: Scope, item: dict[str, Any] | None) -> Self:
-        """The book in its item. Raises ValueError, TypeError or KeyError for one that cannot be understood."""
+        """The rule_set in its item. Raises ValueError, TypeError or KeyError for one that cannot be understood."""
         if item is None:
             return cls(scope)
-        return cls(scope, int(item["version"]), tuple(Rule(**rule) for rule in json.loads(item["rules"])))
+        return cls(scope, int(item["version"]), tuple(ApprovalRule(**rule) for rule in json.loads(item["rules"])))

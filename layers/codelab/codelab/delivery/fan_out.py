@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from codelab.delivery.post import PATIENCE_S, Outcome, Poster, pauses, render
+from codelab.delivery.post import PATIENCE_S, Poster, PostResult, pauses, render
 from codelab.protocol.limits import CONNECTIONS_PER_SESSION
 from codelab.sessions.items import EventItem
 from codelab.sessions.register import Connection, Register
@@ -69,7 +69,7 @@ class _Lane:
     is_gone: bool = False
 
 
-class Outbox:
+class FanOut:
     """What one writer posts; `gone` are all connections that have answered 410. One thread at a time may `send`."""
 
     def __init__(self, poster: Poster, clock: Callable[[], int], patience_s: float = PATIENCE_S) -> None:
@@ -203,7 +203,7 @@ class Outbox:
             frame = batch.frames[0]
             began = time.monotonic()
             outcome = self._poster.attempt(lane.connection_id, frame)
-            lane.keeps_up = outcome in (Outcome.DONE, Outcome.GONE) and time.monotonic() - began < _SLOW_S
+            lane.keeps_up = outcome in (PostResult.DONE, PostResult.GONE) and time.monotonic() - began < _SLOW_S
             if outcome.may_repeat(lane.connection.extensions):
                 if is_callers:
                     continue
@@ -218,9 +218,9 @@ class Outbox:
             self._changed.notify_all()
             return None
 
-    def _insist(self, lane: _Lane, frame: dict[str, Any]) -> Outcome:
+    def _insist(self, lane: _Lane, frame: dict[str, Any]) -> PostResult:
         """Try a frame that was refused again, while there is patience."""
-        outcome = Outcome.REFUSED
+        outcome = PostResult.REFUSED
         for pause in pauses(self._patience_s):
             with self._changed:
                 if self._changed.wait_for(lambda: self._is_ending, pause):
@@ -230,11 +230,11 @@ class Outbox:
                 break
         return outcome
 
-    def _note(self, lane: _Lane, batch: _Batch, outcome: Outcome) -> None:
+    def _note(self, lane: _Lane, batch: _Batch, outcome: PostResult) -> None:
         with self._changed:
             if not lane.waiting or lane.waiting[0] is not batch:
                 return  # it was given up meanwhile
-            if outcome is Outcome.GONE:
+            if outcome is PostResult.GONE:
                 self.gone.add(lane.connection_id)
                 lane.is_gone = not lane.connection.may_be_joining(self._clock())
                 for missed in list(lane.waiting) if lane.is_gone else [batch]:
@@ -243,7 +243,7 @@ class Outbox:
             elif outcome.may_repeat(lane.connection.extensions):
                 self._give_up(lane)
             else:
-                batch.delivery.failed = batch.delivery.failed or outcome is Outcome.UNKNOWN
+                batch.delivery.failed = batch.delivery.failed or outcome is PostResult.UNKNOWN
                 batch.frames.popleft()
                 if not batch.frames:
                     self._end(lane)
