@@ -28,7 +28,7 @@ from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
-from codelab.sessions.items import MessageItem
+from codelab.sessions.items import MessageItem, ToolsItem
 from codelab.sessions.register import LEASE_MARGIN_MS, Extent, Register
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
@@ -220,7 +220,7 @@ class StepRunner:
             spent = meter.over_budget(read.items.get(keys.usage_key(self._engine.clock())))
             if spent is not None:
                 raise spent
-            own = declared_by(read.items[keys.TOOLS], register.executor)
+            own = declared_by(ToolsItem.of(read.items[keys.TOOLS]), register.executor)
             register = self._routed(register, lease, sender, cancellation, meter, read.history)
             agent = self._agent(register).joined_by(own)
             budget = self._settings.max_context_tokens

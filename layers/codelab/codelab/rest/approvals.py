@@ -78,9 +78,7 @@ def list_pending_approvals(session_id: SessionId, user: User) -> PendingApproval
     """The open calls. Decide and answer them on the WebSocket, with the same ids."""
     store = engine().store
     register = existing(store.read(keys.partition(user, session_id)))
-    wanted = [keys.call_key(call_id) for call_id in register.open_calls]
-    found = store.items(register.pk, wanted) if wanted else {}
-    shown = [_shown(register, CallItem.of(item)) for item in found.values()]
+    shown = [_shown(register, call) for call in store.calls(register.pk, register.open_calls)]
     shown.sort(key=lambda call: (call.created_at, call.call_id))
     return PendingApprovals(
         session_id=session_id,

@@ -158,12 +158,11 @@ def get_call(
     call_id: Annotated[str, Path(min_length=1, max_length=limits.ID_CHARS)], user: User, session_id: SessionOf
 ) -> Call:
     """The state of a call, made by an agent or over HTTP. If the call failed, `error` says why, with status 200."""
-    register, items = engine().store.read_with(keys.partition(user, session_id), [keys.call_key(call_id)])
+    register, call = engine().store.read_call(keys.partition(user, session_id), call_id)
     existing(register)
-    found = items[keys.call_key(call_id)]
-    if found is None:
+    if call is None:
         raise ProtocolError(ErrorCode.INVALID_CALL_ID, "No such call in this session", call_id=call_id)
-    return _shown(user, session_id, CallItem.of(found))
+    return _shown(user, session_id, call)
 
 
 def _digest(key: str) -> str:
@@ -175,10 +174,10 @@ def _settled(user: str, session_id: str, call_id: str, wait_s: float) -> CallIte
     """The call once it is settled, or as it is after `wait_s`. One read by key for each look."""
     pk, began = keys.partition(user, session_id), time.monotonic()
     while True:
-        found = engine().store.items(pk, [keys.call_key(call_id)])
+        found = engine().store.calls(pk, [call_id])
         if not found:  # the session was deleted meanwhile
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")
-        call = CallItem.of(found[keys.call_key(call_id)])
+        (call,) = found
         waited = time.monotonic() - began
         if not CallState(call.state).is_open or waited >= wait_s:
             return call

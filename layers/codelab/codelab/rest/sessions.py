@@ -213,8 +213,8 @@ def list_sessions(
 @router.get("/{session_id}", response_model=Session, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def get_session(session_id: SessionId, user: User) -> Session:
     """The session's current state."""
-    register, items = engine().store.read_with(keys.partition(user, session_id), [keys.ABOUT])
-    return _shown(existing(register), items[keys.ABOUT])
+    register, about = engine().store.read_about(keys.partition(user, session_id))
+    return _shown(existing(register), about)
 
 
 @router.patch("/{session_id}", response_model=Session, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
@@ -263,8 +263,8 @@ def existing(register: Register | None) -> Register:
     return register
 
 
-def _shown(register: Register, about: dict[str, Any] | None) -> Session:
-    said = AboutItem.of(about) if about else AboutItem(register.user, {})
+def _shown(register: Register, about: AboutItem | None) -> Session:
+    said = about or AboutItem(register.user, {})
     return Session(
         session_id=register.session_id,
         user_id=said.user_id,

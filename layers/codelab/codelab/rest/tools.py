@@ -99,8 +99,8 @@ def list_tools(user: User, session_id: Annotated[str | None, OfSession] = None) 
     """The IDE's tools; with `session_id`, also the tools that the session's executor declared."""
     tools = [tool for tool in CATALOGUE.values() if not tool.server_side]
     if session_id is not None:
-        register, items = engine().store.read_with(keys.partition(user, session_id), [keys.TOOLS])
-        tools += declared_by(items[keys.TOOLS], executor_for_http(existing(register), engine().clock()))
+        register, declared = engine().store.read_tools(keys.partition(user, session_id))
+        tools += declared_by(declared, executor_for_http(existing(register), engine().clock()))
     configured = settings()
     return ToolList(tools=[_described(tool, configured) for tool in tools])
 

@@ -9,7 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from codelab.sessions.items import EventItem, FileItem, InputItem, MessageItem, SummaryItem
+from codelab.sessions.items import (
+    AboutItem,
+    CallItem,
+    EventItem,
+    FileItem,
+    InputItem,
+    MessageItem,
+    SummaryItem,
+    ToolsItem,
+)
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Transition
@@ -147,6 +156,18 @@ class SessionStore(Protocol):
 
     def items(self, pk: str, wanted: Sequence[str]) -> dict[str, StoredItem]:
         """Those of the items that exist, by sort key, read consistently: one call per 100 of them."""
+
+    def read_call(self, pk: str, call_id: str) -> tuple[Register | None, CallItem | None]:
+        """The register and a call of the session, None for what does not exist; in one round trip."""
+
+    def read_about(self, pk: str) -> tuple[Register | None, AboutItem | None]:
+        """The register and what the session's creator said of it, in one round trip."""
+
+    def read_tools(self, pk: str) -> tuple[Register | None, ToolsItem]:
+        """The register and the clients' own tools, in one round trip."""
+
+    def calls(self, pk: str, call_ids: Iterable[str]) -> list[CallItem]:
+        """Those of the calls that exist, in no order."""
 
     def message(self, pk: str, message_id: str) -> InputItem | None:
         """The accepted message with this id, None if there is none."""

@@ -8,7 +8,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import Tool, find_tool
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
-from codelab.sessions.items import CallItem, dumps, is_same
+from codelab.sessions.items import CallItem, ToolsItem, dumps, is_same
 from codelab.sessions.register import CallState
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
@@ -98,6 +98,8 @@ def _tool(draft: Draft, name: str, known: CallItem | None) -> Tool:
         return calls.tool_of(known)
     own = {
         tool.name: tool
-        for tool in own_tools.declared_by(draft.item(keys.TOOLS), executor_for_http(draft.register, draft.now))
+        for tool in own_tools.declared_by(
+            ToolsItem.of(draft.item(keys.TOOLS)), executor_for_http(draft.register, draft.now)
+        )
     }
     return own.get(name) or find_tool(name)

@@ -4,7 +4,6 @@ So a window that only looks on, or that comes later, changes nothing of what the
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from codelab.protocol.tools import Tool
 from codelab.protocol.tools.declared import ToolDeclaration, declared_tool
@@ -33,6 +32,6 @@ def declare(draft: Draft, caller: Caller, tools: Sequence[ToolDeclaration]) -> N
         draft.deletes.append(keys.TOOLS)
 
 
-def declared_by(item: dict[str, Any] | None, window: str) -> list[Tool]:
-    """The own tools of a window. `item` is what is stored of all of them, None for nothing."""
-    return [declared_tool(declaration) for declaration in ToolsItem.of(item).by_connection.get(window, ())]
+def declared_by(declared: ToolsItem, window: str) -> list[Tool]:
+    """The tools that a connection has declared."""
+    return [declared_tool(declaration) for declaration in declared.by_connection.get(window, ())]

@@ -12,7 +12,16 @@ from codelab.sessions.dynamodb.bulk import DynamoDBBulk
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
 from codelab.sessions.dynamodb.tally import DynamoDBTally
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
-from codelab.sessions.items import EventItem, FileItem, InputItem, MessageItem, SummaryItem
+from codelab.sessions.items import (
+    AboutItem,
+    CallItem,
+    EventItem,
+    FileItem,
+    InputItem,
+    MessageItem,
+    SummaryItem,
+    ToolsItem,
+)
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.spending import Slot
 from codelab.sessions.store import Conflict, Conversation, Duplicate, Listed, SeqTaken, SlotTaken, StoredItem
@@ -60,6 +69,26 @@ class DynamoDBStore:
                     found[plain["sk"]] = plain
                 request = answer.get("UnprocessedKeys") or {}
         return found
+
+    def read_call(self, pk: str, call_id: str) -> tuple[Register | None, CallItem | None]:
+        register, found = self._read_one(pk, keys.call_key(call_id))
+        return register, CallItem.of(found) if found else None
+
+    def read_about(self, pk: str) -> tuple[Register | None, AboutItem | None]:
+        register, found = self._read_one(pk, keys.ABOUT)
+        return register, AboutItem.of(found) if found else None
+
+    def read_tools(self, pk: str) -> tuple[Register | None, ToolsItem]:
+        register, found = self._read_one(pk, keys.TOOLS)
+        return register, ToolsItem.of(found)
+
+    def _read_one(self, pk: str, sk: str) -> tuple[Register | None, StoredItem | None]:
+        register, found = self.read_with(pk, [sk])
+        return register, found[sk]
+
+    def calls(self, pk: str, call_ids: Iterable[str]) -> list[CallItem]:
+        wanted = [keys.call_key(call_id) for call_id in call_ids]
+        return [CallItem.of(found) for found in self.items(pk, wanted).values()] if wanted else []
 
     def message(self, pk: str, message_id: str) -> InputItem | None:
         return next((InputItem.of(found) for found in self.items(pk, [keys.input_key(message_id)]).values()), None)
