@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
 
-import jsonschema_rs
 from codelab.llm.schema.validation import compile_validator
 
 sre: Any = import_module("re._constants")
@@ -303,14 +302,6 @@ class Maker:
             if len(out) > 40:
                 break
         return out
-
-
-def is_schema(schema: Any) -> bool:
-    try:
-        jsonschema_rs.validator_for(schema, offline=True)
-    except Exception:
-        return False
-    return True
 
 
 def _number(schema: dict[str, Any], keyword: str, otherwise: int) -> int:

@@ -6,7 +6,7 @@ because users have seen it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from codelab.llm.outcome import Usage
 
@@ -55,13 +55,11 @@ class ModelError(RequestError):
 
     code = "call"
 
-    def __init__(
-        self, message: str, *, usage: Usage | None = None, streamed: Mapping[str, str] | None = None, attempts: int = 0
-    ) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.usage = usage or Usage()
-        self.streamed = dict(streamed or {})
-        self.attempts = attempts
+        self.usage = Usage()
+        self.streamed: dict[str, str] = {}
+        self.attempts = 0
 
     @property
     def text(self) -> str:
@@ -110,17 +108,9 @@ class InvalidAnswer(ModelError):
 
     code = "invalid_answer"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        errors: list[str] | None = None,
-        usage: Usage | None = None,
-        streamed: Mapping[str, str] | None = None,
-        attempts: int = 0,
-    ) -> None:
-        super().__init__(message, usage=usage, streamed=streamed, attempts=attempts)
-        self.errors = errors or []
+    def __init__(self, message: str, *, errors: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.errors = list(errors)
 
 
 class TransportError(ModelError):
@@ -140,11 +130,8 @@ class TransportError(ModelError):
         retryable: bool = False,
         retry_after: float | None = None,
         body: str = "",
-        usage: Usage | None = None,
-        streamed: Mapping[str, str] | None = None,
-        attempts: int = 0,
     ) -> None:
-        super().__init__(message, usage=usage, streamed=streamed, attempts=attempts)
+        super().__init__(message)
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after

@@ -31,6 +31,7 @@ _KEY_ERROR = {
     400: re.compile(r"api.?key", re.IGNORECASE),
 }
 
+_CONNECT_TIMEOUT_S = 5.0
 #: The answers of an endpoint without a list of models.
 _NO_LIST = frozenset({404, 405, 501})
 
@@ -51,19 +52,15 @@ class OpenAITransport:
         base_url: str,
         api_key: str | Callable[[], str],
         timeout: float = 600.0,
-        connect_timeout: float = 5.0,
-        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._key = api_key if callable(api_key) else None
+        timeouts = httpx2.Timeout(timeout, connect=_CONNECT_TIMEOUT_S)
         self._client = openai.OpenAI(
             base_url=base_url,
             api_key="provided-per-call" if callable(api_key) else api_key or "none",
             max_retries=0,
-            timeout=httpx2.Timeout(timeout, connect=connect_timeout),
-            default_headers=dict(headers or {}),
-            http_client=openai.DefaultHttpxClient(
-                transport=InterruptibleTransport(), timeout=httpx2.Timeout(timeout, connect=connect_timeout)
-            ),
+            timeout=timeouts,
+            http_client=openai.DefaultHttpxClient(transport=InterruptibleTransport(), timeout=timeouts),
         )
         self.base_url = base_url.rstrip("/")
         self._create = self._client.chat.completions.with_streaming_response.create
@@ -278,17 +275,13 @@ def openai_transport(
     base_url: str,
     api_key: str | Callable[[], str],
     timeout: float = 600.0,
-    connect_timeout: float = 5.0,
-    headers: Mapping[str, str] | None = None,
     warm: bool = True,
 ) -> OpenAITransport:
     """A transport for an OpenAI-compatible endpoint. Make it once, at init.
 
     Takes what `OpenAITransport` takes. warm: make the SDK's first call now, without the network.
     """
-    transport = OpenAITransport(
-        base_url=base_url, api_key=api_key, timeout=timeout, connect_timeout=connect_timeout, headers=headers
-    )
+    transport = OpenAITransport(base_url=base_url, api_key=api_key, timeout=timeout)
     if warm:
         transport.warm()
     return transport

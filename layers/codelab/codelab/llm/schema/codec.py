@@ -18,7 +18,7 @@ from typing import Any
 from codelab.llm.errors import InvalidRequest
 from codelab.llm.schema.containers import Array, Object
 from codelab.llm.schema.converter import Converter
-from codelab.llm.schema.limits import SchemaSize, measure
+from codelab.llm.schema.limits import measure
 from codelab.llm.schema.nodes import (
     Link,
     Mismatch,
@@ -54,7 +54,7 @@ class Codec:
 
     schema: what is sent. strict: whether strict mode accepts it. wrapped: whether the answer is the property `value` of
     an object, because the original schema is not that of a plain object. text_places: how many places are JSON text, by
-    reason ("untyped", "unresolved", or the limit that forced it). size: how much it uses of the limits.
+    reason ("untyped", "unresolved", or the limit that forced it).
     """
 
     def __init__(
@@ -64,14 +64,12 @@ class Codec:
         *,
         wrapped: bool = False,
         text_places: Mapping[str, int] | None = None,
-        size: SchemaSize | None = None,
         original: Any = None,
     ) -> None:
         self.schema = schema
         self.strict = node is not None
         self.wrapped = wrapped
         self.text_places = dict(text_places or {})
-        self.size = size
         self._node = node
         self._original = original
         self._validator: Any = None
@@ -203,12 +201,11 @@ def make_codec(schema: Any, *, open_objects: str = "close", without: frozenset[s
         except (TooLarge, NeedsWrapping, RecursionError):
             exceeded = ["size"]
             continue
-        size = measure(strict)
-        exceeded = size.exceeded()
+        exceeded = measure(strict).exceeded()
         if not exceeded:
-            return Codec(strict, node, wrapped=wrapped, text_places=converter.text_places, size=size, original=schema)
+            return Codec(strict, node, wrapped=wrapped, text_places=converter.text_places, original=schema)
     # The last resort: the whole answer as JSON text.
     converter = Converter(True, keep=False, settings=Settings(), without=frozenset(), steps=StepCounter(_MAX_STEPS))
     strict, node, _ = converter.root()
     reasons = dict.fromkeys(exceeded, 1)
-    return Codec(strict, node, wrapped=True, text_places=reasons, size=measure(strict), original=schema)
+    return Codec(strict, node, wrapped=True, text_places=reasons, original=schema)

@@ -110,14 +110,13 @@ class Facts:
     """The conjunction of the schemas of one place."""
 
     __slots__ = (
-        "bounds", "closed_items", "false", "format", "implied", "item_max", "item_min", "items", "key_max", "key_min",
-        "keys", "own_description", "parts", "pattern", "prefix", "raws", "required", "title", "types", "unevaluated",
+        "bounds", "closed_items", "format", "implied", "item_max", "item_min", "items", "key_max", "key_min",
+        "keys", "own_description", "parts", "pattern", "prefix", "raws", "required", "types", "unevaluated",
         "values",
     )  # fmt: skip
 
     def __init__(self, raws: list[dict[str, Any]]) -> None:
         self.raws = raws
-        self.false = False
         self.types: set[str] | None = None
         self.implied: list[str] = []
         self.values: list[Any] | None = None
@@ -136,7 +135,6 @@ class Facts:
         self.key_max: int | None = None
         self.unevaluated: Raw = None
         self.own_description: str = ""
-        self.title: str = ""
         for raw in raws:
             self._add(raw)
         if self.item_max is not None and self.item_max < self.item_min:
@@ -163,7 +161,7 @@ class Facts:
         for keyword, value in raw.items():
             handler = _HANDLERS.get(keyword)
             if handler is not None:
-                handler(self, value, raw)
+                handler(self, keyword, value, raw)
             implied = IMPLIED.get(keyword)
             if implied is not None and implied not in self.implied:
                 self.implied.append(implied)
@@ -178,7 +176,7 @@ class Facts:
                 )
             )
 
-    def _type(self, value: Any, raw: dict[str, Any]) -> None:
+    def _type(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
         known = {name for name in names if isinstance(name, str) and name in TYPES}
         if not known or len(known) < len(names):
@@ -187,7 +185,7 @@ class Facts:
             known.add("integer")
         self.types = known if self.types is None else self.types & known
 
-    def _values(self, value: Any, raw: dict[str, Any]) -> None:
+    def _values(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if not isinstance(value, list):
             return
         if self.values is None:
@@ -196,41 +194,34 @@ class Facts:
             keep = set(map(identity, value))
             self.values = [item for item in self.values if identity(item) in keep]
 
-    def _const(self, value: Any, raw: dict[str, Any]) -> None:
-        self._values([value], raw)
+    def _const(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
+        self._values(keyword, [value], raw)
 
-    def _low(self, value: Any, raw: dict[str, Any]) -> None:
-        self._bound("exclusiveMinimum" if raw.get("exclusiveMinimum") is True else "minimum", value, max)
-
-    def _high(self, value: Any, raw: dict[str, Any]) -> None:
-        self._bound("exclusiveMaximum" if raw.get("exclusiveMaximum") is True else "maximum", value, min)
-
-    def _above(self, value: Any, raw: dict[str, Any]) -> None:
-        self._bound("exclusiveMinimum", value, max)
-
-    def _below(self, value: Any, raw: dict[str, Any]) -> None:
-        self._bound("exclusiveMaximum", value, min)
-
-    def _bound(self, keyword: str, value: Any, stricter: Any) -> None:
+    def _bound(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         value = number(value)
-        if value is not None:
-            known = self.bounds.get(keyword)
-            self.bounds[keyword] = value if known is None else stricter(known, value)
+        if value is None:
+            return
+        exclusive = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}.get(keyword, keyword)
+        if raw.get(exclusive) is True:  # draft 4
+            keyword = exclusive
+        known = self.bounds.get(keyword)
+        stricter = max if keyword.endswith("inimum") else min
+        self.bounds[keyword] = value if known is None else stricter(known, value)
 
-    def _multiple(self, value: Any, raw: dict[str, Any]) -> None:
+    def _multiple(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         value = number(value)
         if value is not None and value > 0 and "multipleOf" not in self.bounds:
             self.bounds["multipleOf"] = value
 
-    def _pattern(self, value: Any, raw: dict[str, Any]) -> None:
+    def _pattern(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if self.pattern is None and safe_pattern(value):
             self.pattern = value
 
-    def _format(self, value: Any, raw: dict[str, Any]) -> None:
+    def _format(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if self.format is None and isinstance(value, str) and value in FORMATS:
             self.format = value
 
-    def _items(self, value: Any, raw: dict[str, Any]) -> None:
+    def _items(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if isinstance(value, list):
             self.prefix.append(value)
             self._rest(raw.get("additionalItems"))
@@ -243,50 +234,41 @@ class Facts:
         elif isinstance(value, dict):
             self.items.append(value)
 
-    def _prefix(self, value: Any, raw: dict[str, Any]) -> None:
+    def _prefix(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if isinstance(value, list):
             self.prefix.append(value)
 
-    def _unevaluated_items(self, value: Any, raw: dict[str, Any]) -> None:
+    def _unevaluated_items(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         # Other keywords may evaluate items; it only closes the array if none of them can.
         if value is False and self.prefix and not self.items and "contains" not in raw:
             self.closed_items = True
 
-    def _least_items(self, value: Any, raw: dict[str, Any]) -> None:
-        self.item_min = max(self.item_min, count(value) or 0)
+    def _least(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
+        name = "item_min" if keyword == "minItems" else "key_min"
+        setattr(self, name, max(getattr(self, name), count(value) or 0))
 
-    def _most_items(self, value: Any, raw: dict[str, Any]) -> None:
+    def _most(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         most = count(value)
         if most is not None:
-            self.item_max = most if self.item_max is None else min(self.item_max, most)
+            name = "item_max" if keyword == "maxItems" else "key_max"
+            known = getattr(self, name)
+            setattr(self, name, most if known is None else min(known, most))
 
-    def _required(self, value: Any, raw: dict[str, Any]) -> None:
+    def _required(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if isinstance(value, list):
             self.required.update(dict.fromkeys(name for name in value if isinstance(name, str)))
 
-    def _keys(self, value: Any, raw: dict[str, Any]) -> None:
+    def _keys(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if isinstance(value, (dict, bool)):
             self.keys.append(value)
 
-    def _least_keys(self, value: Any, raw: dict[str, Any]) -> None:
-        self.key_min = max(self.key_min, count(value) or 0)
-
-    def _most_keys(self, value: Any, raw: dict[str, Any]) -> None:
-        most = count(value)
-        if most is not None:
-            self.key_max = most if self.key_max is None else min(self.key_max, most)
-
-    def _unevaluated(self, value: Any, raw: dict[str, Any]) -> None:
+    def _unevaluated(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if isinstance(value, (dict, bool)):
             self.unevaluated = value
 
-    def _description(self, value: Any, raw: dict[str, Any]) -> None:
+    def _description(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if not self.own_description and isinstance(value, str):
             self.own_description = value
-
-    def _title(self, value: Any, raw: dict[str, Any]) -> None:
-        if not self.title and isinstance(value, str):
-            self.title = value
 
     def description(self, type_: str) -> str:
         """The description of a value of one type, with the keywords that strict mode does not have."""
@@ -324,23 +306,22 @@ _HANDLERS: dict[str, Any] = {
     "type": Facts._type,
     "enum": Facts._values,
     "const": Facts._const,
-    "minimum": Facts._low,
-    "maximum": Facts._high,
-    "exclusiveMinimum": Facts._above,
-    "exclusiveMaximum": Facts._below,
+    "minimum": Facts._bound,
+    "maximum": Facts._bound,
+    "exclusiveMinimum": Facts._bound,
+    "exclusiveMaximum": Facts._bound,
     "multipleOf": Facts._multiple,
     "pattern": Facts._pattern,
     "format": Facts._format,
     "items": Facts._items,
     "prefixItems": Facts._prefix,
     "unevaluatedItems": Facts._unevaluated_items,
-    "minItems": Facts._least_items,
-    "maxItems": Facts._most_items,
+    "minItems": Facts._least,
+    "maxItems": Facts._most,
     "required": Facts._required,
     "propertyNames": Facts._keys,
-    "minProperties": Facts._least_keys,
-    "maxProperties": Facts._most_keys,
+    "minProperties": Facts._least,
+    "maxProperties": Facts._most,
     "unevaluatedProperties": Facts._unevaluated,
     "description": Facts._description,
-    "title": Facts._title,
 }

@@ -163,7 +163,7 @@ class Text(Node):
             return value  # the model forgot the quotes: the string itself is the value
 
     def encode(self, value: Any) -> Any:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return label(value)
 
 
 class Labels(Node):
@@ -173,7 +173,7 @@ class Labels(Node):
 
     def __init__(self, values: Sequence[Any]) -> None:
         self._labels = {identity(value): label(value) for value in values}
-        self._values = {text: text for text in self._labels.values()}
+        self._values = frozenset(self._labels.values())
 
     def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if isinstance(value, str) and value in self._values:
