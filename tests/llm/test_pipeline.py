@@ -206,7 +206,7 @@ def test_a_custom_type_can_change_settings_schema_and_messages() -> None:
     assert request.config.temperature == 0
     assert request.schema["properties"]["vote"] == {"enum": ["yes", "no"]}
     assert request.messages == [HELLO, {"role": "system", "content": "Vote: Tea?"}]
-    with pytest.raises(InvalidRequest, match="no content type 'poll'"):
+    with pytest.raises(InvalidRequest, match="unknown content type 'poll'"):
         prepared({"type": "poll"})
 
 
