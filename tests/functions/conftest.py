@@ -1,10 +1,10 @@
 """Single functions on moto. One event at a time: moto's transactions are not atomic between threads."""
 
+import functools
 import time
 from collections.abc import Iterator
 
 import boto3
-import botocore.loaders
 import botocore.session
 import pytest
 from moto import mock_aws
@@ -14,8 +14,23 @@ from tests.functions.recorder import Recorder
 from tests.functions.system import JWT_SECRET, System
 from tests.functions.template import REGION, Template
 
-#: Keeps the descriptions of the services between tests: reading them is most of the time that a client takes.
-LOADER = botocore.loaders.Loader()
+
+class Sdk:
+    """What of the SDK a process keeps between tests, for it takes longer to make than most tests to run: a session that
+    tells `recorder` of the calls that its clients make, and clients of the tests' own, whose calls nobody sees."""
+
+    def __init__(self) -> None:
+        session = botocore.session.get_session()
+        self.session = boto3.Session(region_name=REGION, botocore_session=session)
+        self.own = {name: self.session.client(name) for name in ("dynamodb", "s3", "secretsmanager")}
+        self.recorder = Recorder()
+        emitter = session.get_component("event_emitter")
+        emitter.register_first("before-call", lambda **call: self.recorder.before_call(**call))
+        emitter.register("after-call", lambda **call: self.recorder.after_call(**call))
+        emitter.register("after-call-error", lambda **call: self.recorder.after_call(**call))
+
+
+sdk = functools.cache(Sdk)
 
 
 @pytest.fixture(scope="session")
@@ -42,22 +57,14 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
     monkeypatch.setattr("codelab.wiring.ManagementApi", lambda url: recorder)
     cheapen(monkeypatch)
     with mock_aws():
-        session = botocore.session.get_session()
-        session.register_component("data_loader", LOADER)
-        boto3.setup_default_session(botocore_session=session)
-        running = System(monkeypatch, template, recorder)
+        kept = sdk()
+        kept.recorder = recorder
+        monkeypatch.setattr("boto3.DEFAULT_SESSION", kept.session)
+        running = System(monkeypatch, template, recorder, kept.own["dynamodb"])
         running.table.create_table(**template.table())
-        s3 = boto3.client("s3", region_name=REGION)
-        s3.create_bucket(Bucket="payloads", CreateBucketConfiguration={"LocationConstraint": REGION})
-        secrets = boto3.client("secretsmanager", region_name=REGION)
-        secrets.create_secret(Name="JwtSecret", SecretString=JWT_SECRET)
-        # Clients that the functions make from here on are seen; the test's own are not.
-        emitter = session.get_component("event_emitter")
-        emitter.register_first("before-call", recorder.before_call)
-        emitter.register("after-call", recorder.after_call)
-        emitter.register("after-call-error", recorder.after_call)
+        kept.own["s3"].create_bucket(Bucket="payloads", CreateBucketConfiguration={"LocationConstraint": REGION})
+        kept.own["secretsmanager"].create_secret(Name="JwtSecret", SecretString=JWT_SECRET)
         yield running
         recorder.settle()
         recorder.check_frames()
         running.check_permissions()
-    boto3.DEFAULT_SESSION = None

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
 from codelab import aws, config, observability, wiring
 from codelab.engine.engine import Engine
@@ -18,7 +17,7 @@ from fastapi.testclient import TestClient
 
 from tests.functions import events
 from tests.functions.recorder import Recorder
-from tests.functions.template import REGION, ROOT, Template
+from tests.functions.template import ROOT, Template
 from tests.permissions import grants
 from tests.quotas import UNLIMITED
 
@@ -98,7 +97,7 @@ class Model:
 class System:
     """All functions, the table, and what they did. `environment` is laid over what the template says."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, template: Template, recorder: Recorder) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, template: Template, recorder: Recorder, table: Any) -> None:
         self._monkeypatch = monkeypatch
         self._template = template
         self._functions: dict[str, Function] = {}
@@ -107,7 +106,7 @@ class System:
         self.aws = recorder
         self.model = Model(recorder)
         self.transport: Callable[..., Any] = lambda **_: self.model
-        self.table = boto3.client("dynamodb", region_name=REGION)
+        self.table = table
 
     def load(self, folder: str) -> Function:
         """A new process of `functions/{folder}`."""

@@ -68,3 +68,33 @@ def test_an_attribute_of_every_type_is_read_as_it_was_written(system: System) ->
     item = {**key("all"), **EVERY_TYPE}
     system.table.put_item(TableName="Table", Item=item)
     assert system.table.get_item(TableName="Table", Key=key("all"))["Item"] == item
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "SET #a = :one SET #b = :one",
+        "REMOVE #a REMOVE #b",
+        "SET #a = :one, #a = :one",
+        "SET #a = :one REMOVE #a",
+        "SET #a = #b + :one",
+        "SET #pk = :one",
+        "ADD #text :one",
+        "SET #a.#b = :one",
+        "SET #a = :none",
+    ],
+)
+def test_an_update_that_is_wrong_is_refused(system: System, expression: str) -> None:
+    item = {**key("one"), "text": {"S": "x"}}
+    system.table.put_item(TableName="Table", Item=item)
+    names = {f"#{name}": name for name in ("a", "b", "pk", "text") if f"#{name}" in expression}
+    values = {":one": {"N": "1"}} if ":one" in expression else {}
+    with pytest.raises(ClientError, match="ValidationException"):
+        system.table.update_item(
+            TableName="Table",
+            Key=key("one"),
+            UpdateExpression=expression,
+            ExpressionAttributeNames=names,
+            **({"ExpressionAttributeValues": values} if values else {}),
+        )
+    assert system.table.get_item(TableName="Table", Key=key("one"))["Item"] == item
