@@ -55,7 +55,7 @@ run: $(VENV)/.synced  ## run the whole system on this machine
 	@exec $(PYTHON) -m codelab_local --template template.yaml
 
 test: $(VENV)/.synced  ## run all tests but the slow sweeps
-	$(PYTHON) -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+	$(PYTHON) -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 test-deep: $(VENV)/.synced  ## run the slow sweeps as well
 	@$(UV) sync --quiet --frozen --inexact --group deep --python $(PYTHON)

@@ -19,16 +19,23 @@ TEMPLATE = TESTS.parent / "template.yaml"
 
 #: One process runs a whole file. If one of these were the last to begin, the other processes would wait for it.
 LONGEST = (
-    "faults/test_fault_sweep.py",
-    "conversations/test_reconnects.py",
-    "rest/test_stream.py",
-    "local/test_start_and_stop.py",
-    "security/test_origins.py",
-    "turns/test_interleavings.py",
     "conversations/test_reference_client.py",
+    "faults/test_fault_sweep.py",
+    "rest/test_stream.py",
+    "conversations/test_reconnects.py",
+    "local/test_start_and_stop.py",
+    "turns/test_interleavings.py",
+    "functions/test_quotas.py",
+    "docs/test_tutorials.py",
+    "infra/test_stack.py",
     "functions/test_compaction.py",
-    "llm/test_codec_oracles.py",
+    "functions/test_rest_api.py",
+    "infra/test_house_rules.py",
+    "security/test_origins.py",
+    "rest/test_deletion.py",
+    "protocol/conformance/test_frames.py",
     "llm/test_codec.py",
+    "llm/test_codec_oracles.py",
 )
 
 _sessions = (f"talk_{n}" for n in itertools.count(1))

@@ -247,7 +247,8 @@ def test_a_web_ide_on_the_loopback_interface_may_do_everything(demo_cloud: Local
 @pytest.fixture(scope="module")
 def opened() -> Iterator[LocalCloud]:
     origins = "https://IDE.example.com:443, tauri://localhost"
-    with LocalCloud(TEMPLATE, environment={"ALLOWED_ORIGINS": origins, "ALLOWED_HOSTS": "Box.lan,10.1.2.3"}) as cloud:
+    environment = {"ALLOWED_ORIGINS": origins, "ALLOWED_HOSTS": "Box.lan,10.1.2.3"}
+    with LocalCloud(TEMPLATE, environment=environment, parameters={"AllowedOrigins": ",".join(PAGES)}) as cloud:
         yield cloud
 
 
@@ -343,20 +344,14 @@ def cors(cloud: LocalCloud) -> tuple[Any, Any]:
     return http.get("corsConfiguration"), rules
 
 
-@pytest.fixture(scope="module")
-def two_pages() -> Iterator[LocalCloud]:
-    with LocalCloud(TEMPLATE, parameters={"AllowedOrigins": ",".join(PAGES)}) as cloud:
-        yield cloud
-
-
 def test_the_deployed_system_lets_no_page_in_unless_it_is_named(demo_cloud: LocalCloud) -> None:
     api, bucket = cors(demo_cloud)
     assert not api
     assert bucket is None
 
 
-def test_the_deployed_system_lets_the_named_pages_in(two_pages: LocalCloud) -> None:
-    api, bucket = cors(two_pages)
+def test_the_deployed_system_lets_the_named_pages_in(opened: LocalCloud) -> None:
+    api, bucket = cors(opened)
     assert api["AllowOrigins"] == PAGES
     assert {"authorization", "content-type", "idempotency-key", "last-event-id"} <= {*api["AllowHeaders"]}
     assert api.get("AllowCredentials") in (None, False)
@@ -365,9 +360,9 @@ def test_the_deployed_system_lets_the_named_pages_in(two_pages: LocalCloud) -> N
     assert {*rule["AllowedMethods"]} == {"GET", "HEAD", "PUT"}
 
 
-def test_a_preflight_reaches_no_authorizer_and_is_answered(two_pages: LocalCloud) -> None:
+def test_a_preflight_reaches_no_authorizer_and_is_answered(opened: LocalCloud) -> None:
     """`ANY` would take it: the authorizer would find no token, and the API answer 405, which browsers take for a no."""
-    answer = ask(two_pages.info["port"], "/api/v1/sessions", method="OPTIONS")
+    answer = ask(opened.info["port"], "/api/v1/sessions", method="OPTIONS")
     assert answer.status == 204
 
 
