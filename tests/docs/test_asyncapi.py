@@ -1,4 +1,4 @@
-"""The AsyncAPI document: valid by its official schema, and complete."""
+"""The AsyncAPI document is valid for the official schema, and complete."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def resolve(reference: str) -> Any:
     return found
 
 
-def test_the_published_document_is_valid_by_the_official_schema() -> None:
+def test_the_document_is_valid_for_the_official_schema() -> None:
     published = yaml.safe_load(PUBLISHED.read_text(encoding="utf-8"))
     assert [error.message for error in official().iter_errors(published)] == []
     assert published == json.loads(json.dumps(WRITTEN))
@@ -49,7 +49,7 @@ def test_the_published_document_is_valid_by_the_official_schema() -> None:
         ("components/schemas/PongFrame/type", "thing"),
     ],
 )
-def test_the_official_schema_refuses_what_is_wrong(path: str, value: str | None) -> None:
+def test_the_official_schema_rejects_errors(path: str, value: str | None) -> None:
     broken = json.loads(json.dumps(WRITTEN))
     *parents, last = path.split("/")
     place = broken
@@ -59,12 +59,12 @@ def test_the_official_schema_refuses_what_is_wrong(path: str, value: str | None)
     assert not official().is_valid(broken)
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(WRITTEN))):
         assert resolve(reference), reference
 
 
-def test_every_frame_is_an_operation_of_its_direction() -> None:
+def test_every_frame_has_an_operation() -> None:
     found = {(operation["action"], name) for name, operation in WRITTEN["operations"].items()}
     assert found == {
         *(("receive", f"receive_{name}") for name in client_models()),
@@ -73,13 +73,13 @@ def test_every_frame_is_an_operation_of_its_direction() -> None:
     }
 
 
-def test_a_request_names_its_answer_and_the_error_that_may_come_instead() -> None:
+def test_requests_have_their_reply_and_the_error_frame() -> None:
     reply = WRITTEN["operations"]["receive_ping"]["reply"]
     names = [resolve(resolve(message["$ref"])["$ref"])["name"] for message in reply["messages"]]
     assert names == ["pong", "error"]
 
 
-def test_every_message_has_an_example_that_fits_its_payload() -> None:
+def test_every_message_has_a_valid_example() -> None:
     definitions = {"components": WRITTEN["components"]}
     for message in WRITTEN["components"]["messages"].values():
         validator = jsonschema_rs.Draft7Validator({**message["payload"], **definitions})

@@ -1,4 +1,4 @@
-"""docs/conformance.md is held to: what it names exists, nothing is forgotten, and only what passes shows anything."""
+"""The checks of docs/conformance.md: places and tests exist, nothing is missing, and all tests pass."""
 
 from infra.docs.conformance import HEAD, PAGE, problems, rows
 from infra.docs.outcomes import missing
@@ -11,23 +11,23 @@ def page(*lines: str) -> str:
 
 
 def complaints(line: str) -> list[str]:
-    """What is wrong with this row, the third line of its page."""
+    """The problems of this row, the third line of a page."""
     return [problem for problem in problems(page(line)) if not problem.startswith("no row is about")]
 
 
-def test_the_page_names_what_there_is_and_forgets_nothing() -> None:
+def test_the_page_is_complete_and_its_places_and_tests_exist() -> None:
     assert problems(TEXT) == []
 
 
-def test_places_and_tests_are_read_from_the_tables_only() -> None:
+def test_only_tables_are_parsed() -> None:
     (row,) = rows(page("| `a` and \\| `b` | `config.Settings` `template.yaml` | `x.py::test_y` `z.py::test_z[1]` |"))
     assert (row.line, row.places) == (3, ("config.Settings", "template.yaml"))
     assert row.tests == ("tests/x.py::test_y", "tests/z.py::test_z[1]")
     assert list(rows("| a | b | c |\n|---|---|---|\n| `a` | `b` | `c` |")) == []
 
 
-def test_a_place_is_a_module_a_member_of_one_a_field_of_a_model_or_a_file() -> None:
-    test = "`docs/test_conformance.py::test_places_and_tests_are_read_from_the_tables_only`"
+def test_a_place_is_a_module_a_member_a_model_field_or_a_file() -> None:
+    test = "`docs/test_conformance.py::test_only_tables_are_parsed`"
     for place in ("config", "config.Settings.table_name", "protocol.incoming.UserMessage.content", "template.yaml"):
         assert complaints(f"| x | `{place}` | {test} |") == []
     for place in (
@@ -40,26 +40,26 @@ def test_a_place_is_a_module_a_member_of_one_a_field_of_a_model_or_a_file() -> N
         assert complaints(f"| x | `{place}` | {test} |") == [f"line 3: no such place: {place}"]
 
 
-def test_a_test_that_is_not_there_is_named() -> None:
+def test_missing_tests_are_reported() -> None:
     for test in ("docs/test_conformance.py::test_nothing", "docs/test_none.py::test_x"):
         assert complaints(f"| x | `config` | `{test}` |") == [f"line 3: no such test: tests/{test}"]
 
 
-def test_a_row_without_a_place_says_why() -> None:
-    test = "`docs/test_conformance.py::test_a_row_without_a_place_says_why`"
+def test_a_row_without_a_place_needs_a_reason() -> None:
+    test = "`docs/test_conformance.py::test_a_row_without_a_place_needs_a_reason`"
     assert complaints(f"| x | not implemented: nobody needs it | {test} |") == []
     assert complaints(f"| x | somewhere | {test} |") == ["line 3: no places"]
     assert complaints("| x | `config` | |") == ["line 3: no tests"]
 
 
-def test_a_code_a_tool_or_a_frame_that_no_row_is_about_is_missed() -> None:
-    test = "`docs/test_conformance.py::test_a_row_without_a_place_says_why`"
+def test_codes_tools_and_frames_without_a_row_are_reported() -> None:
+    test = "`docs/test_conformance.py::test_a_row_without_a_place_needs_a_reason`"
     missed = problems(page(f"| `GIT_ERROR` | `config` | {test} |"))
     assert "no row is about GIT_ERROR" not in missed
     assert {"no row is about ENCODING_ERROR", "no row is about move_file", "no row is about tool_call"} <= set(missed)
 
 
-def test_only_a_test_that_has_passed_in_all_its_cases_shows_anything() -> None:
+def test_only_tests_that_passed_in_all_cases_count() -> None:
     named = ["t.py::test_a", "t.py::test_b", "t.py::test_c[1]", "t.py::test_d", "t.py::test_e"]
     passed = {"t.py::test_a", "t.py::test_b[1]", "t.py::test_c[1]", "t.py::test_dd"}
     failed_or_skipped = {"t.py::test_b[2]", "t.py::test_c[2]", "t.py::test_e"}

@@ -1,4 +1,4 @@
-"""`make docs` writes what the code says; `make lint` tells when somebody forgot it."""
+"""`make docs` generates documents, and `make lint` finds stale ones."""
 
 import shutil
 from pathlib import Path
@@ -11,12 +11,12 @@ from infra.docs import __main__ as generator
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "docs").mkdir()
-    shutil.copy(generator.ROOT / "template.yaml", tmp_path)  # what one of the documents is made from
+    shutil.copy(generator.ROOT / "template.yaml", tmp_path)  # The source of one of the documents.
     monkeypatch.setattr(generator, "ROOT", tmp_path)
     return tmp_path
 
 
-def test_what_is_written_is_fresh_and_written_once(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generated_documents_are_written_only_when_stale(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert generator.main([]) == 0
     assert sorted(capsys.readouterr().out.split()) == sorted(
         word for name in generator.documents() for word in ("docs:", name)
@@ -26,9 +26,7 @@ def test_what_is_written_is_fresh_and_written_once(checkout: Path, capsys: pytes
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_stale_document_is_named_with_the_command_that_writes_it(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stale_document_is_reported_with_the_command(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     generator.main([])
     page = checkout / "docs/frames.md"
     page.write_text(page.read_text(encoding="utf-8") + "by hand\n", encoding="utf-8")

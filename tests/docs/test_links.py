@@ -1,4 +1,4 @@
-"""What a page refers to is there: files, and the headings in them."""
+"""The files and headings that pages link to exist."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def prose(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_works(page: Path) -> None:
     for link in _LINK.findall(prose(page)):
         path, _, heading = link.partition("#")
         if "://" in path:

@@ -1,4 +1,4 @@
-"""The schemas of the frames say what the server reads and writes: no more, no less."""
+"""The frames' schemas match exactly what the server reads and writes."""
 
 import json
 from typing import Any
@@ -30,24 +30,24 @@ def is_understood(frame: dict[str, Any]) -> bool:
     return True
 
 
-def test_the_document_is_a_json_schema_and_every_definition_is_used() -> None:
+def test_the_document_is_valid_and_every_definition_is_used() -> None:
     jsonschema_rs.meta.validate(DOCUMENT)
     text = json.dumps(DOCUMENT)
     assert [name for name in DOCUMENT["$defs"] if f'"#/$defs/{name}"' not in text] == []
 
 
-def test_every_frame_that_there_is_has_a_schema() -> None:
+def test_every_frame_has_a_schema() -> None:
     assert CLIENT.keys() == client_models().keys()
     assert SERVER.keys() == server_models().keys()
 
 
-def test_no_example_is_of_a_frame_that_there_is_not() -> None:
+def test_every_example_belongs_to_an_existing_frame() -> None:
     assert EXAMPLES["client"].keys() == CLIENT.keys()
     assert EXAMPLES["server"].keys() == SERVER.keys()
 
 
 @pytest.mark.parametrize("schema", ALL)
-def test_every_frame_and_field_is_described_and_has_an_example(schema: dict[str, Any]) -> None:
+def test_every_frame_and_field_has_a_description_and_an_example(schema: dict[str, Any]) -> None:
     assert schema["description"]
     assert schema["examples"]
     nameless = [name for name, field in schema["properties"].items() if name != "type" and "description" not in field]
@@ -57,14 +57,14 @@ def test_every_frame_and_field_is_described_and_has_an_example(schema: dict[str,
 
 
 @pytest.mark.parametrize("name", CLIENT)
-def test_the_examples_of_a_clients_frame_are_understood(name: str) -> None:
+def test_examples_of_client_frames_are_accepted(name: str) -> None:
     for example in CLIENT[name]["examples"]:
         check_sent(example)
         assert is_understood(example)
 
 
 @pytest.mark.parametrize("name", SERVER)
-def test_the_examples_of_a_servers_frame_are_what_its_model_writes(name: str) -> None:
+def test_examples_of_server_frames_match_their_models(name: str) -> None:
     for example in SERVER[name]["examples"]:
         check_received(example)
         model = server_models()[name]
@@ -88,7 +88,7 @@ _OBJECTS: tuple[Any, ...] = (
 
 
 def values_of(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Right and wrong values for a field: those that its schema names, and what is at the edges of its rules."""
+    """Valid and invalid values for a field: from its schema, and at the edges of its limits."""
     named = [value for branch in schema.get("anyOf", [schema]) for value in branch.get("enum", [])]
     most = max((branch.get("maxLength", 0) for branch in schema.get("anyOf", [schema])), default=0)
     edges = ["x" * most, "x" * (most + 1)] if most else []
@@ -97,7 +97,7 @@ def values_of(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 @st.composite
 def client_frames(draw: st.DrawFn) -> dict[str, Any]:
-    """A frame of a type that there is: each field missing, right or wrong. Of a field's two names one is given."""
+    """A frame of a known type with each field missing, valid or invalid, under one of its names."""
     name = draw(st.sampled_from(list(CLIENT)))
     frame: dict[str, Any] = {"type": name}
     hidden = {draw(st.sampled_from(names)) for names in SYNONYMS}
@@ -110,7 +110,7 @@ def client_frames(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=300)
 @given(client_frames())
-def test_the_schema_takes_exactly_the_frames_that_the_server_understands(frame: dict[str, Any]) -> None:
+def test_the_schema_and_the_server_accept_the_same_frames(frame: dict[str, Any]) -> None:
     validator = validator_of("ClientFrame", frame["type"], closed=False)
     assert validator is not None
     assert validator.is_valid(frame) == is_understood(frame)
@@ -129,12 +129,12 @@ def test_the_schema_takes_exactly_the_frames_that_the_server_understands(frame: 
         ({"message": "Internal server error"}, "requestId"),
     ],
 )
-def test_a_frame_that_is_not_documented_fails_the_test_that_receives_it(frame: dict[str, Any], wrong: str) -> None:
+def test_an_undocumented_frame_fails_the_test_that_receives_it(frame: dict[str, Any], wrong: str) -> None:
     with pytest.raises(AssertionError, match=wrong):
         check_received(frame)
 
 
-def test_the_schemas_of_the_tools_take_their_own_examples() -> None:
+def test_examples_of_tools_are_valid_for_their_schemas() -> None:
     schemas = tool_schemas()
     assert len(schemas) == 18
     for name, schema in schemas.items():

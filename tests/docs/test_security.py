@@ -1,4 +1,4 @@
-"""`docs/security.md` names settings and tests: they are there."""
+"""The settings and tests that `docs/security.md` names exist."""
 
 import re
 from pathlib import Path
@@ -8,11 +8,11 @@ from codelab.config import Settings
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| .+ \|$", re.MULTILINE)
-#: Of the local cloud alone.
+#: Only in the local cloud.
 _LOCAL = {"HOST", "ALLOWED_HOSTS", "ALLOWED_ORIGINS"}
 
 
-def test_every_test_that_it_names_is_there() -> None:
+def test_every_test_on_the_page_exists() -> None:
     named = set(re.findall(r"`(tests/[\w/.]+|test_\w+\.py)`", PAGE))
     assert len(named) > 20
     missing = [
@@ -21,7 +21,7 @@ def test_every_test_that_it_names_is_there() -> None:
     assert not missing
 
 
-def test_every_setting_that_it_names_is_there() -> None:
+def test_every_setting_on_the_page_exists() -> None:
     named = {name for row in _ROW.findall(PAGE) for name in re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", row)}
     known = {name.upper() for name in Settings.model_fields} | _LOCAL | {"RATE_LIMITED"}
     assert len(named) > 15
@@ -31,6 +31,6 @@ def test_every_setting_that_it_names_is_there() -> None:
         assert f"\n  {parameter}:\n" in parameters, parameter
 
 
-def test_every_attack_that_is_kept_is_named() -> None:
+def test_every_attack_test_is_on_the_page() -> None:
     for file in (ROOT / "tests/security").glob("test_*.py"):
         assert f"`{file.name}`" in PAGE, f"{file.name} is told nowhere"

@@ -1,4 +1,4 @@
-"""The tutorials, typed as they stand: a client of fifty lines, and an agent of one's own."""
+"""The tutorials, typed as shown: a client in fifty lines, and a new agent."""
 
 import ast
 import contextlib
@@ -39,7 +39,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 class Relay:
-    """A port that leads to the server of `url`. `cut` ends all connections through it without a word."""
+    """A proxy port for the server of `url`. `cut` breaks all connections through it."""
 
     def __init__(self, url: str) -> None:
         server = urlsplit(url)
@@ -52,7 +52,7 @@ class Relay:
 
     def cut(self) -> None:
         for end in self._open:
-            with contextlib.suppress(OSError):  # it has ended already
+            with contextlib.suppress(OSError):  # It has already ended.
                 end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Relay:
 
 
 class Typist:
-    """The client of the page, at work in a folder. `shown` is what it has printed so far."""
+    """The page's client, running in a folder. `shown` is its output so far."""
 
     def __init__(self, program: Path, folder: Path, url: str) -> None:
         command = COMMAND.replace("ws://localhost:8000/ws/my_session", url)
@@ -106,11 +106,11 @@ class Typist:
             self.shown += data.decode()
 
     def sees(self, text: str) -> None:
-        """Wait until it has printed `text`, all in all."""
+        """Wait until its output is `text`."""
         try:
             until(lambda: self.shown == text)
         except AssertionError:
-            assert self.shown == text  # what is shown instead
+            assert self.shown == text  # Shown instead.
 
     def types(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -144,7 +144,7 @@ def relay(cloud: LocalCloud, request: pytest.FixtureRequest) -> Iterator[Relay]:
     relay.close()
 
 
-def test_it_has_fifty_lines_and_needs_one_package() -> None:
+def test_the_client_has_fifty_lines_and_needs_one_package() -> None:
     assert len(CLIENT.splitlines()) <= 50
     assert max(map(len, CLIENT.splitlines())) <= 120
     imported = {
@@ -154,9 +154,7 @@ def test_it_has_fifty_lines_and_needs_one_package() -> None:
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(ast.parse(CLIENT)))
 
 
-def test_the_conversation_of_the_page_goes_as_it_is_shown(
-    demo_cloud: LocalCloud, start: Start, workspace: Path
-) -> None:
+def test_the_pages_conversation_is_reproduced(demo_cloud: LocalCloud, start: Start, workspace: Path) -> None:
     typed = re.compile(r"^(> |approve\? \[y/N\] )(.+)\n", re.MULTILINE)
     client, expected = start(demo_cloud.url("tutorial")), ""
     for said in re.split(r"(?<=\n)(?=> |approve\?)", TALK):
@@ -171,7 +169,7 @@ def test_the_conversation_of_the_page_goes_as_it_is_shown(
     assert (workspace / "test.py").read_text() == "print('hello')\n"
 
 
-def test_it_reads_and_writes_files_and_says_what_it_cannot_do(
+def test_the_client_reads_and_writes_files_and_refuses_the_rest(
     cloud: LocalCloud, model: ScriptedModel, start: Start, workspace: Path, tmp_path: Path
 ) -> None:
     (workspace / "big.txt").write_bytes("строка\r\n".encode() * 2_000)
@@ -204,7 +202,7 @@ def test_it_reads_and_writes_files_and_says_what_it_cannot_do(
     assert "does not do list_files" in listed
 
 
-def test_it_shows_every_piece_once_though_its_connection_is_cut_in_mid_stream(
+def test_the_client_shows_every_piece_once_despite_broken_connections(
     relay: Relay, model: ScriptedModel, start: Start
 ) -> None:
     text = "".join(f"{n} слово " for n in range(250))
@@ -219,7 +217,7 @@ def test_it_shows_every_piece_once_though_its_connection_is_cut_in_mid_stream(
     assert relay.connections >= 3
 
 
-def test_what_was_said_or_decided_on_a_connection_that_is_gone_arrives(
+def test_messages_and_decisions_survive_a_broken_connection(
     relay: Relay, model: ScriptedModel, start: Start, workspace: Path
 ) -> None:
     marker = model.script(
@@ -242,7 +240,7 @@ AGENT_PAGE = (DOCS / "your-own-agent.md").read_text(encoding="utf-8")
 
 
 class Page:
-    """The blocks of a page, taken one after the other."""
+    """The blocks of a page, in order."""
 
     def __init__(self, text: str) -> None:
         self._blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
@@ -259,7 +257,7 @@ class Page:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what the local cloud runs."""
+    """A copy of the files that the local cloud runs."""
     for name in ("functions", "layers"):
         shutil.copytree(ROOT / name, tmp_path / name)
     for name in ("template.yaml", "pyproject.toml"):
@@ -268,7 +266,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 class Asked:
-    """A demonstration model in this process, and what it was asked."""
+    """A demonstration model in this process, and the requests to it."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -303,14 +301,14 @@ class Asked:
 
 
 def is_like(shown: Any, received: Any) -> bool:
-    """Is everything that is shown in what was received?"""
+    """Does the received value contain everything that the page shows?"""
     if isinstance(shown, dict) and isinstance(received, dict):
         return all(name in received and is_like(value, received[name]) for name, value in shown.items())
     return bool(shown == received)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_an_agent_is_added_switched_to_and_restricted_as_the_page_says(
+def test_the_agent_tutorial_works_as_shown(
     checkout: Path,
 ) -> None:
     page = Page(AGENT_PAGE)
@@ -320,7 +318,7 @@ def test_an_agent_is_added_switched_to_and_restricted_as_the_page_says(
         cloud = stack.enter_context(LocalCloud(checkout / "template.yaml", environment=model))
 
         def is_offered() -> None:
-            """Save the file and type the command, until it shows what the page shows."""
+            """Save the file and repeat the command until the output matches the page."""
             (checkout / file).write_text(page.next("toml"), encoding="utf-8")
             command = page.next("bash").replace("http://localhost:8000", cloud.http)
             shown = page.next("text")

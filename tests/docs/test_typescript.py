@@ -1,4 +1,4 @@
-"""The TypeScript declarations, held to by the TypeScript compiler."""
+"""The TypeScript declarations, checked with the TypeScript compiler."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ export const token: number = ({} as ServerFrameOf<"assistant_message">).token;
 
 
 def compiled(folder: Path, source: str) -> str:
-    """What the compiler, as strict as it can be, has to say about `source` beside the declarations."""
+    """The strict compiler's errors about `source` with the declarations."""
     node = node_with(NODE_PROJECT)
     (folder / "codelab.d.ts").write_text(DECLARATIONS.read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "client.ts").write_text(source, encoding="utf-8")
@@ -75,7 +75,7 @@ def compiled(folder: Path, source: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_client_is_written_with_them_and_its_mistakes_are_found(tmp_path: Path) -> None:
+def test_a_typed_client_compiles(tmp_path: Path) -> None:
     examples = [
         f"export const {direction}_{name}_{n}: {direction} = {json.dumps(example)};"
         for direction in ("ClientFrame", "ServerFrame")
@@ -85,12 +85,12 @@ def test_a_client_is_written_with_them_and_its_mistakes_are_found(tmp_path: Path
     assert compiled(tmp_path, CLIENT + "\n".join(examples)) == ""
 
 
-def test_a_mistake_is_found(tmp_path: Path) -> None:
+def test_mistakes_are_type_errors(tmp_path: Path) -> None:
     source = 'import type { ClientFrame } from "./codelab";\nexport const frame: ClientFrame = { type: "resume" };\n'
     assert "last_seq" in compiled(tmp_path, source)
 
 
-def test_what_a_schema_can_say_becomes_a_type() -> None:
+def test_schemas_are_converted_to_types() -> None:
     assert type_of({"type": "array", "items": {"enum": ["a", 1]}}) == '("a" | 1)[]'
     assert type_of({"type": "object", "additionalProperties": {"type": "integer"}}) == "Record<string, number>"
     assert type_of({"type": ["string", "null"]}) == "string | null"

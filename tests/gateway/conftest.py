@@ -1,7 +1,7 @@
 """A suite for any WebSocket gateway that runs `tests/local/app`: the local cloud's, or a deployed stack.
 
 With GATEWAY_URL (`wss://{api}.execute-api.{region}.amazonaws.com/{stage}` of a stack deployed from that template) it
-runs there; otherwise it starts a local cloud. It uses nothing but the WebSocket, so both are seen with the same eyes.
+runs there; otherwise it starts a local cloud. It only uses the WebSocket, so the same tests run on both.
 """
 
 import json
@@ -32,13 +32,13 @@ class Client:
         return json.loads(self.socket.recv(timeout))
 
     def do(self, what: str, **fields: Any) -> Any:
-        """Have the function `command` do something, and return its answer."""
+        """Let the function `command` do something, and return its answer."""
         self.send({"type": "command", "do": what, **fields})
         return self.receive()
 
     @property
     def id(self) -> str:
-        """This connection's id, as a function sees it."""
+        """This connection's id in a function."""
         connection_id: str = self.do("event")["requestContext"]["connectionId"]
         return connection_id
 

@@ -7,7 +7,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 
-def test_the_authorizers_context_comes_with_every_event(open_socket: Any) -> None:
+def test_every_event_has_the_authorizers_context(open_socket: Any) -> None:
     client = open_socket(session_id="s 1")
     context = client.do("event")["requestContext"]["authorizer"]
     expected = {"principalId": "someone", "user": "someone", "session": "s 1", "number": "7", "flag": "true"}
@@ -19,7 +19,7 @@ def test_the_authorizers_context_comes_with_every_event(open_socket: Any) -> Non
     assert gone["requestContext"]["authorizer"]["session"] == "s 1"
 
 
-def test_connect_and_authorizer_events_carry_headers_and_query_but_no_message_id(open_socket: Any) -> None:
+def test_connect_events_have_headers_and_query_but_no_message_id(open_socket: Any) -> None:
     client = open_socket(headers={"X-Custom": "yes"}, session_id="s2", last_seq="")
     connection_id = client.id
     for kind in ("connect", "authorize"):
@@ -41,26 +41,26 @@ def test_connect_and_authorizer_events_carry_headers_and_query_but_no_message_id
 @pytest.mark.parametrize(
     ("auth", "status"), [("deny", 403), ("unauthorized", 401), ("raise", 500), ("nothing", 500), ("object", 500)]
 )
-def test_a_refusal_of_the_authorizer_has_api_gateways_status(open_socket: Any, auth: str, status: int) -> None:
+def test_authorizer_refusals_have_api_gateways_statuses(open_socket: Any, auth: str, status: int) -> None:
     with pytest.raises(InvalidStatus) as refused:
         open_socket(auth=auth)
     assert refused.value.response.status_code == status
 
 
 @pytest.mark.parametrize("status", [400, 403, 418, 429])
-def test_connect_can_refuse_with_a_status_of_its_own(open_socket: Any, status: int) -> None:
+def test_connect_can_refuse_with_its_own_status(open_socket: Any, status: int) -> None:
     with pytest.raises(InvalidStatus) as refused:
         open_socket(refuse=str(status))
     assert refused.value.response.status_code == status
 
 
-def test_a_broken_connect_function_refuses(open_socket: Any) -> None:
+def test_a_failing_connect_function_refuses_the_connection(open_socket: Any) -> None:
     with pytest.raises(InvalidStatus) as refused:
         open_socket(fail="1")
     assert refused.value.response.status_code >= 500
 
 
-def test_the_subprotocol_is_echoed_exactly_once_and_only_the_one_that_connect_names(open_socket: Any) -> None:
+def test_only_the_subprotocol_named_by_connect_is_echoed(open_socket: Any) -> None:
     client = open_socket(subprotocols=["token.secret", "chat"])
     assert client.socket.response.headers.get_all("Sec-WebSocket-Protocol") == ["chat"]
     assert open_socket().socket.response.headers.get_all("Sec-WebSocket-Protocol") == []
@@ -70,12 +70,12 @@ def test_compression_is_not_negotiated(client: Any) -> None:
     assert "Sec-WebSocket-Extensions" not in client.socket.response.headers
 
 
-def test_nothing_can_be_posted_before_connect_has_returned(open_socket: Any) -> None:
+def test_posts_fail_before_connect_has_returned(open_socket: Any) -> None:
     client = open_socket(post="1")
     assert client.do("recorded", kind="connect", name=client.id)["early"] == "GoneException"
 
 
-def test_disconnect_tells_the_close_code_and_reason(open_socket: Any) -> None:
+def test_disconnect_has_the_close_code_and_reason(open_socket: Any) -> None:
     client = open_socket()
     connection_id = client.id
     client.socket.close(4001, "bye")
@@ -86,7 +86,7 @@ def test_disconnect_tells_the_close_code_and_reason(open_socket: Any) -> None:
     assert "queryStringParameters" not in event
 
 
-def test_disconnect_comes_also_when_the_client_just_vanishes(open_socket: Any) -> None:
+def test_disconnect_is_sent_when_a_client_vanishes(open_socket: Any) -> None:
     client = open_socket()
     connection_id = client.id
     with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ KB = 1024
 
 
 def _close_code(client: Any, message: str | bytes | list[str], text: bool | None = None) -> int:
-    """Send the message and return the code of the close, which may come before the last frame has been sent."""
+    """Send the message and return the close code. The connection may close before the last frame is sent."""
     with suppress(ConnectionClosed):
         client.socket.send(message, text=text)
     with pytest.raises(ConnectionClosed) as closed:
@@ -35,11 +35,11 @@ def test_a_frame_over_32_kb_closes_with_1009(client: Any) -> None:
     assert _close_code(client, _fragments(32 * KB + 1, 64 * KB)[0]) == 1009
 
 
-def test_a_message_of_many_frames_closes_with_1009_over_128_kb(client: Any) -> None:
+def test_a_fragmented_message_over_128_kb_closes_with_1009(client: Any) -> None:
     assert _close_code(client, _fragments(128 * KB + 1, 16 * KB)) == 1009
 
 
-def test_a_message_of_many_frames_is_put_together(client: Any) -> None:
+def test_a_fragmented_message_is_assembled(client: Any) -> None:
     message = json.dumps({"type": "command", "do": "manage", "call": "get", "connection": "x" * 60_000})
     client.socket.send([message[start : start + 20_000] for start in range(0, len(message), 20_000)])
     assert client.receive()["status"] in (410, 400, 414)
@@ -53,7 +53,7 @@ def test_text_that_is_not_utf_8_closes_with_1007(client: Any) -> None:
     assert _close_code(client, b"\xff\xfe", text=True) == 1007
 
 
-def test_a_post_of_128_kb_arrives_whole_in_frames_of_at_most_32_kb(open_socket: Any) -> None:
+def test_a_post_of_128_kb_arrives_in_frames_of_at_most_32_kb(open_socket: Any) -> None:
     receiver, sender = open_socket(), open_socket()
     connection_id = receiver.id
     assert sender.do("manage", call="post", connection=connection_id, size=128 * KB)["status"] == 200

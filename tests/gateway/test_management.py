@@ -1,4 +1,4 @@
-"""`@connections`, as boto3 sees it from inside a function."""
+"""`@connections`, used with boto3 inside a function."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def test_a_post_reaches_another_connection(open_socket: Any) -> None:
 
 
 @pytest.mark.parametrize("call", ["post", "get", "delete"])
-def test_a_closed_connection_is_gone(open_socket: Any, call: str) -> None:
+def test_posts_to_a_closed_connection_get_410(open_socket: Any, call: str) -> None:
     other, client = open_socket(), open_socket()
     connection_id = other.id
     other.socket.close()
@@ -21,7 +21,7 @@ def test_a_closed_connection_is_gone(open_socket: Any, call: str) -> None:
     assert (answer["status"], answer["error"]) == (410, "GoneException")
 
 
-def test_get_tells_about_a_connection(open_socket: Any) -> None:
+def test_get_describes_a_connection(open_socket: Any) -> None:
     other, client = open_socket(headers={"User-Agent": "tester"}), open_socket()
     answer = client.do("manage", call="get", connection=other.id)
     assert answer["status"] == 200
@@ -29,7 +29,7 @@ def test_get_tells_about_a_connection(open_socket: Any) -> None:
     assert answer["ConnectedAt"] <= answer["LastActiveAt"]
 
 
-def test_delete_closes_a_connection_and_its_disconnect_runs(open_socket: Any) -> None:
+def test_delete_closes_a_connection_and_runs_disconnect(open_socket: Any) -> None:
     other, client = open_socket(), open_socket()
     connection_id = other.id
     assert client.do("manage", call="delete", connection=connection_id)["status"] == 204

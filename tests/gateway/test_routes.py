@@ -1,4 +1,4 @@
-"""Which function a message reaches, and what the client sees when that goes wrong."""
+"""Which function gets a message, and what the client gets on errors."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from tests.frames import check_received
 
 
-def test_the_key_of_the_selection_expression_chooses_the_route(client: Any) -> None:
+def test_the_selection_expression_selects_the_route(client: Any) -> None:
     event = client.do("event")
     assert event["requestContext"]["routeKey"] == "command"
 
@@ -33,7 +33,7 @@ def test_the_key_of_the_selection_expression_chooses_the_route(client: Any) -> N
         "[" * 20_000,
     ],
 )
-def test_what_matches_no_route_goes_to_default(client: Any, message: str) -> None:
+def test_messages_without_a_route_go_to_default(client: Any, message: str) -> None:
     client.send(message)
     assert client.receive() == {"default": message}
 
@@ -54,25 +54,25 @@ def test_a_message_event_has_the_shape_of_api_gateway(client: Any) -> None:
     assert {"requestId", "extendedRequestId", "requestTime", "stage", "apiId", "domainName"} <= set(context)
 
 
-def test_every_message_has_its_own_ids(client: Any) -> None:
+def test_every_message_has_unique_ids(client: Any) -> None:
     contexts = [client.do("event")["requestContext"] for _ in range(3)]
     assert len({context["connectionId"] for context in contexts}) == 1
     for name in ("messageId", "requestId"):
         assert len({context[name] for context in contexts}) == 3
 
 
-def test_a_failing_function_answers_with_the_error_frame_and_the_connection_goes_on(client: Any) -> None:
+def test_a_failing_function_sends_an_error_frame_and_stays_connected(client: Any) -> None:
     error = client.do("raise")
     assert error["message"] == "Internal server error"
     check_received(error)
     assert client.do("event")["requestContext"]["connectionId"] == error["connectionId"]
 
 
-def test_what_a_function_returns_reaches_the_client_only_with_a_route_response(client: Any) -> None:
+def test_return_values_reach_clients_only_with_a_route_response(client: Any) -> None:
     client.send({"type": "reply", "do": "nothing"})
     assert client.socket.recv(10) == "the reply"
     client.send({"type": "command", "do": "nothing"})
-    assert client.do("event")["requestContext"]["eventType"] == "MESSAGE"  # and no reply came before it
+    assert client.do("event")["requestContext"]["eventType"] == "MESSAGE"  # No reply came before it.
 
 
 def test_messages_of_one_connection_run_concurrently(client: Any) -> None:

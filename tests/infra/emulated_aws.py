@@ -1,6 +1,6 @@
-"""AWS as far as a deployment sees it: ministack in a process of its own, and Bedrock's answers about its models.
+"""The AWS services of a deployment: ministack in a separate process, and Bedrock's answers about its models.
 
-The emulator's Bedrock knows other models than the real one, so that what the preflight asks is answered here.
+The emulator's Bedrock has other models than the real one, so this module answers the preflight.
 """
 
 import io
@@ -37,7 +37,7 @@ AVAILABLE = {
 
 
 class EmulatedAws:
-    """`environment` leads boto3, and with it the SAM CLI, to it. `models` are Bedrock's answers by model id."""
+    """`environment` makes boto3 and the SAM CLI use it. `models` are Bedrock's answers by model id."""
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="codelab-deploy-test-")
@@ -89,7 +89,7 @@ class EmulatedAws:
         )
 
     def create(self, template: Path, name: str, **parameters: str) -> None:
-        """Create a stack by CloudFormation alone, with empty functions: fast, where SAM is not what is tested."""
+        """Create a stack with empty functions, without SAM, which is slow."""
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as writer:
             writer.writestr("README", "nothing runs here")

@@ -1,4 +1,4 @@
-"""A small SAM application that keeps every house rule, to be spoiled one rule at a time."""
+"""A small SAM application that follows every house rule. Tests break one rule at a time."""
 
 import copy
 import json
@@ -59,7 +59,7 @@ def _log(name: str) -> dict[str, Any]:
 
 
 def good() -> Template:
-    """Front calls Worker asynchronously; what Worker fails at goes to Failed; Front answers over a WebSocket."""
+    """Front calls Worker asynchronously; Worker's failures go to Failed; Front answers over a WebSocket."""
     worker_arn = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-worker"
     worker = _function("Worker", allow(["dynamodb:GetItem"], {"Fn::GetAtt": ["Table", "Arn"]}))
     worker["Properties"]["EventInvokeConfig"] = {
@@ -119,6 +119,6 @@ def write(template: Template, folder: Path) -> Path:
 
 
 def rules_broken(template: Template) -> set[str]:
-    """The ids of the house rules that refuse `template`."""
+    """The ids of the house rules that `template` breaks."""
     seen = CfnTemplate("template.json", translate(copy.deepcopy(template)), ["us-east-1"])
     return {rule.id for rule in _RULES if rule.match(seen)}

@@ -1,4 +1,4 @@
-"""A command in a terminal of its own, as a person types it: what asks a question finds somebody, and waits."""
+"""Runs a command in its own terminal, so that it can ask questions."""
 
 import os
 import pty
@@ -10,12 +10,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-#: How long a command may take, in seconds. One that waits for an answer that nobody gives is ended then.
+#: How long a command may take, in seconds. It may wait for an answer that never comes.
 PATIENCE = 900.0
 
 
 class Terminal:
-    """`text` is all that the command has written when `run` is over, `status` its exit status."""
+    """After `run`, `text` is the command's output and `status` its exit status."""
 
     def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
         self._command = command
@@ -24,7 +24,7 @@ class Terminal:
         self.text = ""
 
     def run(self, answers: Mapping[str, str] | None = None, patience: float = PATIENCE) -> int:
-        """Run it to its end. `answers` is what is typed, once, when the text before it has appeared."""
+        """Run it to its end. `answers` maps an expected text to what is typed, once, when it appears."""
         waiting = dict(answers or {})
         master, slave = pty.openpty()
         settings = termios.tcgetattr(slave)
@@ -55,7 +55,7 @@ class Terminal:
             os.close(master)
 
     def _read(self, master: int) -> bool:
-        """Read what there is within a second; False at the end, which Linux tells as an error."""
+        """Read the output of the next second. False at the end, which Linux reports as an error."""
         if not select.select([master], [], [], 1.0)[0]:
             return True
         try:

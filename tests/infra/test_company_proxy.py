@@ -1,6 +1,6 @@
-"""Setting up behind a company's TLS proxy: the index is signed by an authority that only this system trusts.
+"""Setup behind a company's TLS proxy: only this system trusts the authority that signed the index's certificate.
 
-In a mount namespace of its own the company's authority is the only one that the system knows.
+The tests run in a mount namespace in which the system trusts no other authority.
 """
 
 import datetime
@@ -26,7 +26,7 @@ SYSTEM = Path("/etc/ssl/certs")
 
 
 def _namespaces() -> bool:
-    """Can a process here have mounts of its own?"""
+    """Can a process have its own mounts here?"""
     return (
         (SYSTEM / "ca-certificates.crt").exists()
         and shutil.which("unshare") is not None
@@ -61,7 +61,7 @@ def _certificate(
 
 
 def _authority_and_server(folder: Path) -> None:
-    """system, as update-ca-certificates leaves it, and server.pem with its key, which the company has signed."""
+    """`system`, in the form of update-ca-certificates, and `server.pem` with its key, signed by the company."""
     company, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     usage = dict.fromkeys(
         (
@@ -104,7 +104,7 @@ def _authority_and_server(folder: Path) -> None:
 
 
 def _wheel(index: Path, name: str, version: str, files: dict[str, str]) -> None:
-    """A package of the index, with `files` by their path in the wheel."""
+    """A package for the index, with `files` by path in the wheel."""
     info = f"{name}-{version}.dist-info"
     files = {
         **files,
@@ -122,7 +122,7 @@ def _wheel(index: Path, name: str, version: str, files: dict[str, str]) -> None:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[str]:
-    """The address of an index with a `uv` that says hello, and a package `company`."""
+    """The address of an index with a fake `uv` and a package `company`."""
     _authority_and_server(tmp_path)
     served = tmp_path / "index"
     _wheel(served, "uv", "0.13.99", {"uv-0.13.99.data/scripts/uv": "#!python\nprint('hello')\n"})
@@ -142,7 +142,7 @@ def index(tmp_path: Path) -> Iterator[str]:
 
 
 def trusting_the_company(folder: Path, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in `folder` where the system trusts the company and nobody else."""
+    """Run a command in `folder` on a system that trusts only the company."""
     mounted = f'mount --bind "{folder.parent}/system" {SYSTEM} && exec "$@"'
     never = (
         "MAKEFLAGS",
@@ -185,16 +185,14 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("pip", [{}, {"PIP_USE_DEPRECATED": "legacy-certs"}], ids=["as it is", "as it was until 24.2"])
-def test_uv_is_installed_from_an_index_that_only_the_system_trusts(
-    index: str, checkout: Path, pip: dict[str, str]
-) -> None:
+def test_uv_installs_from_an_index_that_only_the_system_trusts(index: str, checkout: Path, pip: dict[str, str]) -> None:
     made = trusting_the_company(checkout, "make", ".uv/bin/uv", PIP_INDEX_URL=index, **pip)
     assert made.returncode == 0, made.stderr
     assert (checkout / ".uv/bin/uv").exists()
 
 
-def test_uv_trusts_what_the_system_trusts(index: str, checkout: Path) -> None:
-    """As the Makefile runs it; and to show that this is what it takes, without."""
+def test_uv_uses_the_systems_certificates(index: str, checkout: Path) -> None:
+    """With the Makefile's setting it works, and without it fails."""
     install = (
         f"{ROOT}/.uv/bin/uv pip install --python {ROOT}/.venv/bin/python --target here --index-url {index} company"
     )

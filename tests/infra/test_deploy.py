@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/deploy.md, typed into a terminal: by the real SAM CLI into an emulated account.
+"""The commands of README.md and docs/deploy.md, typed into a terminal: the real SAM CLI deploys to an emulated account.
 
 It takes minutes, most of them for `sam build`.
 """
@@ -38,12 +38,12 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAws]:
 
 @pytest.fixture
 def environment(aws: EmulatedAws, tmp_path: Path) -> dict[str, str]:
-    """Of a person's shell: not of the make and the virtual environment that run this test."""
+    """A user's environment, without the variables of the make and the virtual environment that run this test."""
     never = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "VIRTUAL_ENV", "STACK", "PARAMETERS", "HOURS", "YES")
     home = tmp_path / "home"
     home.mkdir()
     kept = {name: value for name, value in os.environ.items() if name not in never}
-    # SAM keeps an installation id there. pyenv, uv and pip go on with what they have.
+    # SAM stores an installation id in HOME. pyenv, uv and pip keep their own folders.
     caches = {
         "PYENV_ROOT": os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv")),
         "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache/uv")),
@@ -53,7 +53,7 @@ def environment(aws: EmulatedAws, tmp_path: Path) -> dict[str, str]:
 
 
 def typed(environment: Mapping[str, str], *words: str, answers: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """What a command typed into a terminal says, and how it ends."""
+    """The output of a command typed into a terminal, and its exit status."""
     terminal = Terminal(list(words), ROOT, environment)
     status = terminal.run(answers)
     return status, terminal.text
@@ -163,8 +163,8 @@ def _is_destroyed(aws: EmulatedAws, environment: dict[str, str]) -> None:
     assert left.get("DeleteMarkers", []) == []
 
 
-def test_a_stack_is_tried_out(aws: EmulatedAws, environment: dict[str, str]) -> None:
-    """`make smoke`, where the outputs of a stack lead to the local cloud: the emulator's API Gateway would not do."""
+def test_make_smoke_tests_a_stack(aws: EmulatedAws, environment: dict[str, str]) -> None:
+    """`make smoke` with outputs that point to the local cloud: the emulator's API Gateway is too limited."""
     secret = "0123456789abcdef" * 4
     with LocalCloud(ROOT / "template.yaml", environment={"AUTH_MODE": "jwt", "JWT_SECRET": secret}) as cloud:
         values = {"WebSocketUrl": cloud.url(), "RestUrl": cloud.http, "JwtSecretArn": {"Ref": "Secret"}}
@@ -192,6 +192,6 @@ def _secret(aws: EmulatedAws, arn: str) -> Any:
 
 
 def _fingerprint() -> dict[str, bytes]:
-    """The names at the top of the checkout but the build's, and the file to which a guided deployment writes."""
+    """The files at the top of the checkout except the build's, and the file that a guided deployment writes."""
     names = {path.name: b"" for path in ROOT.iterdir() if path.name != ".aws-sam"}
     return names | {SETTINGS.name: SETTINGS.read_bytes()}

@@ -12,12 +12,12 @@ from tests.infra.templates import Template, allow, good, policy, properties, rul
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_good_template_passes(tmp_path: Path) -> None:
+def test_a_valid_template_passes(tmp_path: Path) -> None:
     assert rules_broken(good()) == set()
     assert main([str(write(good(), tmp_path))]) == 0
 
 
-def test_lint_reports_what_breaks_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_reports_broken_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(write(spoiled(_grant("s3:GetObject", "*")), tmp_path))]) == 1
     assert "E9004 s3:GetObject on *: name the resource" in capsys.readouterr().err
 
@@ -47,7 +47,7 @@ _API = "arn:aws:execute-api:us-east-1:111122223333"
     ids=str,
 )
 @pytest.mark.parametrize("action", ["execute-api:ManageConnections", ["execute-api:*"]], ids=str)
-def test_connections_are_those_of_one_api(resource: Any, action: str) -> None:
+def test_manage_connections_must_name_one_api(resource: Any, action: str) -> None:
     template = spoiled(_grant(action, resource))
     if isinstance(resource, dict) and "Fn::If" in resource:
         template["Conditions"] = {"Yes": {"Fn::Equals": [{"Ref": "AWS::Region"}, "us-east-1"]}}
@@ -67,11 +67,11 @@ def test_connections_are_those_of_one_api(resource: Any, action: str) -> None:
     ],
     ids=str,
 )
-def test_policies_name_actions_and_resources(action: str, resource: Any) -> None:
+def test_policies_must_name_actions_and_resources(action: str, resource: Any) -> None:
     assert "E9004" in rules_broken(spoiled(_grant(action, resource)))
 
 
-def test_actions_without_resources_may_have_a_star() -> None:
+def test_actions_without_resource_types_may_use_a_star() -> None:
     tracing = ["xray:PutTraceSegments", "xray:PutTelemetryRecords"]
     assert rules_broken(spoiled(_grant(tracing, "*"))) == set()
 
@@ -82,12 +82,12 @@ def test_broad_managed_policies_are_refused() -> None:
 
 
 @pytest.mark.parametrize("missing", ["MaximumRetryAttempts", "DestinationConfig"])
-def test_an_asynchronous_function_fails_somewhere(missing: str) -> None:
+def test_asynchronous_functions_need_a_failure_destination(missing: str) -> None:
     template = spoiled(lambda template: properties(template, "Worker")["EventInvokeConfig"].pop(missing))
     assert "E9002" in rules_broken(template)
 
 
-def test_a_function_that_another_may_invoke_is_asynchronous() -> None:
+def test_functions_that_others_invoke_are_asynchronous() -> None:
     template = spoiled(lambda template: properties(template, "Worker").pop("EventInvokeConfig"))
     assert "E9002" in rules_broken(template)
 
@@ -101,12 +101,12 @@ def test_a_function_that_another_may_invoke_is_asynchronous() -> None:
     ],
     ids=lambda event: event["Type"],
 )
-def test_a_scheduled_function_is_asynchronous(event: dict[str, Any]) -> None:
+def test_scheduled_functions_are_asynchronous(event: dict[str, Any]) -> None:
     template = spoiled(lambda template: properties(template, "Front").update(Events={"Tick": event}))
     assert "E9002" in rules_broken(template)
 
 
-def test_a_destination_is_asynchronous() -> None:
+def test_destinations_are_asynchronous() -> None:
     def to_front(template: Template) -> None:
         destination = {"Type": "Lambda", "Destination": {"Fn::GetAtt": ["Front", "Arn"]}}
         properties(template, "Worker")["EventInvokeConfig"]["DestinationConfig"]["OnFailure"] = destination
@@ -132,16 +132,16 @@ def _shared_log(template: Template) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_no_timeout, _no_log, _no_retention, _shared_log])
-def test_a_function_has_a_timeout_and_its_own_log(spoil: Callable[[Template], None]) -> None:
+def test_functions_need_a_timeout_and_their_own_log_group(spoil: Callable[[Template], None]) -> None:
     assert "E9003" in rules_broken(spoiled(spoil))
 
 
-def test_a_log_group_may_be_found_by_its_name() -> None:
+def test_log_groups_are_found_by_name() -> None:
     template = spoiled(lambda template: properties(template, "Front").pop("LoggingConfig"))
     assert rules_broken(template) == set()
 
 
-def test_a_function_has_its_own_role() -> None:
+def test_functions_need_their_own_role() -> None:
     def share(template: Template) -> None:
         trust = policy(
             {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
@@ -154,7 +154,7 @@ def test_a_function_has_its_own_role() -> None:
     assert "E9005" in rules_broken(spoiled(share))
 
 
-def test_a_policy_belongs_to_one_role() -> None:
+def test_a_policy_has_only_one_role() -> None:
     def attach(template: Template) -> None:
         template["Resources"]["Both"] = {
             "Type": "AWS::IAM::Policy",
@@ -169,7 +169,7 @@ def test_a_policy_belongs_to_one_role() -> None:
 
 
 @pytest.mark.parametrize("described", [{}, {"Description": ""}, {"Description": "The limit."}], ids=str)
-def test_a_parameter_says_what_it_changes(described: dict[str, str], tmp_path: Path) -> None:
+def test_parameters_need_a_description(described: dict[str, str], tmp_path: Path) -> None:
     def describe(template: Template, **description: str) -> None:
         template["Parameters"] = {"Limit": {"Type": "Number", "Default": 5, **description}}
         template["Outputs"] = {"Limit": {"Value": {"Ref": "Limit"}}}
@@ -180,7 +180,7 @@ def test_a_parameter_says_what_it_changes(described: dict[str, str], tmp_path: P
     assert main([str(write(spoiled(lambda template: describe(template, **described)), tmp_path))]) == 1
 
 
-def test_a_cycle_through_a_generated_role_shows_in_the_translation_only(tmp_path: Path) -> None:
+def test_cycles_through_generated_roles_are_found_in_the_translation(tmp_path: Path) -> None:
     """Worker's role may invoke its OnFailure destination Front, whose role may invoke Worker."""
 
     def close(template: Template) -> None:
@@ -196,7 +196,7 @@ def test_a_cycle_through_a_generated_role_shows_in_the_translation_only(tmp_path
     assert "E3004" in {match.rule.id for match in problems_of_translation(path)}
 
 
-def test_what_sam_refuses_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_sam_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     template = spoiled(lambda template: properties(template, "Front").update(Events={"Odd": {"Type": "Nonsense"}}))
     assert main([str(write(template, tmp_path))]) == 1
     assert "Front" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What each deployed function may do is what it needs, and no more."""
+"""Each deployed function has only the permissions it needs."""
 
 import pytest
 
@@ -10,12 +10,12 @@ def _may(action: str) -> set[str]:
     return {folder for folder, granted in grants().items() if any(one == action for one, _ in granted)}
 
 
-def test_every_folder_is_a_function_and_every_function_a_folder() -> None:
+def test_every_folder_is_a_function_and_vice_versa() -> None:
     folders = {path.parent.name for path in (TEMPLATE.parent / "functions").glob("*/handler.py")}
     assert folders == set(grants())
 
 
-def test_only_the_functions_named_here_reach_the_secrets() -> None:
+def test_only_listed_functions_can_read_secrets() -> None:
     readers = {
         folder: {resource for action, resource in granted if action.startswith("secretsmanager:")}
         for folder, granted in grants().items()
@@ -24,11 +24,11 @@ def test_only_the_functions_named_here_reach_the_secrets() -> None:
         "authorize": {"${JwtSecret}"},
         "control": {"${JwtSecret}"},  # refresh_token
         "llm_request": {"${LlmApiKeySecret}"},
-        "rest_stream": {"${JwtSecret}"},  # its URL has no authorizer
+        "rest_stream": {"${JwtSecret}"},  # Its URL has no authorizer.
     }
 
 
-def test_the_authorizer_reads_of_the_table_what_belongs_to_users_and_nothing_else() -> None:
+def test_the_authorizer_only_reads_items_of_users() -> None:
     mine = {action for action, _ in grants()["authorize"] if action.startswith("dynamodb:")}
     assert mine == {"dynamodb:GetItem"}
     (condition,) = [
@@ -39,8 +39,8 @@ def test_the_authorizer_reads_of_the_table_what_belongs_to_users_and_nothing_els
     assert condition == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["USER#*"]}}
 
 
-def test_who_deletes_may_do_so_beside_writes_of_sessions() -> None:
-    """A transaction holds keys of both: a condition on them may be held against all of it."""
+def test_deletions_may_share_a_transaction_with_writes_of_sessions() -> None:
+    """A transaction has keys of both, and IAM may check a condition against all of them."""
     deleting = [
         statement for _, statement in statements(template()) if "dynamodb:DeleteItem" in branches(statement["Action"])
     ]
@@ -48,7 +48,7 @@ def test_who_deletes_may_do_so_beside_writes_of_sessions() -> None:
     assert not any("Condition" in statement for statement in deleting)
 
 
-def test_only_who_takes_the_place_of_a_window_or_ends_one_closes_connections() -> None:
+def test_only_listed_functions_can_close_connections() -> None:
     closing = {
         folder for folder, granted in grants().items() for _, where in granted if "/DELETE/@connections/" in where
     }
@@ -66,12 +66,12 @@ def test_only_who_takes_the_place_of_a_window_or_ends_one_closes_connections() -
         "s3:PutBucketPolicy",
     ],
 )
-def test_nobody_may(action: str) -> None:
+def test_no_function_may(action: str) -> None:
     assert _may(action) == set()
 
 
-def test_only_lists_the_sweep_and_deletions_search_the_table() -> None:
-    """Reads on a turn's path are by key; the index is never asked who owns what."""
+def test_only_lists_sweep_and_deletions_query_the_table() -> None:
+    """Reads during a turn are by key, never by the index."""
     searched = {
         (folder, where)
         for folder, granted in grants().items()
@@ -81,27 +81,27 @@ def test_only_lists_the_sweep_and_deletions_search_the_table() -> None:
     assert searched == {
         ("sweep", "${Table.Arn}/index/due"),
         ("sweep", "${Table.Arn}"),
-        ("sweep", "${Table.Arn}/index/sessions"),  # of a user who is revoked
+        ("sweep", "${Table.Arn}/index/sessions"),  # Sessions of a revoked user.
         ("rest_api", "${Table.Arn}/index/sessions"),
         ("rest_api", "${Table.Arn}"),
     }
 
 
-def test_only_who_deletes_sessions_deletes_in_batches() -> None:
+def test_only_functions_that_delete_sessions_delete_in_batches() -> None:
     assert _may("dynamodb:BatchWriteItem") == {"rest_api", "sweep"}
 
 
-def test_only_who_makes_calls_relies_on_the_users_rules() -> None:
+def test_only_functions_that_make_calls_check_the_users_rules() -> None:
     assert _may("dynamodb:ConditionCheckItem") == {"llm_request", "rest_api"}
 
 
-def test_the_table_is_the_only_one() -> None:
+def test_there_is_only_one_table() -> None:
     tables = {where for granted in grants().values() for action, where in granted if action.startswith("dynamodb:")}
     assert tables <= {"${Table.Arn}", "${Table.Arn}/index/due", "${Table.Arn}/index/sessions"}
 
 
-def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() -> None:
-    """Who posts frames signs URLs of contents, which is reading them; who takes frames reads what was uploaded."""
+def test_functions_reach_only_the_object_prefixes_they_need() -> None:
+    """Functions that post frames sign URLs, which needs read permission; functions that take frames read uploads."""
     granted = {
         (action.removeprefix("s3:"), where.removeprefix("${PayloadBucket.Arn}/"), folder)
         for folder, allowed in grants().items()
@@ -123,7 +123,7 @@ def test_objects_are_reached_where_they_are_needed_and_under_their_prefixes() ->
     }
 
 
-def test_functions_invoke_none_but_those_that_run_beside_them() -> None:
+def test_functions_invoke_only_the_expected_functions() -> None:
     invoked = {
         (folder, where.rsplit(":function:", 1)[-1])
         for folder, granted in grants().items()
@@ -132,17 +132,17 @@ def test_functions_invoke_none_but_those_that_run_beside_them() -> None:
     }
     assert invoked <= {
         *((folder, "${AWS::StackName}-llm-request") for folder in grants()),
-        ("connect", "${AWS::StackName}-control"),  # a replay for who comes back
-        ("llm_request", "${SweepFunction.Arn}"),  # its failures' destination
+        ("connect", "${AWS::StackName}-control"),  # Replays for clients that reconnect.
+        ("llm_request", "${SweepFunction.Arn}"),  # The destination of its failures.
     }
     assert not {folder for folder, _ in invoked} & {"authorize", "unknown_message"}
 
 
-def test_api_gateway_invokes_by_route() -> None:
-    """A permission without a source would let any API run the function. `control` alone serves many routes."""
+def test_api_gateway_may_invoke_functions_only_for_their_routes() -> None:
+    """Without a source, the permission would let any API invoke the function. Only `control` serves many routes."""
     for name, permission in template().get_resources("AWS::Lambda::Permission").items():
         if permission["Properties"]["Principal"] == "*":
-            continue  # a function URL's, which the next test is about
+            continue  # A function URL's: see the next test.
         source = text(permission["Properties"].get("SourceArn", ""))
         assert source, name
         if permission["Properties"]["Principal"] == "apigateway.amazonaws.com":
@@ -151,7 +151,7 @@ def test_api_gateway_invokes_by_route() -> None:
             assert not source.endswith("/*/*"), name
 
 
-def test_only_the_stream_has_a_url_of_its_own_and_only_if_it_is_wanted() -> None:
+def test_only_the_stream_can_have_a_function_url() -> None:
     (url,) = template().get_resources("AWS::Lambda::Url").values()
     assert url["Condition"] == "StreamsOverRest"
     for name, permission in template().get_resources("AWS::Lambda::Permission").items():
@@ -162,7 +162,7 @@ def test_only_the_stream_has_a_url_of_its_own_and_only_if_it_is_wanted() -> None
             assert through_the_url, f"{name}: anybody may invoke"
 
 
-def test_buckets_are_closed() -> None:
+def test_buckets_block_public_access() -> None:
     for name, bucket in template().get_resources("AWS::S3::Bucket").items():
         closed = bucket["Properties"]["PublicAccessBlockConfiguration"]
         assert all(closed[key] for key in closed), name
@@ -170,7 +170,7 @@ def test_buckets_are_closed() -> None:
         assert "BucketEncryption" in bucket["Properties"], name
 
 
-def test_no_function_carries_a_secret_in_its_environment() -> None:
+def test_no_functions_environment_has_a_secret() -> None:
     for name, function in functions().items():
         variables = function["Properties"].get("Environment", {}).get("Variables", {})
         for key, value in variables.items():

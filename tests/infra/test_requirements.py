@@ -1,4 +1,4 @@
-"""What the functions are built of: every package by the hashes that the lock names, and by nothing else."""
+"""The functions' packages are exactly those with the lock's hashes."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ FILES = [*sorted(ROOT.glob("functions/*/requirements.txt")), ROOT / "layers/code
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
-def test_every_requirement_of_the_build_is_named_with_its_hashes(file: Path) -> None:
+def test_every_requirement_has_hashes(file: Path) -> None:
     text = file.read_text()
     packages = re.split(r"(?m)^(?=[a-z0-9-]+==)", text)[1:]
     assert packages
@@ -20,7 +20,7 @@ def test_every_requirement_of_the_build_is_named_with_its_hashes(file: Path) -> 
     assert hashes <= set(re.findall(r"sha256:[0-9a-f]{64}", (ROOT / "uv.lock").read_text()))
 
 
-def test_the_build_takes_no_wheel_from_an_index_that_it_has_not_checked() -> None:
-    """SAM has pip download the wheels for Lambda by name alone; it sees those alone that were checked before."""
+def test_the_build_only_uses_wheels_with_verified_hashes() -> None:
+    """SAM lets pip download Lambda's wheels by name only, so pip may only see wheels that were verified before."""
     build = (ROOT / "infra/build.mk").read_text()
     assert build.index("pip download --require-hashes") < build.index("PIP_NO_INDEX=1") < build.index("$(SAM) build")

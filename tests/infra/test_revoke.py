@@ -1,4 +1,4 @@
-"""`make revoke`: what it asks of the stack, and what it says."""
+"""`make revoke`: its call to the stack, and its output."""
 
 import io
 import json
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Deployed(Stack):
-    """A stack whose sweep answers `said`."""
+    """A stack whose sweep function answers `said`."""
 
     def __init__(self, said: dict[str, Any], **answer: Any) -> None:
         super().__init__("mine", {"AWS_REGION": "us-east-1"})
@@ -45,31 +45,31 @@ def said_of(stack: Deployed, user: str = "alice") -> str:
     return out.getvalue()
 
 
-def test_a_user_is_revoked_by_the_function_that_may() -> None:
+def test_the_sweep_function_revokes_a_user() -> None:
     stack = Deployed({"revoked_at": 1_700_000_000, "sessions": 3, "connections": 2, "complete": True})
     assert said_of(stack) == "revoked alice: closed 2 connections in 3 sessions\n"
     assert stack.asked == [("mine-sweep", {"kind": "revoke", "user": "alice"})]
 
 
-def test_what_is_left_to_the_sweep_is_said() -> None:
+def test_an_incomplete_revocation_is_reported() -> None:
     said = said_of(Deployed({"revoked_at": 1, "sessions": 9_000, "connections": 2, "complete": False}))
     assert "the sweep continues" in said
 
 
-def test_what_was_not_revoked_fails_with_the_reason() -> None:
+def test_a_failed_revocation_is_reported_with_its_reason() -> None:
     with pytest.raises(Refused, match="Task timed out"):
         said_of(Deployed({"errorMessage": "Task timed out"}, FunctionError="Unhandled"))
 
 
 @pytest.mark.parametrize("user", ["", "a#b", "a" * 129])
-def test_no_name_is_asked_for_that_can_be_nobodys(user: str) -> None:
+def test_invalid_user_names_are_refused(user: str) -> None:
     stack = Deployed({})
     with pytest.raises(Refused, match="USER="):
         said_of(stack, user)
     assert stack.asked == []
 
 
-def test_the_name_of_whoever_is_logged_in_is_not_taken_for_the_users() -> None:
+def test_the_shells_user_is_not_revoked_by_mistake() -> None:
     """Every shell has a variable USER."""
     ran = subprocess.run(
         ["make", "--no-print-directory", "--dry-run", "revoke"],

@@ -1,4 +1,4 @@
-"""What `make deploy`, `make token` and `make destroy` do, against an emulated account; test_deploy.py runs them."""
+"""The code of `make deploy`, `token` and `destroy` against an emulated account. test_deploy.py runs the commands."""
 
 import io
 import json
@@ -82,11 +82,11 @@ KNOWN = {
         ("LlmBaseUrl=https://host/v1?a=b", {"LlmBaseUrl": "https://host/v1?a=b"}),
     ],
 )
-def test_parameters_are_read_as_they_are_written(written: str, given: dict[str, str]) -> None:
+def test_parameters_are_parsed_with_their_quotes(written: str, given: dict[str, str]) -> None:
     assert read(written, KNOWN) == given
 
 
-def test_a_parameter_can_be_the_content_of_a_file(tmp_path: Path) -> None:
+def test_a_parameter_can_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-$'\" secret\n")
     assert read(f"LlmApiKey=file://{tmp_path}/key", KNOWN) == {"LlmApiKey": "sk-$'\" secret"}
 
@@ -103,13 +103,13 @@ def test_a_parameter_can_be_the_content_of_a_file(tmp_path: Path) -> None:
         ("LlmApiKey=file:///nowhere/at/all", "cannot read"),
     ],
 )
-def test_a_wrong_parameter_is_refused_and_no_value_is_told(written: str, said: str) -> None:
+def test_invalid_parameters_are_refused_without_showing_values(written: str, said: str) -> None:
     with pytest.raises(Refused, match=said.replace("?", r"\?")) as refused:
         read(written, KNOWN)
     assert "sk-secret" not in str(refused.value)
 
 
-def test_parameters_reach_sam_in_a_file_of_this_user_alone() -> None:
+def test_parameters_reach_sam_in_a_private_file() -> None:
     with as_arguments({"LlmApiKey": "sk-secret"}) as arguments:
         assert "sk-secret" not in " ".join(arguments)
         path = Path(arguments[1].removeprefix("file://"))
@@ -120,10 +120,10 @@ def test_parameters_reach_sam_in_a_file_of_this_user_alone() -> None:
         assert arguments == []
 
 
-# -- what CloudFormation itself refuses ------------------------------------------------------------------------------
+# -- CloudFormation's own checks -------------------------------------------------------------------------------------
 
 
-def test_the_template_allows_the_providers_and_agents_that_there_are() -> None:
+def test_the_template_allows_all_providers_and_agents() -> None:
     assert sorted(template["Parameters"]["LlmProvider"]["AllowedValues"]) == sorted(PROFILES)
     assert sorted(template["Parameters"]["DefaultAgent"]["AllowedValues"]) == sorted(agents())
 
@@ -133,13 +133,13 @@ def test_the_template_allows_the_providers_and_agents_that_there_are() -> None:
     [{"LlmProvider": "opneai"}, {"DefaultAgent": "archtect"}, {"JwksUrl": "https://login.example.com/keys"}],
     ids=["a provider that there is not", "an agent that there is not", "keys of a provider without its issuer"],
 )
-def test_a_deployment_with_a_mistake_in_a_parameter_is_refused(aws: EmulatedAws, wrong: dict[str, str]) -> None:
+def test_a_deployment_with_invalid_parameters_is_refused(aws: EmulatedAws, wrong: dict[str, str]) -> None:
     with pytest.raises(ClientError) as refused:
         _change_set(aws, wrong)
     assert next(iter(wrong)) in str(refused.value)
 
 
-def test_keys_of_a_provider_with_its_issuer_are_deployed(aws: EmulatedAws) -> None:
+def test_a_providers_keys_with_its_issuer_are_deployed(aws: EmulatedAws) -> None:
     assert _change_set(aws, {"JwksUrl": "https://login.example.com/keys", "JwtIssuer": "https://login.example.com/"})
 
 
@@ -157,7 +157,7 @@ def _change_set(aws: EmulatedAws, parameters: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("foundation", ["", "vendor.model-1:0"])
-def test_the_models_behind_an_inference_profile_may_be_called(aws: EmulatedAws, foundation: str) -> None:
+def test_the_role_may_call_the_models_of_an_inference_profile(aws: EmulatedAws, foundation: str) -> None:
     name = f"profile-{'with' if foundation else 'without'}"
     aws.create(TEMPLATE, name, LlmModel="eu.vendor.model-1:0", LlmFoundationModel=foundation)
     role = (
@@ -171,18 +171,18 @@ def test_the_models_behind_an_inference_profile_may_be_called(aws: EmulatedAws, 
     assert "inference-profile/eu.vendor.model-1:0" in resources
 
 
-# -- what is asked before anything is built --------------------------------------------------------------------------
+# -- the preflight ---------------------------------------------------------------------------------------------------
 
 
 def findings(stack: Stack, python: str = "/usr/bin", **given: str) -> list[Finding]:
     return list(check(stack, template, given, python))
 
 
-def test_an_account_that_has_everything_is_told_nothing(stack: Stack) -> None:
+def test_a_complete_account_has_no_findings(stack: Stack) -> None:
     assert findings(stack) == []
 
 
-def test_everything_that_is_missing_is_named_at_once(aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_missing_prerequisites_are_named_at_once(aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -201,7 +201,7 @@ def test_everything_that_is_missing_is_named_at_once(aws: EmulatedAws, monkeypat
 WORDS = ("STACK=9", "pyenv install 3.13", "export AWS_REGION=", "aws sso login")
 
 
-def test_credentials_that_aws_does_not_take_are_named(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejected_credentials_are_named(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     class Sts:
         def get_caller_identity(self) -> None:
             raise ClientError(
@@ -212,7 +212,7 @@ def test_credentials_that_aws_does_not_take_are_named(stack: Stack, monkeypatch:
     assert "the token is expired" in findings(stack)[0].message
 
 
-def test_a_new_account_is_warned_of_its_concurrency_and_deploys(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_low_concurrency_is_only_a_warning(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     class Lambda:
         def get_account_settings(self) -> dict[str, Any]:
             return {"AccountLimit": {"ConcurrentExecutions": 10}}
@@ -225,7 +225,7 @@ def test_a_new_account_is_warned_of_its_concurrency_and_deploys(stack: Stack, mo
     report([one], io.StringIO())
 
 
-def test_concurrency_that_cannot_be_reserved_is_named(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_reservations_are_named(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     class Lambda:
         def get_account_settings(self) -> dict[str, Any]:
             return {"AccountLimit": {"ConcurrentExecutions": 1000}}
@@ -237,7 +237,7 @@ def test_concurrency_that_cannot_be_reserved_is_named(stack: Stack, monkeypatch:
     assert "901 concurrent executions cannot be reserved: this account has 1000" in one.message
 
 
-def test_every_parameter_that_reserves_is_asked_about_by_its_name() -> None:
+def test_the_check_covers_every_reservation_parameter() -> None:
     given = [one for one in template["Conditions"] if one.startswith("ReservesFor")]
     reserving = [
         one["Properties"]["ReservedConcurrentExecutions"]["Fn::If"]
@@ -260,16 +260,14 @@ def test_every_parameter_that_reserves_is_asked_about_by_its_name() -> None:
         ({**AVAILABLE, "agreementAvailability": {"status": "NOT_AVAILABLE"}}, "terms", False),
     ],
 )
-def test_a_model_that_cannot_be_used_is_named(
-    stack: Stack, aws: EmulatedAws, answer: Any, said: str, stops: bool
-) -> None:
+def test_unusable_models_are_named(stack: Stack, aws: EmulatedAws, answer: Any, said: str, stops: bool) -> None:
     aws.models = {MODEL: answer}
     (one,) = findings(stack, LlmModel=MODEL)
     assert said in one.message
     assert one.stops is stops
 
 
-def test_an_inference_profile_is_asked_for_as_one(stack: Stack, aws: EmulatedAws) -> None:
+def test_inference_profiles_are_checked_as_such(stack: Stack, aws: EmulatedAws) -> None:
     aws.models["eu.vendor.model-1:0"] = {"status": "ACTIVE"}
     assert findings(stack, LlmModel="eu.vendor.model-1:0") == []
     assert "us.vendor.model" in findings(stack, LlmModel="us.vendor.model-1:0")[0].message
@@ -283,15 +281,13 @@ def test_an_inference_profile_is_asked_for_as_one(stack: Stack, aws: EmulatedAws
         ({"LlmPrices": '{"m":{"prompt":"much"}}'}, "LlmPrices"),
     ],
 )
-def test_a_value_that_would_stop_the_functions_or_lead_elsewhere_is_named(
-    stack: Stack, given: dict[str, str], said: str
-) -> None:
+def test_values_that_break_functions_or_leak_tokens_are_named(stack: Stack, given: dict[str, str], said: str) -> None:
     (finding,) = findings(stack, **given)
     assert finding.stops
     assert said in finding.message
 
 
-def test_bedrock_is_not_asked_for_the_model_of_another_provider(stack: Stack) -> None:
+def test_other_providers_models_are_not_looked_up_in_bedrock(stack: Stack) -> None:
     assert findings(stack, LlmProvider="openai", LlmModel="gpt-4.1-mini", LlmApiKey="sk") == []
     mantle = "https://bedrock-mantle.us-east-1.api.aws/v1"
     assert findings(stack, LlmBaseUrl=mantle, LlmModel="vendor.model-of-that-endpoint") == []
@@ -305,7 +301,7 @@ def test_bedrock_is_not_asked_for_the_model_of_another_provider(stack: Stack) ->
         ("DELETE_FAILED", "make destroy"),
     ],
 )
-def test_a_stack_that_takes_no_update_is_named(
+def test_stacks_that_cannot_be_updated_are_named(
     stack: Stack, monkeypatch: pytest.MonkeyPatch, status: str, said: str
 ) -> None:
     monkeypatch.setattr(stack, "describe", lambda: {"StackStatus": status})
@@ -313,7 +309,7 @@ def test_a_stack_that_takes_no_update_is_named(
     assert said in one.message
 
 
-def test_a_log_group_that_an_earlier_stack_has_left_is_named(aws: EmulatedAws) -> None:
+def test_log_groups_of_an_earlier_stack_are_named(aws: EmulatedAws) -> None:
     aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-connect")
     aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-behind-connect")
     (one,) = findings(Stack("left"))
@@ -329,10 +325,10 @@ def _answer_with(monkeypatch: pytest.MonkeyPatch, stack: Stack, **clients: Any) 
     monkeypatch.setattr(stack, "client", lambda service: clients.get(service) or real(service))
 
 
-# -- after it --------------------------------------------------------------------------------------------------------
+# -- after the deployment --------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_deployment_says_where_it_is_and_what_to_do_next(stack: Stack) -> None:
+def test_a_deployment_ends_with_addresses_and_next_steps(stack: Stack) -> None:
     described = stack.deployed()
     said = summary(stack, described)
     assert outputs(described)["WebSocketUrl"] + "?session_id=my_session" in said
@@ -341,7 +337,7 @@ def test_the_end_of_a_deployment_says_where_it_is_and_what_to_do_next(stack: Sta
     assert "$(make token USER=alice)" in said
 
 
-def test_a_creation_that_failed_is_cleared_away_by_the_next_one(aws: EmulatedAws) -> None:
+def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws) -> None:
     client = aws.client("cloudformation")
     never = {"Handle": {"Ref": "Handle"}, "Timeout": "1"}
     bad = {
@@ -378,7 +374,7 @@ def test_a_token_may_name_a_plan(stack: Stack) -> None:
     assert jwt.decode(made, options={"verify_signature": False})["codelab_plan"] == "team"
 
 
-def test_a_token_has_the_issuer_and_audience_that_the_stack_asks_for(aws: EmulatedAws) -> None:
+def test_a_token_has_the_stacks_issuer_and_audience(aws: EmulatedAws) -> None:
     aws.create(TEMPLATE, "claims", JwtIssuer="https://us.example.com", JwtAudience="ide")
     token = mint(Stack("claims"), "alice", 2, 1_000_000)
     claims = jwt.decode(token, options={"verify_signature": False})
@@ -394,7 +390,7 @@ def test_a_token_has_the_issuer_and_audience_that_the_stack_asks_for(aws: Emulat
 
 
 def authorize(aws: EmulatedAws, name: str, *tokens: str) -> list[Any]:
-    """What the stack's `authorize` answers to a `$connect` with each token: its code, its environment, its secret."""
+    """The answers of the stack's `authorize` (its code, environment and secret) to a `$connect` with each token."""
     deployed = aws.client("lambda").get_function_configuration(FunctionName=f"{name}-authorize")["Environment"][
         "Variables"
     ]
@@ -428,7 +424,7 @@ print(json.dumps([answer(token) for token in sys.argv[1:]]))
 """
 
 
-def test_a_token_that_would_not_be_taken_is_not_made(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_that_would_be_refused_are_not_made(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refused, match=r"HOURS=24\.5 is over the maximum of 24 hours"):
         mint(stack, "alice", 24.5, time.time())
     with pytest.raises(Refused, match="USER=a#b"):
@@ -445,7 +441,7 @@ def test_a_token_that_would_not_be_taken_is_not_made(stack: Stack, monkeypatch: 
         mint(stack, "alice", 2, time.time())
 
 
-def test_a_stack_that_is_not_there_is_named_with_the_way_to_deploy_it(aws: EmulatedAws) -> None:
+def test_a_missing_stack_is_reported_with_the_deploy_command(aws: EmulatedAws) -> None:
     with pytest.raises(Refused, match="no stack other in us-east-1: deploy it with make deploy STACK=other"):
         mint(Stack("other"), "alice", 1, time.time())
 
@@ -468,7 +464,7 @@ def _data(aws: EmulatedAws, found: dict[str, str]) -> tuple[bool, bool]:
     ] in buckets
 
 
-def test_nothing_is_destroyed_without_the_name_of_the_stack(aws: EmulatedAws) -> None:
+def test_nothing_is_deleted_without_the_stacks_name(aws: EmulatedAws) -> None:
     aws.create(TEMPLATE, "mine")
     found = _fill(aws, "mine")
     asked: list[str] = []
@@ -506,14 +502,14 @@ def test_data_can_be_kept_and_is_found_again(aws: EmulatedAws) -> None:
     assert "No stack kept" in out.getvalue()
 
 
-# -- what an idle stack costs ----------------------------------------------------------------------------------------
+# -- the cost of an idle stack ---------------------------------------------------------------------------------------
 
 
-def test_an_idle_stack_pays_for_one_secret_and_little_else(stack: Stack) -> None:
+def test_an_idle_stack_costs_little_more_than_one_secret(stack: Stack) -> None:
     pages = stack.cloudformation.get_paginator("list_stack_resources").paginate(StackName="codelab")
     kinds = [one["ResourceType"] for page in pages for one in page["StackResourceSummaries"]]
     assert kinds.count("AWS::SecretsManager::Secret") == 1
-    # Whatever is not in this list may have a price by the hour or the month.
+    # Other resource types may cost money per hour or month.
     assert set(kinds) <= FREE_WHILE_IDLE | {"AWS::SecretsManager::Secret"}
     assert "SSESpecification" not in template["Resources"]["Table"]["Properties"], (
         "the key that AWS manages is charged for"
@@ -560,20 +556,20 @@ def _make(*arguments: str, **environment: str) -> str:
     return made.stdout
 
 
-def test_the_help_fits_a_terminal_and_knows_the_new_targets() -> None:
+def test_the_help_fits_a_terminal_and_lists_the_targets() -> None:
     lines = _make("help").splitlines()
     assert max(map(len, lines)) <= 80
     assert {"deploy", "token", "smoke", "destroy"} <= {line.split()[0] for line in lines}
 
 
-def test_uv_is_told_to_trust_what_the_system_trusts(tmp_path: Path) -> None:
+def test_make_tells_uv_to_use_the_systems_certificates(tmp_path: Path) -> None:
     probe = tmp_path / "probe.mk"
     probe.write_text("probe:\n\t@echo $$UV_SYSTEM_CERTS\n")
     assert _make("-f", "Makefile", "-f", str(probe), "probe").strip() == "true"
     assert _make("-f", "Makefile", "-f", str(probe), "probe", UV_SYSTEM_CERTS="false").strip() == "false"
 
 
-def test_make_run_says_how_to_go_on_and_that_works(demo_cloud: LocalCloud) -> None:
+def test_the_commands_that_make_run_prints_work(demo_cloud: LocalCloud) -> None:
     ready, talk, write = demo_cloud._output.read_text().splitlines()
     assert ready.startswith("ready ws://")
     command = talk.rpartition("with: ")[2].split()

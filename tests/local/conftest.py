@@ -1,4 +1,4 @@
-"""One local cloud with the sample application for all tests here that do not need their own."""
+"""A local cloud with the sample application, shared by tests that do not need their own."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,6 @@ APP = Path(__file__).parent / "app"
 
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[LocalCloud]:
-    """In shuffle mode, because nothing here may depend on the order in which messages are dispatched."""
+    """In shuffle mode, because no test may depend on the order of messages."""
     with LocalCloud(APP / "template.yaml", environment={"GATEWAY_SHUFFLE": "7"}) as running:
         yield running

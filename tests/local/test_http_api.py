@@ -1,4 +1,4 @@
-"""The HTTP API of a template, as API Gateway serves it: payload format 2.0."""
+"""A template's HTTP API, served like API Gateway with payload format 2.0."""
 
 import base64
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ def web(cloud: LocalCloud) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_the_function_gets_the_event_that_the_developer_guide_shows(web: httpx.Client) -> None:
+def test_events_have_the_developer_guides_form(web: httpx.Client) -> None:
     event = web.get("/things/a%20b?x=1&x=2&y=", headers={"X-Own": "yes", "Cookie": "a=1; b=2"}).json()
     assert event["version"] == "2.0"
     assert event["routeKey"] == event["requestContext"]["routeKey"] == "GET /things/{name}"
@@ -45,12 +45,12 @@ def test_the_function_gets_the_event_that_the_developer_guide_shows(web: httpx.C
         ("GET", "/things/one/two", "ANY /things/{proxy+}"),
     ],
 )
-def test_the_most_specific_route_is_taken(web: httpx.Client, method: str, path: str, route: str) -> None:
+def test_the_most_specific_route_matches(web: httpx.Client, method: str, path: str, route: str) -> None:
     assert web.request(method, path).json()["routeKey"] == route
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("GET", "/things"), ("GET", "/things/")])
-def test_what_no_route_takes_is_not_found(web: httpx.Client, method: str, path: str) -> None:
+def test_requests_without_a_route_get_404(web: httpx.Client, method: str, path: str) -> None:
     answer = web.request(method, path)
     assert (answer.status_code, answer.json()) == (404, {"message": "Not Found"})
 
@@ -64,13 +64,15 @@ def test_what_no_route_takes_is_not_found(web: httpx.Client, method: str, path: 
         ("application/x-www-form-urlencoded", b"a=1", False),
     ],
 )
-def test_a_body_is_text_or_base64_by_its_type(web: httpx.Client, content_type: str, body: bytes, is_text: bool) -> None:
+def test_the_content_type_decides_between_text_and_base64(
+    web: httpx.Client, content_type: str, body: bytes, is_text: bool
+) -> None:
     event = web.post("/things/x", content=body, headers={"Content-Type": content_type}).json()
     assert event["isBase64Encoded"] is not is_text
     assert event["body"] == (body.decode() if is_text else base64.b64encode(body).decode())
 
 
-def test_an_answer_may_be_binary_and_set_cookies(web: httpx.Client) -> None:
+def test_responses_may_be_binary_and_set_cookies(web: httpx.Client) -> None:
     answer = web.get("/things/x?do=binary")
     assert (answer.status_code, answer.content) == (201, bytes(range(256)))
     assert (answer.headers["content-type"], answer.headers["x-own"]) == ("application/octet-stream", "1")
@@ -85,12 +87,12 @@ def test_an_answer_may_be_binary_and_set_cookies(web: httpx.Client) -> None:
         ("do=sleep&seconds=2.5", 503, "Service Unavailable"),
     ],
 )
-def test_what_fails_is_answered_in_api_gateways_words(web: httpx.Client, query: str, status: int, message: str) -> None:
+def test_failures_get_api_gateways_answers(web: httpx.Client, query: str, status: int, message: str) -> None:
     answer = web.get(f"/things/x?{query}")
     assert (answer.status_code, answer.json()) == (status, {"message": message})
 
 
-def test_the_authorizers_context_reaches_the_function_with_its_types(web: httpx.Client) -> None:
+def test_the_authorizers_context_keeps_its_types(web: httpx.Client) -> None:
     context: dict[str, Any] = web.post("/things/x").json()["requestContext"]["authorizer"]["lambda"]
     assert (context["user"], context["number"]) == ("someone", 7)
     assert context["asked"].endswith("/$default/POST/things/x")
@@ -99,7 +101,7 @@ def test_the_authorizers_context_reaches_the_function_with_its_types(web: httpx.
 @pytest.mark.parametrize(
     ("wish", "status", "message"), [("deny", 403, "Forbidden"), ("raise", 500, "Internal Server Error")]
 )
-def test_the_authorizer_refuses(web: httpx.Client, wish: str, status: int, message: str) -> None:
+def test_the_authorizer_can_refuse(web: httpx.Client, wish: str, status: int, message: str) -> None:
     answer = web.post(f"/things/x?auth={wish}")
     assert (answer.status_code, answer.json()) == (status, {"message": message})
 
@@ -113,13 +115,13 @@ def test_a_body_over_ten_megabytes_is_refused(web: httpx.Client) -> None:
     ("body", "kind", "status"),
     [
         (b"x" * 5_000_000, "text/plain", 200),
-        (b'"' * 5_000_000, "text/plain", 413),  # in JSON it is twice as long
-        (b"x" * 5_000_000, "image/png", 413),  # as base64
+        (b'"' * 5_000_000, "text/plain", 413),  # In JSON it is twice as long.
+        (b"x" * 5_000_000, "image/png", 413),  # As base64.
         (b"x" * 6_400_000, "text/plain", 413),
     ],
     ids=["plain", "escaped", "binary", "large"],
 )
-def test_a_body_that_makes_an_event_of_over_six_megabytes_is_refused(
+def test_a_body_whose_event_exceeds_six_megabytes_is_refused(
     web: httpx.Client, body: bytes, kind: str, status: int
 ) -> None:
     assert web.post("/things/x", content=body, headers={"Content-Type": kind}).status_code == status

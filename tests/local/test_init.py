@@ -1,4 +1,4 @@
-"""Handlers whose init does what a fork does not forgive; and handlers that take the callback address from the event."""
+"""Handlers whose init conflicts with forking, and handlers that take the callback address from the event."""
 
 import os
 from collections.abc import Iterator
@@ -106,7 +106,7 @@ def test_a_function_may_describe_services_of_its_own_to_the_sdk(cloud: LocalClou
     assert cloud.invoke("described") == [True, True]
 
 
-def test_connections_that_an_init_leaves_open_are_not_shared(cloud: LocalCloud) -> None:
+def test_connections_opened_during_init_are_not_shared(cloud: LocalCloud) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor() as pool:
@@ -114,13 +114,13 @@ def test_connections_that_an_init_leaves_open_are_not_shared(cloud: LocalCloud) 
         assert all(answer == [1] * 50 for answer in answers)
 
 
-def test_the_events_domain_name_reaches_the_callback(cloud: LocalCloud) -> None:
+def test_posts_to_the_events_domain_name_work(cloud: LocalCloud) -> None:
     with connect(cloud.url()) as client:
         client.send("to myself")
         assert client.recv(15) == "to myself"
 
 
-def test_when_the_emulator_dies_it_says_so_and_ends(cloud: LocalCloud) -> None:
+def test_it_ends_with_a_message_if_the_emulator_dies(cloud: LocalCloud) -> None:
     for process in psutil.Process(cloud.process.pid).children(recursive=True):
         if "codelab_local.emulator_process" in process.cmdline():
             process.kill()

@@ -21,7 +21,7 @@ APP = Path(__file__).parent / "app"
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[LocalCloud]:
-    """A cloud with two workers a function, short retries, and settings from the caller's environment."""
+    """A cloud with two workers per function, short retries, and settings from the caller's environment."""
     environment = {
         "LOCAL_CONCURRENCY": "2",
         "LOCAL_RETRY_MINUTE_S": "0.05",
@@ -54,7 +54,7 @@ def test_a_function_gets_its_event_and_returns_its_value(cloud: LocalCloud) -> N
     assert cloud.invoke("command", event) == event
 
 
-def test_the_context_is_lambdas(cloud: LocalCloud) -> None:
+def test_the_context_is_like_lambdas(cloud: LocalCloud) -> None:
     answer = cloud.invoke("command", {"do": "describe"})
     assert 0 < answer["remaining"] <= 3000
     assert answer["arn"].startswith("arn:aws:lambda:us-east-1:000000000000:function:codelab-local-Command")
@@ -62,15 +62,15 @@ def test_the_context_is_lambdas(cloud: LocalCloud) -> None:
     assert int(answer["memory"]) == 128
 
 
-def test_the_environment_is_the_deployed_one_with_the_local_values_over_it(small: LocalCloud) -> None:
+def test_local_values_override_the_deployed_environment(small: LocalCloud) -> None:
     values = small.invoke("command", {"do": "environment"})
     assert values["BACKGROUND"] == small.functions()["background"]["name"]
     assert values["CALLBACK_URL"] == f"{small.info['internal']}/dev"
-    assert values["GREETING"] == "hello"  # from pyproject.toml
-    assert values["STEPS"] == "4"  # the caller's, because the function declares it
-    assert values["PASSED"] == "through"  # the caller's, because pyproject.toml lets it pass
+    assert values["GREETING"] == "hello"  # From pyproject.toml.
+    assert values["STEPS"] == "4"  # The caller's, because the function declares it.
+    assert values["PASSED"] == "through"  # The caller's, because pyproject.toml passes it.
     assert "NOT_PASSED" not in values
-    assert values["EXTRA"] == "given"  # from --env
+    assert values["EXTRA"] == "given"  # From --env.
     assert values["AWS_ENDPOINT_URL"] == small.info["emulator"]
     assert values["AWS_REGION"] == "us-east-1"
     assert values["AWS_LAMBDA_FUNCTION_NAME"] == small.functions()["command"]["name"]
@@ -87,7 +87,7 @@ def test_an_exception_is_a_function_error(cloud: LocalCloud) -> None:
     assert failed.value.answer["stackTrace"]
 
 
-def test_a_function_over_its_time_is_killed_and_the_next_request_is_served(cloud: LocalCloud) -> None:
+def test_a_timed_out_function_is_killed_and_the_next_request_works(cloud: LocalCloud) -> None:
     started = time.monotonic()
     with pytest.raises(FunctionError) as failed:
         cloud.invoke("command", {"do": "sleep", "seconds": 30})
@@ -96,7 +96,7 @@ def test_a_function_over_its_time_is_killed_and_the_next_request_is_served(cloud
     assert cloud.invoke("command", {"a": 1}) == {"a": 1}
 
 
-def test_a_function_that_exits_is_an_error_and_the_next_request_is_served(cloud: LocalCloud) -> None:
+def test_an_exiting_function_is_an_error_and_the_next_request_works(cloud: LocalCloud) -> None:
     with pytest.raises(FunctionError) as failed:
         cloud.invoke("command", {"do": "exit"})
     assert failed.value.answer["errorType"] == "Runtime.ExitError"
@@ -105,7 +105,7 @@ def test_a_function_that_exits_is_an_error_and_the_next_request_is_served(cloud:
 
 
 @pytest.mark.parametrize("victim", ["worker", "zygote"])
-def test_a_killed_process_is_an_error_for_its_request_and_no_other(small: LocalCloud, victim: str) -> None:
+def test_a_killed_process_fails_only_its_own_request(small: LocalCloud, victim: str) -> None:
     with ThreadPoolExecutor() as pool:
         running = pool.submit(small.invoke, "command", {"do": "sleep", "seconds": 20})
         eventually(lambda: psutil.Process(small.workers("command")[0]))
@@ -119,7 +119,7 @@ def test_a_killed_process_is_an_error_for_its_request_and_no_other(small: LocalC
     assert small.invoke("command", {"a": 1}) == {"a": 1}
 
 
-def test_a_worker_shows_its_functions_folder_in_its_command_line(cloud: LocalCloud) -> None:
+def test_a_workers_command_line_has_its_functions_folder(cloud: LocalCloud) -> None:
     cloud.invoke("command")
     for pid in cloud.workers("command"):
         words = [word for word in psutil.Process(pid).cmdline() if word]
@@ -127,18 +127,18 @@ def test_a_worker_shows_its_functions_folder_in_its_command_line(cloud: LocalClo
         assert words[-1] == "command"
 
 
-def test_a_worker_serves_one_request_after_the_other(cloud: LocalCloud) -> None:
+def test_a_worker_serves_requests_sequentially(cloud: LocalCloud) -> None:
     pids = {cloud.invoke("command", {"do": "describe"})["pid"] for _ in range(20)}
     assert pids <= set(cloud.workers("command"))
 
 
-def test_requests_at_the_same_time_have_workers_of_their_own(small: LocalCloud) -> None:
+def test_concurrent_requests_have_separate_workers(small: LocalCloud) -> None:
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(lambda _: small.invoke("command", {"do": "describe", "seconds": 0.5}), range(2)))
     assert len({answer["pid"] for answer in answers}) == 2
 
 
-def test_beyond_the_limit_a_synchronous_call_is_refused_with_429(small: LocalCloud) -> None:
+def test_synchronous_calls_over_the_limit_get_429(small: LocalCloud) -> None:
     client = small.client("lambda", config=Config(retries={"total_max_attempts": 1}))
     name = small.functions()["command"]["name"]
     with ThreadPoolExecutor() as pool:
@@ -153,7 +153,7 @@ def test_beyond_the_limit_a_synchronous_call_is_refused_with_429(small: LocalClo
     assert json.loads(client.invoke(FunctionName=name, Payload=b'{"a": 1}')["Payload"].read()) == {"a": 1}
 
 
-def test_beyond_the_limit_asynchronous_events_wait(small: LocalCloud) -> None:
+def test_asynchronous_events_over_the_limit_wait(small: LocalCloud) -> None:
     names = [str(uuid.uuid4()) for _ in range(10)]
     for name in names:
         small.invoke("background", {"name": name, "seconds": 0.2}, asynchronous=True)
@@ -174,13 +174,13 @@ def test_a_burst_of_200_requests_is_served(cloud: LocalCloud) -> None:
         assert sorted(pool.map(invoke, range(200))) == list(range(200))
 
 
-def test_an_asynchronous_event_is_accepted_at_once(cloud: LocalCloud) -> None:
+def test_asynchronous_events_are_accepted_at_once(cloud: LocalCloud) -> None:
     name = str(uuid.uuid4())
     assert cloud.invoke("background", {"name": name}, asynchronous=True) is None
     assert eventually(lambda: recorded(cloud, "background", f"{name}#1"))
 
 
-def test_a_failed_event_is_retried_under_the_same_request_id(small: LocalCloud) -> None:
+def test_a_failed_event_is_retried_with_the_same_request_id(small: LocalCloud) -> None:
     name = str(uuid.uuid4())
     small.invoke("background", {"name": name, "failures": 1}, asynchronous=True)
     second = eventually(lambda: recorded(small, "background", f"{name}#2"))
@@ -189,7 +189,7 @@ def test_a_failed_event_is_retried_under_the_same_request_id(small: LocalCloud) 
     assert recorded(small, "failed", name) is None
 
 
-def test_an_event_that_keeps_failing_goes_to_the_on_failure_destination(small: LocalCloud) -> None:
+def test_a_failing_event_goes_to_the_on_failure_destination(small: LocalCloud) -> None:
     name = str(uuid.uuid4())
     small.invoke("background", {"name": name, "failures": 99}, asynchronous=True)
     record = eventually(lambda: recorded(small, "failed", name))
@@ -205,7 +205,7 @@ def test_an_event_that_keeps_failing_goes_to_the_on_failure_destination(small: L
     assert recorded(small, "background", f"{name}#3") is None
 
 
-def test_a_timeout_of_an_event_goes_to_the_on_failure_destination(small: LocalCloud) -> None:
+def test_a_timed_out_event_goes_to_the_on_failure_destination(small: LocalCloud) -> None:
     name = str(uuid.uuid4())
     small.invoke("background", {"name": name, "seconds": 10}, asynchronous=True)
     record = eventually(lambda: recorded(small, "failed", name))
@@ -234,7 +234,7 @@ def test_an_unknown_function_is_not_found(cloud: LocalCloud) -> None:
     assert refused.value.response["Error"]["Code"] == "ResourceNotFoundException"
 
 
-def test_a_function_is_found_by_name_and_by_arn(cloud: LocalCloud) -> None:
+def test_functions_are_found_by_name_and_by_arn(cloud: LocalCloud) -> None:
     client = cloud.client("lambda")
     name = cloud.functions()["command"]["name"]
     for reference in (name, f"arn:aws:lambda:us-east-1:000000000000:function:{name}", f"{name}:$LATEST"):
@@ -259,7 +259,7 @@ def test_the_emulator_does_not_run_the_schedule_too(cloud: LocalCloud) -> None:
     assert [rule["State"] for rule in rules] == ["DISABLED"]
 
 
-def test_a_cold_start_imports_the_handler_anew_for_every_worker() -> None:
+def test_a_cold_start_imports_the_handler_in_every_worker() -> None:
     with LocalCloud(APP / "small.yaml", environment={"COLD": "1"}) as cloud:
         assert cloud.invoke("command", {"a": 1}) == {"a": 1}
         worker = psutil.Process(cloud.workers("command")[0])

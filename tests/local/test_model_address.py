@@ -1,4 +1,4 @@
-"""A model that cannot be reached is named when the system starts, not first when somebody talks to it."""
+"""The start, not the first message, reports a model that cannot be reached."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from codelab_local import LocalCloud
 from tests.local.conftest import APP
 
 
-def test_what_is_no_address_is_refused_in_one_line():
+def test_an_invalid_model_address_is_reported_in_one_line():
     done = subprocess.run(
         [sys.executable, "-m", "codelab_local", "--template", str(APP / "template.yaml")],
         env={**os.environ, "PORT": "0", "LLM_BASE_URL": "nonsense"},
@@ -24,7 +24,7 @@ def test_what_is_no_address_is_refused_in_one_line():
     assert done.stderr == "LLM_BASE_URL=nonsense is not a valid address: write it like https://host/v1\n"
 
 
-def test_a_model_that_does_not_answer_is_named_and_the_system_runs():
+def test_a_model_that_does_not_answer_is_only_a_warning():
     with LocalCloud(APP / "template.yaml", environment={"LLM_BASE_URL": "http://127.0.0.1:9/v1"}) as cloud:
         for _ in range(100):
             if "no answer from the model at http://127.0.0.1:9/v1" in cloud.logs():

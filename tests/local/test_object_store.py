@@ -1,4 +1,4 @@
-"""S3 on the public port: what was signed is held to, as S3 does, for SDKs and for presigned URLs alike."""
+"""S3 on the public port verifies signatures of SDKs and presigned URLs as S3 does."""
 
 import time
 from typing import Any
@@ -10,7 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from codelab_local import LocalCloud
 
-#: What is hard in a path: it must come out of a URL as it went in.
+#: A path with characters that are hard to encode. It must survive the round trip through a URL.
 KEYS = ("shared/plain.txt", "also shared/a folder/ünï+code %2F&=?.txt", "shared/dots/..%2E/x")
 
 
@@ -35,7 +35,7 @@ def bucket(cloud: LocalCloud) -> str:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_an_sdk_finds_what_it_has_put(cloud: LocalCloud, bucket: str, key: str) -> None:
+def test_an_sdk_reads_what_it_wrote(cloud: LocalCloud, bucket: str, key: str) -> None:
     client = s3(cloud)
     client.put_object(Bucket=bucket, Key=key, Body=b"content", ContentType="text/plain")
     assert client.get_object(Bucket=bucket, Key=key)["Body"].read() == b"content"
@@ -45,7 +45,7 @@ def test_an_sdk_finds_what_it_has_put(cloud: LocalCloud, bucket: str, key: str) 
 
 
 @pytest.mark.parametrize("key", [*KEYS, "not public/x"])
-def test_functions_have_all_of_s3(cloud: LocalCloud, bucket: str, key: str) -> None:
+def test_functions_can_use_all_of_s3(cloud: LocalCloud, bucket: str, key: str) -> None:
     client = s3(cloud, endpoint=cloud.info["internal"])
     client.put_object(Bucket=bucket, Key=key, Body=b"content", ContentType="text/plain")
     assert client.get_object(Bucket=bucket, Key=key)["Body"].read() == b"content"
@@ -57,7 +57,7 @@ def test_functions_have_all_of_s3(cloud: LocalCloud, bucket: str, key: str) -> N
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_presigned_url_does_what_it_was_signed_for_and_nothing_else(cloud: LocalCloud, bucket: str, key: str) -> None:
+def test_a_presigned_url_only_does_what_it_was_signed_for(cloud: LocalCloud, bucket: str, key: str) -> None:
     client = s3(cloud)
     where = {"Bucket": bucket, "Key": key}
     put, get = (client.generate_presigned_url(operation, Params=where) for operation in ("put_object", "get_object"))
@@ -69,7 +69,7 @@ def test_a_presigned_url_does_what_it_was_signed_for_and_nothing_else(cloud: Loc
         assert "SignatureDoesNotMatch" in refused.text
 
 
-def test_a_url_ends_when_its_time_is_over(cloud: LocalCloud, bucket: str) -> None:
+def test_a_presigned_url_expires(cloud: LocalCloud, bucket: str) -> None:
     s3(cloud).put_object(Bucket=bucket, Key="shared/short", Body=b"x")
     url = s3(cloud).generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "shared/short"}, ExpiresIn=1)
     time.sleep(2.1)
@@ -77,7 +77,7 @@ def test_a_url_ends_when_its_time_is_over(cloud: LocalCloud, bucket: str) -> Non
     assert (refused.status_code, "Request has expired" in refused.text) == (403, True)
 
 
-def test_who_has_no_signature_or_a_wrong_one_is_refused(cloud: LocalCloud, bucket: str) -> None:
+def test_missing_or_wrong_signatures_are_refused(cloud: LocalCloud, bucket: str) -> None:
     assert httpx.get(f"{cloud.http}/s3/{bucket}/shared/plain.txt").status_code == 403
     for client, code in (
         (s3(cloud, secret="guessed"), "SignatureDoesNotMatch"),

@@ -1,4 +1,4 @@
-"""How names and origins are read and compared, and what becomes of the answers that pages get."""
+"""How hosts and origins are normalized and compared, and the CORS headers of answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ from codelab_local.origin_policy import OriginPolicy, normal_host, normal_origin
         ("a@b", None),
     ],
 )
-def test_a_host_has_one_spelling(given: str, normal: str | None) -> None:
+def test_hosts_are_normalized(given: str, normal: str | None) -> None:
     assert normal_host(given) == normal
 
 
@@ -47,12 +47,12 @@ def test_a_host_has_one_spelling(given: str, normal: str | None) -> None:
         ("https://*.example", None),
     ],
 )
-def test_an_origin_has_one_spelling(given: str, normal: str | None) -> None:
+def test_origins_are_normalized(given: str, normal: str | None) -> None:
     assert normal_origin(given) == normal
 
 
 @pytest.mark.parametrize("host", ["192.168.1.5", "box.lan", "0.0.0.0", "::1", "fe80::1"])
-def test_what_is_listened_on_is_ours_with_the_port_for_its_own_pages(host: str) -> None:
+def test_the_listening_address_is_trusted_and_its_own_pages(host: str) -> None:
     policy = OriginPolicy(host, 8000, (), ())
     name = f"[{host}]" if ":" in host else host
     assert policy.refusal(f"{name}:1234", "", None, "") is None
@@ -62,7 +62,7 @@ def test_what_is_listened_on_is_ours_with_the_port_for_its_own_pages(host: str) 
 
 
 def answer_to_a_page(given: Any) -> bytes:
-    """What is written for a request from a page that may pass, if the application answers `given`."""
+    """The bytes written for an allowed page's request if the application answers `given`."""
     written = bytearray()
 
     class Transport(asyncio.Transport):
@@ -88,7 +88,7 @@ def answer_to_a_page(given: Any) -> bytes:
     return bytes(written)
 
 
-def test_a_stream_gets_the_headers_in_whatever_pieces_it_comes() -> None:
+def test_a_stream_gets_the_cors_headers_however_it_is_split() -> None:
     async def chunks() -> AsyncGenerator[bytes]:
         for piece in (b"HTT", b"P/1.1 200 OK\r", b"\nX: 1\r\n\r\n", b"a\r\nb", b"c"):
             yield piece
@@ -102,7 +102,7 @@ def test_a_stream_gets_the_headers_in_whatever_pieces_it_comes() -> None:
     assert b"Access-Control-Allow-Origin: http://localhost:3000" in lines
 
 
-def test_an_application_does_not_speak_for_us() -> None:
+def test_an_applications_own_cors_headers_are_replaced() -> None:
     own = {"access-control-allow-origin": "*", "Access-Control-Allow-Credentials": "true", "x-own": "1"}
     answer = answer_to_a_page(lambda: Response(200, b"x", headers=own)).decode()
     assert answer.lower().count("access-control-allow-origin") == 1
@@ -111,7 +111,7 @@ def test_an_application_does_not_speak_for_us() -> None:
     assert "x-own: 1" in answer
 
 
-def test_a_request_knows_the_authority_of_its_target() -> None:
+def test_a_request_has_the_authority_of_its_target() -> None:
     seen: list[Request] = []
 
     def application(request: Request) -> Response:

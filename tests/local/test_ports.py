@@ -1,4 +1,4 @@
-"""The public port carries WebSocket and HTTP, however the bytes arrive; the internal one refuses the unknown."""
+"""The public port serves WebSocket and HTTP, however the bytes arrive; the internal port refuses unknown requests."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ UPGRADE = (
 
 
 def raw(cloud: LocalCloud, *pieces: bytes) -> str:
-    """Send bytes piece by piece and return the first line of what comes back."""
+    """Send bytes in pieces, and return the first line of the answer."""
     with socket.create_connection(("127.0.0.1", cloud.info["port"]), 20) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for piece in pieces:
@@ -57,7 +57,7 @@ def test_two_requests_may_arrive_at_once(cloud: LocalCloud) -> None:
 
 
 @pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
-def test_what_is_no_request_is_refused(cloud: LocalCloud, data: bytes) -> None:
+def test_invalid_requests_are_refused(cloud: LocalCloud, data: bytes) -> None:
     assert raw(cloud, data).startswith("HTTP/1.1 400")
 
 
@@ -75,7 +75,7 @@ def test_every_path_form_reaches_the_api(cloud: LocalCloud, path: str) -> None:
         assert json.loads(client.recv(15))["requestContext"]["authorizer"]["session"] == "s 1"
 
 
-def test_the_readme_url_has_the_session(cloud: LocalCloud) -> None:
+def test_the_readmes_url_contains_the_session(cloud: LocalCloud) -> None:
     assert urlsplit(cloud.url("s 1")).path == "/ws/s%201"
 
 

@@ -1,4 +1,4 @@
-"""The quotas that depend on time, shortened, and what happens to a client that does not read."""
+"""Quotas that depend on time, shortened, and clients that do not read."""
 
 import json
 import time
@@ -38,7 +38,7 @@ def answer(client: ClientConnection) -> Any:
     return json.loads(client.recv(15))
 
 
-def test_an_integration_over_its_time_is_the_error_frame_and_runs_on(impatient: LocalCloud) -> None:
+def test_a_timed_out_integration_sends_an_error_frame_and_continues(impatient: LocalCloud) -> None:
     with connect(impatient.url()) as client:
         do(client, "sleep", seconds=1.8, name="late")
         error = answer(client)
@@ -57,7 +57,7 @@ def test_an_idle_connection_is_closed_with_1001(impatient: LocalCloud) -> None:
     assert closed.value.rcvd.code == 1001
 
 
-def test_a_busy_connection_is_closed_with_1001_at_its_greatest_age(impatient: LocalCloud) -> None:
+def test_a_busy_connection_is_closed_with_1001_at_its_maximum_age(impatient: LocalCloud) -> None:
     started = time.monotonic()
     with connect(impatient.url()) as client, pytest.raises(ConnectionClosed) as closed:
         _keep_busy(client)
@@ -81,7 +81,7 @@ def test_in_shuffle_mode_every_message_is_still_dispatched(cloud: LocalCloud) ->
     assert received != [f"message {number}" for number in range(40)]
 
 
-def test_a_client_that_does_not_read_is_refused_with_429_and_holds_up_nobody(cloud: LocalCloud) -> None:
+def test_posts_to_a_client_that_does_not_read_get_429_at_once(cloud: LocalCloud) -> None:
     management = cloud.client("apigatewaymanagementapi", config=Config(retries={"total_max_attempts": 1}))
     with connect(cloud.url()) as other, connect(cloud.url(), max_queue=1, close_timeout=0.1) as slow:
         do(slow, "event")
@@ -99,7 +99,7 @@ def _flood(management: Any, connection_id: str) -> None:
         management.post_to_connection(ConnectionId=connection_id, Data=b"x" * 128 * 1024)
 
 
-def test_the_health_says_what_cannot_be_reached(impatient: LocalCloud) -> None:
+def test_health_names_unreachable_dependencies(impatient: LocalCloud) -> None:
     import urllib.request
 
     with urllib.request.urlopen(f"{impatient.http}/health", timeout=10) as response:

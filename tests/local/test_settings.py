@@ -1,4 +1,4 @@
-"""The parts that need no running cloud: path forms, policies, settings of a project, the template's source folders."""
+"""Parts that need no running cloud: path forms, policies, project settings, source folders."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ ARN = "arn:aws:execute-api:us-east-1:000000000000:abc/dev/$connect"
         ("/devx", None),
     ],
 )
-def test_a_path_form_gives_its_variables_as_query_parameters(target: str, query: Any) -> None:
+def test_variables_of_paths_become_query_parameters(target: str, query: Any) -> None:
     assert PathForms("dev", ["/ws/{session_id}", "/api/v1/ws/{session_id}"]).match(target) == query
 
 
@@ -51,7 +51,7 @@ def test_a_path_form_gives_its_variables_as_query_parameters(target: str, query:
         ([], False),
     ],
 )
-def test_a_policy_is_read_as_iam_reads_it(statements: list[dict[str, Any]], allowed: bool) -> None:
+def test_policies_are_evaluated_like_iam(statements: list[dict[str, Any]], allowed: bool) -> None:
     assert allows({"Statement": statements}, ARN) is allowed
     if len(statements) == 1:
         assert allows({"Statement": statements[0]}, ARN) is allowed
@@ -68,11 +68,11 @@ def test_a_policy_is_read_as_iam_reads_it(statements: list[dict[str, Any]], allo
         "arn:aws:apigateway:us-east-1:lambda:path/2015-03-31/functions/arn:aws:lambda:us:0:function:my-function/invocations",
     ],
 )
-def test_a_function_is_known_by_every_form_of_its_name(reference: str) -> None:
+def test_every_form_of_a_functions_name_is_understood(reference: str) -> None:
     assert function_name(reference) == "my-function"
 
 
-def test_every_key_of_the_projects_table_is_optional(tmp_path: Path) -> None:
+def test_every_project_setting_is_optional(tmp_path: Path) -> None:
     template = tmp_path / "template.yaml"
     template.write_text("Resources: {}")
     assert Settings.from_environment(template, {}).paths == ()
@@ -85,14 +85,14 @@ def test_every_key_of_the_projects_table_is_optional(tmp_path: Path) -> None:
     ("table", "named"),
     [("path = []", "'path'"), ("paths = 1", "paths must be"), ("paths = [", "not valid TOML")],
 )
-def test_a_mistake_in_the_projects_table_is_named(tmp_path: Path, table: str, named: str) -> None:
+def test_mistakes_in_project_settings_are_named(tmp_path: Path, table: str, named: str) -> None:
     (tmp_path / "template.yaml").write_text("Resources: {}")
     (tmp_path / "pyproject.toml").write_text(f"[tool.codelab-local]\n{table}\n")
     with pytest.raises(StartError, match=named):
         Settings.from_environment(tmp_path / "template.yaml", {})
 
 
-def test_the_source_folders_are_those_of_the_template() -> None:
+def test_source_folders_come_from_the_template() -> None:
     sources = read_template(APP / "template.yaml").sources
     command = sources["Command"]
     assert command.folder == APP / "functions" / "command"

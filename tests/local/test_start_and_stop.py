@@ -1,4 +1,4 @@
-"""Starting and stopping: what a person sees, and that nothing is left behind."""
+"""Start and stop: the output, and that nothing is left behind."""
 
 import json
 import os
@@ -21,7 +21,7 @@ SMALL = APP / "small.yaml"
 
 
 def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run a start that fails, to its end."""
+    """Run a failing start to its end."""
     return subprocess.run(
         [sys.executable, "-m", "codelab_local", *arguments],
         env={**os.environ, "PORT": "0", **environment},
@@ -55,7 +55,7 @@ def descendants(cloud: LocalCloud) -> list[psutil.Process]:
 
 
 def gone(processes: list[psutil.Process]) -> bool:
-    """Whether they end; one that its new parent has not yet asked for is gone too."""
+    """Do the processes end? A zombie counts as ended."""
     deadline = time.monotonic() + 10
     while any(map(_runs, processes)):
         if time.monotonic() > deadline:
@@ -80,7 +80,7 @@ def ports(processes: list[psutil.Process]) -> set[tuple[str, int]]:
     }
 
 
-def test_it_prints_one_line_when_it_serves_and_answers_health(cloud: LocalCloud) -> None:
+def test_it_prints_its_address_and_answers_health(cloud: LocalCloud) -> None:
     port = cloud.info["port"]
     assert cloud._output.read_text() == f"ready ws://127.0.0.1:{port}/ws/{{session_id}}\n"
     with urllib.request.urlopen(f"{cloud.http}/health", timeout=10) as response:
@@ -93,11 +93,11 @@ def test_it_prints_one_line_when_it_serves_and_answers_health(cloud: LocalCloud)
         }
 
 
-def test_it_listens_on_the_loopback_interface_only(cloud: LocalCloud) -> None:
+def test_it_listens_only_on_the_loopback_interface(cloud: LocalCloud) -> None:
     processes = [psutil.Process(cloud.process.pid), *descendants(cloud)]
     listening = ports(processes)
     assert {ip for ip, _ in listening} == {"127.0.0.1"}
-    assert len(listening) == 3  # public, internal, emulator
+    assert len(listening) == 3  # Public, internal, emulator.
 
 
 def test_no_two_processes_share_a_connection(cloud: LocalCloud) -> None:
@@ -114,8 +114,8 @@ def test_no_two_processes_share_a_connection(cloud: LocalCloud) -> None:
 
 
 @pytest.mark.parametrize(("sig", "times"), [(signal.SIGINT, 3), (signal.SIGTERM, 1)])
-def test_a_signal_stops_every_process_and_leaves_nothing(sig: int, times: int, tmp_path: Path) -> None:
-    """A second and a third Ctrl-C change nothing."""
+def test_a_signal_stops_everything(sig: int, times: int, tmp_path: Path) -> None:
+    """A second and a third Ctrl-C have no effect."""
     cloud = LocalCloud(SMALL, environment={"TMPDIR": str(tmp_path)}).start()
     cloud.invoke("command")
     processes = descendants(cloud)
@@ -133,7 +133,7 @@ def test_a_signal_stops_every_process_and_leaves_nothing(sig: int, times: int, t
     assert cloud.logs() == ""
 
 
-def test_a_connected_client_and_a_busy_function_do_not_hold_it_up(cloud_of: Callable[..., LocalCloud]) -> None:
+def test_clients_and_busy_functions_do_not_delay_the_stop(cloud_of: Callable[..., LocalCloud]) -> None:
     from websockets.sync.client import connect
 
     cloud = cloud_of()
@@ -148,7 +148,7 @@ def test_a_connected_client_and_a_busy_function_do_not_hold_it_up(cloud_of: Call
 
 
 @pytest.mark.parametrize("delay", [0.1, 0.6, 1.3])
-def test_ctrl_c_during_the_start_leaves_nothing(delay: float, tmp_path: Path) -> None:
+def test_ctrl_c_during_the_start_stops_everything(delay: float, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "codelab_local", "--template", str(SMALL)],
         env={**os.environ, "PORT": "0", "TMPDIR": str(tmp_path)},
@@ -165,7 +165,7 @@ def test_ctrl_c_during_the_start_leaves_nothing(delay: float, tmp_path: Path) ->
     assert "codelab_local" not in errors, "Python itself may still be starting, and has its own word for it"
 
 
-def test_killed_itself_it_takes_its_processes_with_it() -> None:
+def test_its_processes_end_when_it_is_killed() -> None:
     cloud = LocalCloud(SMALL).start()
     processes = descendants(cloud)
     cloud.process.kill()
@@ -187,7 +187,7 @@ def test_killed_itself_it_takes_its_processes_with_it() -> None:
         ({"GATEWAY_IDLE_S": "0"}, "GATEWAY_IDLE_S"),
     ],
 )
-def test_a_bad_setting_is_named_with_its_cure(environment: dict[str, str], named: str) -> None:
+def test_an_invalid_setting_is_named_with_a_solution(environment: dict[str, str], named: str) -> None:
     line = refusal("--template", str(SMALL), code=2, **environment)
     assert line.startswith(f"{named} must be")
 
@@ -197,7 +197,7 @@ def test_an_empty_setting_counts_as_unset(tmp_path: Path) -> None:
     assert "none.yaml does not exist" in line
 
 
-def test_a_busy_port_is_one_line() -> None:
+def test_a_port_in_use_is_reported_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = refusal("--template", str(SMALL), PORT=str(port))
@@ -205,7 +205,7 @@ def test_a_busy_port_is_one_line() -> None:
     assert "PORT=" in line
 
 
-def test_a_host_that_is_not_ours_is_one_line() -> None:
+def test_a_foreign_host_is_reported_in_one_line() -> None:
     assert "HOST 192.0.2.1" in refusal("--template", str(SMALL), HOST="192.0.2.1", PORT="0")
 
 
@@ -221,17 +221,17 @@ def test_a_host_that_is_not_ours_is_one_line() -> None:
         ),
     ],
 )
-def test_a_template_that_is_none_is_one_line(tmp_path: Path, text: str, named: str) -> None:
+def test_an_invalid_template_is_reported_in_one_line(tmp_path: Path, text: str, named: str) -> None:
     (tmp_path / "template.yaml").write_text(text)
     assert named in refusal("--template", str(tmp_path / "template.yaml"))
 
 
-def test_a_template_that_cannot_be_deployed_is_one_line(tmp_path: Path) -> None:
+def test_a_failed_deployment_is_reported_in_one_line(tmp_path: Path) -> None:
     template = with_change(tmp_path, "AWS::DynamoDB::Table", "AWS::DynamoDB::Nothing")
     assert "AWS::DynamoDB::Nothing" in refusal("--template", template)
 
 
-def test_a_parameter_without_a_default_is_asked_for(tmp_path: Path) -> None:
+def test_a_missing_parameter_is_named(tmp_path: Path) -> None:
     template = with_change(tmp_path, "StageName: {Type: String, Default: dev}", "StageName: {Type: String}")
     assert "--parameter StageName=VALUE" in refusal("--template", template, code=2)
     with LocalCloud(template, parameters={"StageName": "other"}) as cloud:
@@ -239,17 +239,17 @@ def test_a_parameter_without_a_default_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cold", ["0", "1"])
-def test_a_function_whose_init_raises_is_named_with_its_message(cold: str) -> None:
+def test_a_failing_init_is_reported_with_its_function(cold: str) -> None:
     line = refusal("--template", str(SMALL), STEPS="many", COLD=cold)
     assert line == "function command cannot start: STEPS must be an integer, not 'many'"
 
 
-def test_a_wrong_call_is_exit_code_2() -> None:
+def test_wrong_arguments_exit_with_2() -> None:
     assert run("--nonsense").returncode == 2
     assert "--env must be NAME=VALUE" in refusal("--template", str(SMALL), "--env", "broken", code=2)
 
 
-def test_an_error_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
     refusal("--template", str(SMALL), STEPS="many", TMPDIR=str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

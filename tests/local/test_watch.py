@@ -1,4 +1,4 @@
-"""A changed source is used by the next invocation; a broken one leaves the old code at work."""
+"""The next invocation uses changed sources; broken sources keep the old code."""
 
 import shutil
 import time
@@ -33,7 +33,7 @@ def becomes(cloud: LocalCloud, expected: Any) -> None:
 
 
 def shown(cloud: LocalCloud, text: str) -> str:
-    """The line of the log that has `text`, when it is there."""
+    """Wait for the line of the log that contains `text`."""
     deadline = time.monotonic() + 20
     while not (lines := [line for line in cloud.logs().splitlines() if text in line]):
         assert time.monotonic() < deadline, cloud.logs()
@@ -41,13 +41,13 @@ def shown(cloud: LocalCloud, text: str) -> str:
     return lines[-1]
 
 
-def test_a_changed_module_of_a_function_is_used_by_the_next_invocation(cloud: LocalCloud, source: Path) -> None:
+def test_the_next_invocation_uses_changed_code(cloud: LocalCloud, source: Path) -> None:
     becomes(cloud, "first")
     (source / "functions" / "command" / "words.py").write_text('WORD = "second"\n')
     becomes(cloud, "second")
 
 
-def test_a_syntax_error_is_one_line_and_the_old_code_goes_on(cloud: LocalCloud, source: Path) -> None:
+def test_a_syntax_error_keeps_the_old_code(cloud: LocalCloud, source: Path) -> None:
     words = source / "functions" / "command" / "words.py"
     before = words.read_text()
     words.write_text('WORD = "third\n')
@@ -59,7 +59,7 @@ def test_a_syntax_error_is_one_line_and_the_old_code_goes_on(cloud: LocalCloud, 
     becomes(cloud, "fourth")
 
 
-def test_a_changed_layer_loads_every_function_that_uses_it(cloud: LocalCloud, source: Path) -> None:
+def test_a_changed_layer_reloads_its_functions(cloud: LocalCloud, source: Path) -> None:
     before = {name: set(found["workers"]) for name, found in cloud.functions().items()}
     layer = source / "layers" / "shared" / "python" / "sample" / "__init__.py"
     layer.write_text(layer.read_text() + "\n")
@@ -70,7 +70,7 @@ def test_a_changed_layer_loads_every_function_that_uses_it(cloud: LocalCloud, so
     assert cloud.invoke("command", {"a": 1}) == {"a": 1}
 
 
-def test_a_request_that_is_running_when_the_source_changes_finishes(cloud: LocalCloud, source: Path) -> None:
+def test_a_running_request_finishes_when_the_source_changes(cloud: LocalCloud, source: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor() as pool:

@@ -1,4 +1,4 @@
-"""A client's own tools: which declarations are taken, and that no schema from outside can do harm."""
+"""Clients' own tools: valid declarations, and protection against hostile schemas."""
 
 import json
 import random
@@ -44,7 +44,7 @@ def with_parameters(parameters: object) -> dict:
     return {**DEPLOY, "parameters": parameters}
 
 
-def test_a_declaration_makes_a_tool_that_asks_for_approval():
+def test_declared_tools_need_approval():
     (declaration,) = declare(DEPLOY).capabilities.tools
     tool = declared_tool(declaration.model_dump())
     assert (tool.name, tool.risk, tool.approval, tool.always_approval) == ("deploy", "execute", True, False)
@@ -54,13 +54,13 @@ def test_a_declaration_makes_a_tool_that_asks_for_approval():
     assert (caught.value.code, caught.value.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "stage")
 
 
-def test_one_that_only_reads_does_not_ask():
+def test_read_only_declared_tools_need_no_approval():
     (declaration,) = declare({**DEPLOY, "read_only": True}).capabilities.tools
     tool = declared_tool(declaration.model_dump())
     assert (tool.risk, tool.approval) == ("read", False)
 
 
-def test_no_parameters_and_explicit_nulls_are_understood():
+def test_parameters_may_be_missing_or_null():
     (declaration,) = declare(
         {"name": "t", "description": "d", "parameters": None, "read_only": None}
     ).capabilities.tools
@@ -71,7 +71,7 @@ def test_no_parameters_and_explicit_nulls_are_understood():
 
 
 @pytest.mark.parametrize("name", [*KNOWN, *ALIASES])
-def test_a_name_of_the_catalogue_is_refused(name):
+def test_names_and_aliases_of_the_catalogue_are_refused(name):
     error = refused({**DEPLOY, "name": name})
     assert error.details["field"] == "capabilities.tools.0.name"
     assert name in error.message
@@ -82,11 +82,11 @@ def test_a_malformed_name_is_refused(name):
     assert refused(DEPLOY, {**DEPLOY, "name": name}).details["field"] == "capabilities.tools.1.name"
 
 
-def test_a_name_twice_is_refused():
+def test_repeated_names_are_refused():
     assert "deploy" in refused(DEPLOY, DEPLOY).message
 
 
-def test_their_number_and_size_are_bounded():
+def test_number_and_size_of_declarations_are_limited():
     many = [{**DEPLOY, "name": f"tool_{n}"} for n in range(limits.DECLARED_TOOLS + 1)]
     assert len(declare(*many[1:]).capabilities.tools) == limits.DECLARED_TOOLS
     assert refused(*many).details["field"] == "capabilities.tools"
@@ -101,7 +101,7 @@ def nested(depth: int) -> dict:
     return {"properties": {"a": found}}
 
 
-#: Each definition uses the next one twice: thirty of them are a billion places.
+#: Each definition uses the next one twice, so thirty definitions expand to a billion places.
 DOUBLING = {
     "properties": {"a": {"$ref": "#/$defs/d0"}},
     "$defs": {
@@ -143,7 +143,7 @@ DOUBLING = {
     ],
     ids=lambda value: json.dumps(value)[:50],
 )
-def test_a_schema_that_is_invalid_or_costs_too_much_is_refused(parameters):
+def test_invalid_or_expensive_schemas_are_refused(parameters):
     assert refused(with_parameters(parameters)).details["field"].startswith("capabilities.tools")
 
 
@@ -161,14 +161,14 @@ def test_a_schema_that_is_invalid_or_costs_too_much_is_refused(parameters):
     ],
     ids=lambda value: json.dumps(value)[:50],
 )
-def test_what_tools_are_declared_with_is_taken(parameters):
+def test_usual_schemas_are_accepted(parameters):
     (declaration,) = declare(with_parameters(parameters)).capabilities.tools
     tool = declared_tool(declaration.model_dump())
     assert tool.parameters["type"] == "object"
 
 
 def ask(parameters: dict) -> Request:
-    """What a step with this tool asks the model."""
+    """A step's Request with this tool."""
     tool = declared_tool({**DEPLOY, "parameters": parameters, "read_only": False})
     content = {"type": "tool", "name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return Request(
@@ -176,7 +176,7 @@ def ask(parameters: dict) -> Request:
     )
 
 
-def test_no_schema_that_is_taken_keeps_a_step_from_asking_the_model():
+def test_every_accepted_schema_can_be_sent_to_the_model():
     taken = 0
     for seed in range(400):
         document = Schemas(random.Random(seed)).document()

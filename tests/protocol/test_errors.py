@@ -1,10 +1,10 @@
-"""What the enum of codes promises."""
+"""The error codes."""
 
 import pytest
 from codelab.protocol.errors import ALIASES, FACTS, ErrorCode, ProtocolError, known_code
 
 
-def test_every_code_has_its_meaning():
+def test_every_code_is_documented():
     assert list(FACTS) == list(ErrorCode)
     for facts in FACTS.values():
         assert facts.meaning
@@ -12,7 +12,7 @@ def test_every_code_has_its_meaning():
         assert facts.met
 
 
-def test_the_codes_of_all_documents_are_there():
+def test_all_codes_of_the_documents_exist():
     documents = {
         "WebSocket Protocol": "INVALID_FORMAT INVALID_TYPE MISSING_FIELD INVALID_CALL_ID TOOL_NOT_FOUND "
         "TOOL_EXECUTION_ERROR SESSION_EXPIRED UNAUTHORIZED",
@@ -39,11 +39,11 @@ def test_the_codes_of_all_documents_are_there():
         ("", "EXECUTION_FAILED"),
     ],
 )
-def test_a_clients_code_is_understood_by_any_of_its_names(name, code):
+def test_aliases_of_codes_are_accepted(name, code):
     assert known_code(name).value == code
 
 
-def test_an_error_is_as_retryable_as_its_code_unless_it_knows_better():
+def test_an_errors_retryable_defaults_to_that_of_its_code():
     assert ProtocolError(ErrorCode.BUSY, "x").retryable is True
     assert ProtocolError(ErrorCode.LLM_ERROR, "x").retryable is False
     assert ProtocolError(ErrorCode.LLM_ERROR, "x", retryable=True).retryable is True

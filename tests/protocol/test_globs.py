@@ -1,4 +1,4 @@
-"""Which paths a glob matches, and how long that may take."""
+"""Which paths a glob matches, and how fast."""
 
 import time
 
@@ -58,7 +58,7 @@ def test_does_not_match(glob: str, path: str) -> None:
     ("glob", "path"),
     [("*a" * 120 + "b", "a" * 255), ("**/a/" * 50 + "b", "a/" * 127 + "c"), ("**/*a*a*a*a*a*a*b/" * 8, "a" * 255)],
 )
-def test_no_pattern_takes_long(glob: str, path: str) -> None:
+def test_matching_never_takes_exponential_time(glob: str, path: str) -> None:
     began = time.process_time()
     assert not matches(glob, path)
     assert time.process_time() - began < 1

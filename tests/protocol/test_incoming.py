@@ -1,4 +1,4 @@
-"""Frames from the client: what is understood, and how what is not is refused."""
+"""Client frames: what is accepted, and how invalid frames are refused."""
 
 import json
 
@@ -20,14 +20,14 @@ def refused(body: str) -> ProtocolError:
 @pytest.mark.parametrize(
     "body", ["", "not json", "{", "[1]", "5", "null", '"text"', '{"type":"user_message","content":NaN}']
 )
-def test_what_is_no_json_object_has_an_invalid_format(body):
+def test_bodies_that_are_no_json_object_are_invalid_format(body):
     assert refused(body).code is ErrorCode.INVALID_FORMAT
 
 
 @pytest.mark.parametrize(
     "body", ["{}", '{"type":null}', '{"type":5}', '{"type":"nonsense"}', '{"type":["user_message"]}']
 )
-def test_an_unknown_or_missing_type_is_named(body):
+def test_unknown_or_missing_types_are_invalid_type(body):
     error = refused(body)
     assert error.code is ErrorCode.INVALID_TYPE
     assert error.details == {"field": "type"}
@@ -56,27 +56,27 @@ def test_an_unknown_or_missing_type_is_named(body):
         ),
     ],
 )
-def test_a_wrong_field_is_refused_by_name(fields, code, field):
+def test_an_invalid_field_is_named_in_the_error(fields, code, field):
     error = refused(json.dumps(fields))
     assert (error.code, error.details["field"]) == (code, field)
     assert error.call_id == fields.get("call_id")
 
 
-def test_ten_thousand_characters_fit():
+def test_a_message_may_have_ten_thousand_characters():
     assert len(frame(type="user_message", content="😀" * 10_000).content) == 10_000
 
 
-def test_a_lone_surrogate_is_refused_and_not_stored():
+def test_lone_surrogates_are_refused():
     assert refused(r'{"type":"user_message","content":"\ud800"}').code is ErrorCode.INVALID_FORMAT
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1E+999", "1" * 400 + ".0"])
-def test_a_number_that_no_json_can_say_again_is_refused(number):
+def test_numbers_that_json_cannot_represent_are_refused(number):
     body = '{"type":"tool_result","call_id":"c","result":{"a":' + number + "}}"
     assert refused(body).code is ErrorCode.INVALID_FORMAT
 
 
-def test_a_long_integer_and_a_long_text_are_not_taken_for_one():
+def test_long_integers_and_long_texts_are_accepted():
     body = '{"type":"tool_result","call_id":"c","result":["' + "1" * 500 + '", 1e300]}'
     assert parse_frame(body).result[1] == 1e300
 
@@ -103,7 +103,7 @@ def test_unknown_fields_and_nulls_are_ignored():
         ({"error": {"message": "bang"}, "result": None}, "EXECUTION_FAILED", "bang"),
     ],
 )
-def test_all_shapes_of_a_tools_error_become_one(fields, code, message):
+def test_all_shapes_of_a_tool_error_are_normalized(fields, code, message):
     found = frame(type="tool_result", call_id="c", **fields)
     assert isinstance(found, ToolResult)
     assert found.error is not None
@@ -125,11 +125,11 @@ def test_a_null_result_is_a_success():
         ({"stdout": "a"}, False),
     ],
 )
-def test_output_without_an_exit_code_yet_is_recognised(result, partial):
+def test_output_without_an_exit_code_is_partial(result, partial):
     assert frame(type="tool_result", call_id="c", result=result).has_no_exit_code is partial
 
 
-def test_modified_arguments_are_read_under_both_names():
+def test_modified_arguments_have_two_accepted_names():
     assert isinstance(
         found := frame(type="hitl_decision", call_id="c", decision="edit", modified_args={"path": "a"}), HitlDecision
     )
@@ -139,7 +139,7 @@ def test_modified_arguments_are_read_under_both_names():
     assert refused(body).code is ErrorCode.INVALID_ARGUMENTS
 
 
-def test_an_offset_that_no_output_has_is_refused():
+def test_impossible_offsets_are_refused():
     body = '{"type": "tool_result", "call_id": "c1", "result": {}, "offset": 1' + "0" * 40 + "}"
     with pytest.raises(ProtocolError) as refused:
         parse_frame(body)

@@ -1,4 +1,4 @@
-"""The catalogue, and how a call's arguments and paths are checked before it leaves the server."""
+"""The catalogue, and the checks of a call's arguments and paths."""
 
 import pytest
 from codelab.agents import agents
@@ -17,7 +17,7 @@ def refused(tool: str, **arguments) -> ProtocolError:
 # ---------------------------------------------------------------- the catalogue
 
 
-def test_the_catalogue_is_the_union_of_the_documents_tools_and_the_servers_own():
+def test_the_catalogue_has_the_documents_tools_and_the_servers_own():
     assert set(CATALOGUE) == {
         *("read_file", "write_file", "list_files", "search_in_project", "create_directory", "delete_file", "move_file"),
         *("run_command", "run_persistent", "kill_process"),
@@ -28,13 +28,16 @@ def test_the_catalogue_is_the_union_of_the_documents_tools_and_the_servers_own()
     assert set(KNOWN) - set(CATALOGUE) == {"git.push"}
 
 
-def test_the_universal_agent_may_call_everything_that_is_offered():
+def test_the_universal_agent_may_call_every_tool():
     tools = agents()["universal"].tools
-    assert {**tools, "switch_agent": CATALOGUE["switch_agent"]} == CATALOGUE  # bound to the other agents, if there are
+    assert {
+        **tools,
+        "switch_agent": CATALOGUE["switch_agent"],
+    } == CATALOGUE  # Limited to the other agents, if there are any.
 
 
 @pytest.mark.parametrize("tool", KNOWN.values(), ids=KNOWN)
-def test_every_tool_is_described_to_its_last_field(tool):
+def test_every_field_of_every_tool_has_a_description(tool):
     assert tool.description.endswith(".")
     assert all(schema["description"] for schema in tool.parameters["properties"].values())
     assert tool.parameters["additionalProperties"] is False
@@ -48,14 +51,14 @@ def test_every_tool_is_described_to_its_last_field(tool):
 
 
 @pytest.mark.parametrize("tool", CATALOGUE.values(), ids=CATALOGUE)
-def test_every_example_is_a_call_and_a_result_that_the_tool_takes(tool):
+def test_every_example_is_valid_for_its_tool(tool):
     for example in tool.examples:
         assert tool.check(example.arguments) == example.arguments
         assert tool.result.fits(example.result)
         assert tool.result.normal(example.result) == example.result
 
 
-def test_an_alias_finds_its_tool_and_names_no_other():
+def test_an_alias_finds_its_tool():
     assert {alias: find_tool(alias).name for alias in ALIASES} == ALIASES
     assert not set(ALIASES) & set(KNOWN)
 
@@ -106,7 +109,7 @@ def test_a_diff_over_five_megabytes_is_refused():
     assert refused("apply_patch", diff="x" * 5_000_001).code is ErrorCode.FILE_TOO_LARGE
 
 
-def test_text_that_is_no_utf8_is_refused():
+def test_text_that_is_not_utf8_is_refused():
     error = refused("write_file", path="a", content="\ud800")
     assert (error.code, error.details["field"]) == (ErrorCode.ENCODING_ERROR, "content")
 
@@ -115,11 +118,11 @@ def test_text_that_is_no_utf8_is_refused():
 
 
 @pytest.mark.parametrize("path", ["a.py", "src/main.dart", ".", ".gitignore", "папка/файл.txt", "a..b/c", "x" * 255])
-def test_relative_paths_pass(path):
+def test_relative_paths_are_accepted(path):
     assert workspace_path(path) == path
 
 
-def test_one_leading_slash_is_stripped_in_lenient_mode_only():
+def test_a_leading_slash_is_stripped_only_in_lenient_mode():
     assert workspace_path("/src/main.dart") == "src/main.dart"
     with pytest.raises(ProtocolError) as caught:
         workspace_path("/src/main.dart", lenient=False)
@@ -142,20 +145,20 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_paths_that_lead_out_are_refused(path):
+def test_paths_outside_the_workspace_are_refused(path):
     with pytest.raises(ProtocolError) as caught:
         workspace_path(path)
     assert caught.value.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 256, "\ud800"])
-def test_what_is_no_path_is_refused(path):
+def test_invalid_paths_are_refused(path):
     with pytest.raises(ProtocolError) as caught:
         workspace_path(path)
     assert caught.value.code is ErrorCode.INVALID_PATH
 
 
-#: For each tool with paths a call whose paths are `P`.
+#: A call for each tool with paths, in which every path is `P`.
 WITH_PATHS = {
     "read_file": {"path": "P"},
     "write_file": {"path": "P", "content": ""},
@@ -182,12 +185,12 @@ def with_path(tool: str, path: str) -> dict:
     return {name: put(value) for name, value in WITH_PATHS[tool].items()}
 
 
-def test_every_tool_with_paths_is_tried():
+def test_the_path_tests_cover_every_tool_with_paths():
     assert set(WITH_PATHS) == {name for name, tool in CATALOGUE.items() if tool.paths or tool.diffs}
 
 
 @pytest.mark.parametrize("tool", WITH_PATHS)
-def test_no_call_with_a_path_outside_the_workspace_passes(tool):
+def test_calls_with_paths_outside_the_workspace_are_refused(tool):
     error = refused(tool, **with_path(tool, "../secret"))
     assert error.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
     assert error.details["field"] in find_tool(tool).paths + find_tool(tool).diffs
@@ -215,7 +218,7 @@ def test_no_call_with_a_path_outside_the_workspace_passes(tool):
         ("...filtered...", []),
     ],
 )
-def test_a_diff_names_its_files(diff, paths):
+def test_check_diff_returns_the_files_of_a_diff(diff, paths):
     assert check_diff(diff) == paths
 
 
@@ -230,7 +233,7 @@ def test_a_diff_names_its_files(diff, paths):
         "--- a/x\n+++ b/x\f/../../etc/passwd\n",
     ],
 )
-def test_a_diff_that_leads_out_is_refused(diff):
+def test_diffs_with_paths_outside_the_workspace_are_refused(diff):
     with pytest.raises(ProtocolError) as caught:
         check_diff(diff)
     assert caught.value.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
@@ -265,19 +268,19 @@ def test_a_diff_that_leads_out_is_refused(diff):
         ("prompt_user", "approve", {"action": "approve"}),
     ],
 )
-def test_a_result_under_another_name_is_read(tool, sent, seen):
+def test_aliases_in_results_are_normalized(tool, sent, seen):
     assert find_tool(tool).result.normal(sent) == seen
 
 
 @pytest.mark.parametrize("tool", CATALOGUE)
 @pytest.mark.parametrize("sent", [{"something": "else"}, [[1]], 5, "\0", {"items": 5}, {"content": {"a": 1}}])
-def test_a_result_that_makes_no_sense_is_kept_as_it_is_or_read_whole(tool, sent):
+def test_results_that_cannot_be_normalized_are_unchanged(tool, sent):
     form = find_tool(tool).result
     seen = form.normal(sent)
     assert seen == sent or form.fits(seen)
 
 
-def test_what_is_said_of_a_large_value_is_short():
+def test_errors_about_large_values_are_short():
     with pytest.raises(ProtocolError) as refused:
         CATALOGUE["write_file"].check({"path": "a", "content": ["y" * 125_000]})
     assert len(refused.value.message) < 1_000

@@ -1,4 +1,4 @@
-"""A plain HTTP client of the whole system, as the seed documents' clients are."""
+"""A plain HTTP client of the whole system, like the seed documents' clients."""
 
 import itertools
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def api(cloud: LocalCloud) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def session(api: httpx.Client) -> str:
-    """A new session of nobody but this test."""
+    """A new session for this test only."""
     answer = api.post("/sessions", json={"session_id": next(_sessions)})
     assert answer.status_code == 201
     name: str = answer.json()["session_id"]
@@ -31,6 +31,6 @@ def session(api: httpx.Client) -> str:
 
 @pytest.fixture(scope="session")
 def buffered_cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
-    """The system without the function URL: the stream is served by the HTTP API, which buffers."""
+    """The system without the function URL: the HTTP API serves the stream, and buffers it."""
     with LocalCloud(TEMPLATE, environment=model.environment, parameters={"RestStreaming": "false"}) as running:
         yield running

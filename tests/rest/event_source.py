@@ -1,7 +1,7 @@
 """A browser's `EventSource`, as the HTML standard describes it ("Server-sent events"): strict where browsers are.
 
-The stream is read in the pieces in which it comes; a connection that ends, or that the test cuts, is opened again with
-the id of the last event that was dispatched.
+The stream is read in the pieces in which it arrives. If the connection ends, or the test cuts it, it is opened again
+with the id of the last dispatched event.
 """
 
 import codecs
@@ -77,9 +77,9 @@ class Parser:
 
 
 class EventSource:
-    """`events()` gives events for ever, over as many connections as it takes. `connections` counts them.
+    """`events()` yields events forever, over as many connections as needed. `connections` counts them.
 
-    `cut` says after how many bytes a connection is dropped by the client's side of the network; None: never.
+    `cut` returns after how many bytes to drop a connection; None: never.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class EventSource:
         self.connections = 0
 
     def events(self, patience_s: float = 60) -> Iterator[Event]:
-        """Raises TimeoutError after so long, and RuntimeError where a browser would give up."""
+        """Raises TimeoutError after `patience_s`, and RuntimeError where a browser would give up."""
         deadline = time.monotonic() + patience_s
         while True:
             yield from self._connection(deadline)

@@ -1,4 +1,4 @@
-"""Tools that a program has executed in the connected IDE."""
+"""Tools executed in the connected IDE over HTTP."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -31,12 +31,12 @@ def execute(api: httpx.Client, body: dict[str, Any], wait: float = 20) -> httpx.
 
 
 def settled(api: httpx.Client, session: str, call_id: str = "call_456") -> None:
-    """Wait until the IDE's result has come in."""
+    """Wait for the IDE's result."""
     path, query = f"/tools/calls/{call_id}", {"session_id": session}
     until(lambda: not api.get(path, params=query).json()["status"].startswith("pending"))
 
 
-def test_a_tool_is_executed_as_the_seed_document_shows(api: httpx.Client, session: str, ide: Open) -> None:
+def test_executing_a_tool_matches_the_seed_document(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session)
     window.send("ping")
     with ThreadPoolExecutor() as pool:
@@ -54,7 +54,7 @@ def test_a_tool_is_executed_as_the_seed_document_shows(api: httpx.Client, sessio
     assert api.get(f"/sessions/{session}").json()["messages"] == 0, "it enters no history"
 
 
-def test_what_is_dangerous_waits_for_a_human(api: httpx.Client, session: str, ide: Open) -> None:
+def test_dangerous_calls_wait_for_a_human(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session)
     answer = execute(api, write(session, "call_w"), wait=0)
     assert (answer.status_code, answer.json()) == (202, {"call_id": "call_w", "status": "pending_approval"})
@@ -66,7 +66,7 @@ def test_what_is_dangerous_waits_for_a_human(api: httpx.Client, session: str, id
     assert execute(api, write(session, "call_w")).json()["status"] == "completed"
 
 
-def test_a_human_says_no(api: httpx.Client, session: str, ide: Open) -> None:
+def test_a_rejected_call_is_reported(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session)
     execute(api, write(session, "call_n"), wait=0)
     window.decide(window.expect("tool_call"), "reject", feedback="not now")
@@ -77,7 +77,7 @@ def test_a_human_says_no(api: httpx.Client, session: str, ide: Open) -> None:
     assert answer.json()["result"]["feedback"] == "not now"
 
 
-def test_a_result_that_is_not_there_yet_is_asked_for_later(api: httpx.Client, session: str, ide: Open) -> None:
+def test_a_pending_result_can_be_polled(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session)
     answer = execute(api, read(session), wait=0)
     assert (answer.status_code, answer.json()["status"]) == (202, "pending")
@@ -90,7 +90,7 @@ def test_a_result_that_is_not_there_yet_is_asked_for_later(api: httpx.Client, se
     assert len([frame for frame in window.frames if frame["type"] == "tool_call"]) == 1
 
 
-def test_a_result_of_null_is_shown(api: httpx.Client, session: str, ide: Open) -> None:
+def test_a_null_result_is_returned(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session)
     body = read(session, tool_name="write_file", arguments={"path": "a", "content": ""})
     execute(api, {**body, "tool_name": "read_file", "arguments": {"path": "a"}}, wait=0)
@@ -100,7 +100,7 @@ def test_a_result_of_null_is_shown(api: httpx.Client, session: str, ide: Open) -
     assert answer.json() == {"call_id": "call_456", "status": "completed", "result": None}
 
 
-def test_tool_execution_failed(api: httpx.Client, session: str, ide: Open) -> None:
+def test_a_failed_tool_is_tool_execution_failed(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session)
     execute(api, read(session), wait=0)
     window.fail(window.expect("tool_call"), {"code": "FILE_NOT_FOUND", "message": "no such file"})
@@ -114,19 +114,19 @@ def test_tool_execution_failed(api: httpx.Client, session: str, ide: Open) -> No
     assert shown.json()["error"] == {"code": "FILE_NOT_FOUND", "message": "no such file"}
 
 
-def test_without_an_ide_no_tool_is_executed(api: httpx.Client, session: str) -> None:
+def test_a_call_without_an_ide_fails(api: httpx.Client, session: str) -> None:
     answer = execute(api, read(session))
     assert (answer.status_code, error_of(answer)["code"]) == (500, "TOOL_EXECUTION_FAILED")
     assert error_of(answer)["details"]["reason"] == "no_ide"
 
 
-def test_invalid_tool(api: httpx.Client, session: str, ide: Open) -> None:
+def test_an_unknown_tool_is_invalid_tool(api: httpx.Client, session: str, ide: Open) -> None:
     ide(session)
     answer = execute(api, read(session, tool_name="no_such_tool"))
     assert (answer.status_code, error_of(answer)["code"]) == (400, "INVALID_TOOL")
 
 
-def test_arguments_that_do_not_fit_the_tool_are_refused(api: httpx.Client, session: str, ide: Open) -> None:
+def test_invalid_arguments_are_refused(api: httpx.Client, session: str, ide: Open) -> None:
     ide(session)
     answer = execute(api, read(session, arguments={"path": 5}))
     assert (answer.status_code, error_of(answer)["code"]) == (422, "INVALID_ARGUMENTS")
@@ -134,7 +134,7 @@ def test_arguments_that_do_not_fit_the_tool_are_refused(api: httpx.Client, sessi
     assert (answer.status_code, error_of(answer)["code"]) == (422, "PATH_OUTSIDE_WORKSPACE")
 
 
-def test_a_call_id_that_is_taken_is_refused(api: httpx.Client, session: str, ide: Open) -> None:
+def test_a_used_call_id_is_refused(api: httpx.Client, session: str, ide: Open) -> None:
     ide(session)
     execute(api, read(session), wait=0)
     answer = execute(api, read(session, arguments={"path": "other"}), wait=0)
@@ -150,7 +150,7 @@ def test_too_many_open_calls_are_refused(api: httpx.Client, session: str, ide: O
     assert (answer.status_code, error_of(answer)["code"]) == (429, "RATE_LIMITED")
 
 
-def test_a_call_of_no_session_and_no_call_are_not_found(api: httpx.Client, session: str) -> None:
+def test_unknown_sessions_and_calls_are_not_found(api: httpx.Client, session: str) -> None:
     answer = execute(api, read("there_is_none"))
     assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
     answer = api.get("/tools/calls/call_1", params={"session_id": "there_is_none"})
@@ -159,7 +159,7 @@ def test_a_call_of_no_session_and_no_call_are_not_found(api: httpx.Client, sessi
     assert (answer.status_code, error_of(answer)["code"]) == (404, "INVALID_CALL_ID")
 
 
-def test_a_large_result_comes_whole(api: httpx.Client, session: str, ide: Open) -> None:
+def test_a_large_result_is_complete(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session)
     execute(api, read(session), wait=0)
     window.expect("tool_call")
@@ -169,8 +169,8 @@ def test_a_large_result_comes_whole(api: httpx.Client, session: str, ide: Open) 
     assert execute(api, read(session)).json()["result"]["content"] == "x" * 100_000
 
 
-def test_two_programs_that_send_one_request_make_one_call(api: httpx.Client, session: str, ide: Open) -> None:
-    """One of them waits for it, the others are told at once that it is under way."""
+def test_two_identical_requests_make_one_call(api: httpx.Client, session: str, ide: Open) -> None:
+    """One request waits for the call; the others learn at once that it is pending."""
     window = ide(session)
     with ThreadPoolExecutor() as pool:
         requests = [pool.submit(execute, api, read(session)) for _ in range(4)]

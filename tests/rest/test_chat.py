@@ -9,7 +9,7 @@ from tests.rest.test_sessions import error_of
 from tests.scripted_model import Says, ScriptedModel, call
 
 
-def test_a_message_is_accepted_as_the_seed_document_shows(api: httpx.Client, session: str) -> None:
+def test_sending_a_message_matches_the_seed_document(api: httpx.Client, session: str) -> None:
     body = {"session_id": session, "message": "Создай файл main.dart", "role": "user"}
     answer = api.post("/chat/message", json=body)
     assert answer.status_code == 202
@@ -17,7 +17,7 @@ def test_a_message_is_accepted_as_the_seed_document_shows(api: httpx.Client, ses
     assert answer.json()["message_id"].startswith("msg_")
 
 
-def test_a_turn_that_was_begun_over_http_is_answered_on_the_websocket(
+def test_a_turn_started_over_http_reaches_the_websocket(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     marker = model.script("rest tool", Says("Reading", [call("read_file", path="main.dart")]), Says("Done"))
@@ -28,7 +28,7 @@ def test_a_turn_that_was_begun_over_http_is_answered_on_the_websocket(
     assert window.text() == "ReadingDone"
 
 
-def test_a_window_that_opens_after_the_message_executes_its_calls(
+def test_a_connection_opened_after_the_message_executes_its_calls(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     is_open = threading.Event()
@@ -49,17 +49,17 @@ def test_a_repeated_message_is_accepted_once(api: httpx.Client, session: str) ->
         assert (first.status_code, second.status_code) == (202, 202)
 
 
-def test_a_message_to_no_session_is_refused(api: httpx.Client) -> None:
+def test_a_message_to_an_unknown_session_is_refused(api: httpx.Client) -> None:
     answer = api.post("/chat/message", json={"session_id": "there_is_none", "message": "hello"})
     assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
 
 
-def test_a_message_too_long_is_refused(api: httpx.Client, session: str) -> None:
+def test_a_too_long_message_is_refused(api: httpx.Client, session: str) -> None:
     answer = api.post("/chat/message", json={"session_id": session, "message": "x" * 10_001})
     assert (answer.status_code, error_of(answer)["details"]["field"]) == (422, "message")
 
 
-def test_a_message_that_is_sent_again_later_is_told_what_was_told_at_first(
+def test_a_repeated_message_gets_the_first_answer(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     body = {"session_id": session, "message": model.script("rest again", Says("Once")), "client_msg_id": "again"}

@@ -1,4 +1,4 @@
-"""The API against its own OpenAPI document: whatever is sent, what comes back is documented."""
+"""The API against its own OpenAPI document: every answer is documented."""
 
 import itertools
 import json
@@ -22,8 +22,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-#: What a failure of the server may be (Agent Runtime API, "Коды ошибок"). The table does not fail here: a
-#: DATABASE_ERROR would mean that it was given what it cannot take.
+#: The allowed server errors (Agent Runtime API, "Коды ошибок"). The table works here: a DATABASE_ERROR would mean that
+#: it got invalid data.
 FAILURES = {"TOOL_EXECUTION_FAILED", "LLM_ERROR"}
 CONFORMANCE = [
     status_code_conformance,
@@ -32,7 +32,7 @@ CONFORMANCE = [
     response_schema_conformance,
 ]
 
-#: What needs a model that conforms, or an IDE that is connected, to be answered with success.
+#: Operations that only succeed with a conforming model or a connected IDE.
 OTHERS = {
     ("POST", "/api/v1/requests"),
     ("POST", "/api/v1/tools/execute"),
@@ -44,9 +44,9 @@ OPERATIONS = [(method.upper(), path) for path, methods in PUBLISHED["paths"].ite
 
 
 class Fuzzer:
-    """Sends generated requests and judges the answers, which it counts by operation and status.
+    """Sends generated requests, checks the answers, and counts them by operation and status.
 
-    Every second valid request is about a session that exists.
+    Every second valid request uses an existing session.
     """
 
     def __init__(self, cloud: LocalCloud) -> None:
@@ -76,7 +76,7 @@ class Fuzzer:
 
         try:
             send()
-        except Unsatisfiable:  # nothing of this operation can be wrong
+        except Unsatisfiable:  # This operation has no invalid requests.
             assert mode is GenerationMode.NEGATIVE
 
     def _aim(self, case: Case) -> None:
@@ -94,7 +94,9 @@ class Fuzzer:
         self.answers[case.method, case.path, response.status_code] += 1
         checks = [*CONFORMANCE, *([negative_data_rejection] if mode is GenerationMode.NEGATIVE else [])]
         if response.headers["content-type"][0].startswith("text/event-stream"):
-            checks.remove(response_schema_conformance)  # it holds each event to the schema, which is of the whole text
+            checks.remove(
+                response_schema_conformance
+            )  # It checks each event against the schema, which is for the whole text.
         case.validate_response(response, checks=checks)
         if response.status_code >= 500:
             assert response.json()["error"]["code"] in FAILURES, response.text
@@ -106,13 +108,13 @@ def fuzzer(cloud: LocalCloud) -> Fuzzer:
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_whatever_is_sent_the_answer_is_documented(fuzzer: Fuzzer, method: str, path: str) -> None:
+def test_every_answer_to_random_requests_is_documented(fuzzer: Fuzzer, method: str, path: str) -> None:
     for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
         fuzzer.fuzz(method, path, mode, 5)
 
 
 @pytest.mark.deep
-def test_whatever_is_sent_two_thousand_times_the_answer_is_documented(fuzzer: Fuzzer) -> None:
+def test_every_answer_to_two_thousand_random_requests_is_documented(fuzzer: Fuzzer) -> None:
     before, examples = fuzzer.answers.total(), 80
     for method, path in OPERATIONS:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):

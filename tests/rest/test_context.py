@@ -10,14 +10,14 @@ from tests.scripted_model import Says, ScriptedModel
 FILE = {"action": "add_file", "data": {"path": "/src/main.dart", "content": "void main() {}"}}
 
 
-def test_the_context_is_changed_as_the_seed_document_shows(api: httpx.Client, session: str) -> None:
+def test_changing_the_context_matches_the_seed_document(api: httpx.Client, session: str) -> None:
     answer = api.post(f"/context/{session}", json=FILE)
     assert answer.status_code == 200
     assert answer.json()["status"] == "updated"
     assert answer.json()["context_size"] > 0
 
 
-def test_the_context_is_shown_as_the_seed_document_shows(
+def test_reading_the_context_matches_the_seed_document(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     marker = model.script("context", Says("I see"))
@@ -34,7 +34,7 @@ def test_the_context_is_shown_as_the_seed_document_shows(
     assert shown["total_tokens"] > file["tokens"] > 0
 
 
-def test_a_file_of_the_websocket_is_removed_over_http(api: httpx.Client, session: str, ide: Open) -> None:
+def test_a_file_added_on_the_websocket_is_removed_over_http(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session, extensions=True)
     window.send("context_update", action="add_file", data={"path": "a.py"})
     window.expect("context_updated")
@@ -54,7 +54,7 @@ def test_a_file_of_the_websocket_is_removed_over_http(api: httpx.Client, session
         ({"action": "clear", "session_id": "another"}, 422, "INVALID_ARGUMENTS"),
     ],
 )
-def test_what_cannot_be_added_is_refused(
+def test_invalid_files_are_refused(
     api: httpx.Client, session: str, body: dict[str, object], status: int, code: str
 ) -> None:
     answer = api.post(f"/context/{session}", json=body)

@@ -1,4 +1,4 @@
-"""What is answered when storage does not."""
+"""The answer when storage fails."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -58,7 +58,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         ("GET", "/api/v1/tools/calls/c1?session_id=s1", None),
     ],
 )
-def test_database_error(broken: TestClient, method: str, path: str, body: Any) -> None:
+def test_storage_failures_are_database_errors(broken: TestClient, method: str, path: str, body: Any) -> None:
     answer = broken.request(method, path, json=body)
     assert (answer.status_code, error_of(answer)["code"]) == (500, "DATABASE_ERROR")
     assert error_of(answer)["details"] == {"retryable": True}

@@ -19,7 +19,7 @@ from tests.waiting import until
 
 
 class Table:
-    """All that there is of one session, seen beside the API."""
+    """All items and objects of a session, read without the API."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         self._client = cloud.client("dynamodb")
@@ -61,7 +61,7 @@ def table(cloud: LocalCloud) -> Table:
     return Table(cloud)
 
 
-def test_a_session_is_deleted_as_the_seed_document_shows(
+def test_deleting_a_session_matches_the_seed_document(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel, table: Table
 ) -> None:
     marker = model.script("deleted", Says("answer"))
@@ -78,21 +78,23 @@ def test_a_session_is_deleted_as_the_seed_document_shows(
         window.receive()
 
 
-def test_a_deleted_session_is_in_no_list_and_cannot_be_deleted_again(api: httpx.Client, session: str) -> None:
+def test_a_deleted_session_is_gone_from_lists(api: httpx.Client, session: str) -> None:
     api.delete(f"/sessions/{session}")
     assert session not in [it["session_id"] for it in api.get("/sessions", params={"limit": 100}).json()["sessions"]]
     answer = api.delete(f"/sessions/{session}")
     assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
 
 
-def test_nothing_is_left_of_a_session_with_ten_thousand_events(api: httpx.Client, session: str, table: Table) -> None:
+def test_a_session_with_ten_thousand_events_is_deleted_completely(
+    api: httpx.Client, session: str, table: Table
+) -> None:
     table.fill(session, "EVENT", 10_000)
     table.fill(session, "MESSAGE", 100)
     api.delete(f"/sessions/{session}")
     table.wait_until_empty(session)
 
 
-def test_the_objects_of_a_session_are_deleted_with_it(
+def test_a_sessions_objects_are_deleted_with_it(
     api: httpx.Client, cloud: LocalCloud, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     large = call("write_file", path="large.txt", content="x" * 40_000)
@@ -117,7 +119,7 @@ def test_the_objects_of_a_session_are_deleted_with_it(
         assert not kept & set(objects)
 
 
-def test_a_session_is_deleted_while_its_answer_streams(
+def test_a_session_can_be_deleted_while_it_streams(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     marker = model.script("doomed", Says("word " * 200, delay=0.05))
@@ -133,12 +135,10 @@ def test_a_session_is_deleted_while_its_answer_streams(
     with pytest.raises(InvalidStatus) as closed:
         ide(session)
     assert closed.value.response.status_code == 409
-    until(lambda: "doomed" in model.hung_up)  # its owner stops
+    until(lambda: "doomed" in model.hung_up)  # Its owner stops.
 
 
-def test_a_fork_has_the_history_up_to_the_point(
-    api: httpx.Client, session: str, ide: Open, model: ScriptedModel
-) -> None:
+def test_a_fork_has_the_history_up_to_a_point(api: httpx.Client, session: str, ide: Open, model: ScriptedModel) -> None:
     marker = model.script("forked", Says("answer"))
     window = ide(session)
     for number in range(2):
@@ -158,14 +158,14 @@ def test_a_fork_has_the_history_up_to_the_point(
     assert len(said(api, session)) == 4
 
 
-def test_a_repeated_fork_with_one_key_gives_one_session(api: httpx.Client, session: str) -> None:
+def test_an_idempotency_key_makes_one_fork(api: httpx.Client, session: str) -> None:
     first, second = (
         api.post(f"/sessions/{session}/fork", json={}, headers={"Idempotency-Key": "fork"}) for _ in range(2)
     )
     assert first.json() == second.json()
 
 
-def test_there_is_no_fork_beyond_the_history_nor_of_no_session(api: httpx.Client, session: str) -> None:
+def test_invalid_forks_are_refused(api: httpx.Client, session: str) -> None:
     beyond = api.post(f"/sessions/{session}/fork", json={"up_to": 1})
     assert (beyond.status_code, error_of(beyond)["details"]) == (422, {"field": "up_to"})
     assert api.post("/sessions/there_is_none/fork", json={}).status_code == 404
@@ -181,13 +181,13 @@ def test_title_and_settings_are_changed(api: httpx.Client, session: str) -> None
     assert api.get(f"/sessions/{session}").json()["settings"] == {"when_busy": "reject", "model": "other"}
 
 
-def test_the_settings_are_those_of_the_websocket() -> None:
+def test_settings_are_validated_as_on_the_websocket() -> None:
     for name in SettingsChange.model_fields:
         assert SettingsChange.model_fields[name].annotation == SessionConfig.model_fields[name].annotation
     assert set(SettingsChange.model_fields) == set(SessionConfig.model_fields) - {"type", "title"}
 
 
-def test_a_message_is_refused_where_the_session_says_so(
+def test_a_message_during_a_turn_is_refused_with_reject(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     asked = threading.Event()

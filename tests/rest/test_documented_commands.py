@@ -1,4 +1,4 @@
-"""Every curl command of docs/rest.md, as it is written there, against the running system."""
+"""Every curl command of docs/rest.md, unchanged, against the running system."""
 
 import json
 import re
@@ -19,14 +19,14 @@ from tests.ide import Ide
 
 PAGE = (Path(__file__).parents[2] / "docs/rest.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```bash\n(.*?)```\n```(json|text)\n(.*?)```", PAGE, re.DOTALL)
-#: Values that differ each time; of all others what is shown is what is answered.
+#: Values that differ each time. All others must match the page.
 MADE_UP = re.compile(r"^(session_456|msg_.*|call_\d+|\d{4}-\d\d-\d\dT.*|Read a file\.)$")
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 
 
 def looks_like(shown: Any, answered: Any, where: str = "") -> None:
-    """Everything that is shown is there, with its type, and its value unless that is made up or a number."""
+    """The answer has everything on the page, with its type, and its value unless that is made up or a number."""
     assert type(shown) is type(answered), where
     if isinstance(shown, dict):
         for name, value in shown.items():
@@ -41,7 +41,7 @@ def looks_like(shown: Any, answered: Any, where: str = "") -> None:
 
 
 def execute(window: Ide) -> None:
-    """An IDE that approves and executes what it is asked for until its connection is closed."""
+    """An IDE that approves and executes every call until its connection closes."""
     while True:
         try:
             frame = window.receive()
@@ -56,12 +56,12 @@ def execute(window: Ide) -> None:
 
 @pytest.fixture
 def new_cloud() -> Iterator[LocalCloud]:
-    """The system as it is found after `make run`: without the sessions that the page names."""
+    """A fresh system without the page's sessions."""
     with LocalCloud(TEMPLATE, environment={"DEMO_TOKEN_DELAY_MS": "0"}) as running:
         yield running
 
 
-def test_every_command_answers_as_the_page_shows(new_cloud: LocalCloud) -> None:
+def test_every_command_works_as_shown(new_cloud: LocalCloud) -> None:
     assert len(EXAMPLES) == PAGE.count("```bash"), "every command is followed by its answer"
     window = None
     try:
@@ -86,7 +86,7 @@ def test_every_command_answers_as_the_page_shows(new_cloud: LocalCloud) -> None:
             window.socket.close()
 
 
-def test_the_table_of_codes_is_what_is_answered() -> None:
+def test_the_table_of_codes_is_correct() -> None:
     rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", PAGE, re.MULTILINE)
     told = {name: int(status) for status, names in rows for name in re.findall(r"`([A-Z_]+)`", names)}
     known = {name_of(code): status_of(code) for code in ErrorCode}

@@ -1,4 +1,4 @@
-"""Health and documentation: open to everyone."""
+"""Health and documentation, which need no token."""
 
 import httpx
 from codelab_local import LocalCloud
@@ -6,7 +6,7 @@ from codelab_local import LocalCloud
 from tests.conftest import TEMPLATE
 
 
-def test_health_is_told_as_the_seed_document_shows(cloud: LocalCloud) -> None:
+def test_health_matches_the_seed_document(cloud: LocalCloud) -> None:
     answer = httpx.get(f"{cloud.http}/health")
     assert answer.status_code == 200
     assert answer.json() == {
@@ -22,7 +22,7 @@ def test_the_documentation_is_served(cloud: LocalCloud) -> None:
     assert "/api/v1/sessions" in httpx.get(f"{cloud.http}/openapi.json").json()["paths"]
 
 
-def test_a_model_that_does_not_answer_is_told_and_nothing_else_of_it() -> None:
+def test_health_shows_only_that_the_model_is_unavailable() -> None:
     with LocalCloud(TEMPLATE, environment={"LLM_BASE_URL": "http://127.0.0.1:9/secret"}) as alone:
         answer = httpx.get(f"{alone.http}/health")
     assert answer.status_code == 200

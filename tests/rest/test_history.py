@@ -1,4 +1,4 @@
-"""The history over HTTP: what was said on either way, page by page."""
+"""The history over HTTP, from both HTTP and WebSocket, in pages."""
 
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ def said(api: httpx.Client, session: str, **query: Any) -> list[tuple[str, str]]
     return [(message["role"], message["content"]) for message in messages]
 
 
-def test_the_history_is_told_as_the_seed_document_shows(
+def test_the_history_matches_the_seed_document(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     marker = model.script("history", Says("Здравствуйте!"))
@@ -34,7 +34,7 @@ def test_the_history_is_told_as_the_seed_document_shows(
     assert answer["id"] == window.of_type("assistant_message")[0]["message_id"]
 
 
-def test_a_conversation_is_led_half_over_http_and_half_on_the_websocket(
+def test_a_conversation_can_mix_http_and_websocket(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     one = model.script("half", Says("One", [call("read_file", path="a")]), Says("Two"))
@@ -57,7 +57,7 @@ def test_a_conversation_is_led_half_over_http_and_half_on_the_websocket(
     assert history["last_seq"] == window.frames[-1]["seq"] == api.get(f"/sessions/{session}").json()["last_seq"]
 
 
-def test_pages_of_the_history_follow_each_other_back_to_its_beginning(
+def test_the_history_can_be_paged_back_to_its_beginning(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     marker = model.script("pages", Says("answer"))
@@ -86,12 +86,12 @@ def test_an_empty_history_has_no_messages(api: httpx.Client, session: str) -> No
     }
 
 
-def test_the_history_of_no_session_is_not_found(api: httpx.Client) -> None:
+def test_the_history_of_an_unknown_session_is_not_found(api: httpx.Client) -> None:
     answer = api.get("/chat/history/there_is_none")
     assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
 
 
-def test_what_waits_for_a_human_is_listed(api: httpx.Client, session: str, ide: Open, model: ScriptedModel) -> None:
+def test_pending_approvals_are_listed(api: httpx.Client, session: str, ide: Open, model: ScriptedModel) -> None:
     marker = model.script("approval", Says("", [call("write_file", path="a.py", content="1")]), Says("Done"))
     window = ide(session)
     window.say(marker)
@@ -111,7 +111,7 @@ def test_what_waits_for_a_human_is_listed(api: httpx.Client, session: str, ide: 
     assert api.get(f"/sessions/{session}/pending-approvals").json()["pending_approvals"] == []
 
 
-def test_the_tools_are_listed_as_the_seed_document_shows(api: httpx.Client) -> None:
+def test_the_list_of_tools_matches_the_seed_document(api: httpx.Client) -> None:
     tools = {tool["name"]: tool for tool in api.get("/tools").json()["tools"]}
     assert tools["read_file"]["parameters"]["path"]["type"] == "string"
     assert tools["read_file"]["parameters"]["path"]["required"] is True

@@ -1,4 +1,4 @@
-"""Whose session it is, over HTTP: with real tokens."""
+"""Users and their sessions over HTTP, with real tokens."""
 
 import time
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def as_user(user: str, expires_in: int = 600) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer no.such.token"}, as_user("ann", -60)])
-def test_without_a_valid_token_nothing_is_answered(guarded: httpx.Client, headers: dict[str, str]) -> None:
+def test_requests_without_a_valid_token_get_401(guarded: httpx.Client, headers: dict[str, str]) -> None:
     for answer in (
         guarded.get("/api/v1/sessions", headers=headers),
         guarded.post("/api/v1/sessions", headers=headers, json={}),
@@ -48,7 +48,7 @@ def test_health_and_documentation_need_no_token(guarded: httpx.Client) -> None:
         assert guarded.get(path).status_code == 200
 
 
-def test_another_users_session_is_not_there(guarded: httpx.Client) -> None:
+def test_another_users_session_is_not_found(guarded: httpx.Client) -> None:
     ann, bob = as_user("ann"), as_user("bob")
     created = guarded.post("/api/v1/sessions", headers=ann, json={"user_id": "ann", "session_id": "mine"})
     assert created.status_code == 201
@@ -71,13 +71,13 @@ def test_another_users_session_is_not_there(guarded: httpx.Client) -> None:
     assert guarded.get("/api/v1/sessions/mine", headers=ann).status_code == 200
 
 
-def test_a_user_id_that_is_not_the_tokens_is_refused(guarded: httpx.Client) -> None:
+def test_a_user_id_other_than_the_tokens_is_refused(guarded: httpx.Client) -> None:
     answer = guarded.post("/api/v1/sessions", headers=as_user("ann"), json={"user_id": "bob"})
     assert (answer.status_code, error_of(answer)["code"]) == (403, "PERMISSION_DENIED")
     assert error_of(answer)["details"] == {"field": "user_id"}
 
 
-def test_an_event_source_that_can_send_no_header_has_its_token_in_the_query(guarded: httpx.Client) -> None:
+def test_an_event_source_can_send_its_token_in_the_query(guarded: httpx.Client) -> None:
     guarded.post("/api/v1/sessions", headers=as_user("eve"), json={"session_id": "hers"})
     token = as_user("eve")["Authorization"].removeprefix("Bearer ")
     answer = guarded.get("/api/v1/chat/stream/hers", params={"token": token, "last_seq": 0, "wait": 0})

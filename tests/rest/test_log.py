@@ -1,4 +1,4 @@
-"""Reading a log that grows: without gaps, whatever one read happens to see."""
+"""Reading a growing log without gaps, whatever a single read sees."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ NOW = 1_000_000
 
 
 class Log:
-    """Stands for the store. `hidden` are frames that a read does not see although later ones are there."""
+    """A fake store. `hidden` are frames that a read misses although it sees later ones."""
 
     def __init__(self) -> None:
         self.register: Register | None = Register("ann", "s1", NOW, "universal", turn_id="t1")
@@ -60,7 +60,7 @@ def drain(following: LogReader, now: int = NOW) -> list[int]:
     return found
 
 
-def test_who_is_behind_reads_ever_more_at_once():
+def test_a_reader_that_is_behind_reads_growing_batches():
     log = Log()
     for _ in range(300):
         log.token()
@@ -70,7 +70,7 @@ def test_who_is_behind_reads_ever_more_at_once():
     assert not following.is_behind
 
 
-def test_a_frame_that_one_read_missed_is_not_skipped():
+def test_a_frame_missed_by_one_read_is_not_skipped():
     log = Log()
     for _ in range(10):
         log.token()
@@ -82,13 +82,13 @@ def test_a_frame_that_one_read_missed_is_not_skipped():
     assert drain(following) == list(range(3, 11))
 
 
-def test_what_is_streamed_is_found_before_the_register_knows_of_it():
+def test_streamed_frames_are_found_before_the_register_has_them():
     log = Log()
     log.token(known=False)
     assert drain(reader(log)) == [1]
 
 
-def test_frames_that_have_expired_are_told_of_as_lost():
+def test_expired_frames_need_a_resync():
     log = Log()
     for _ in range(5):
         log.token()
@@ -101,7 +101,7 @@ def test_frames_that_have_expired_are_told_of_as_lost():
     assert drain(following) == [6]
 
 
-def test_who_has_more_than_there_is_begins_at_the_end():
+def test_a_reader_ahead_of_the_log_begins_at_its_end():
     log = Log()
     log.token()
     following = reader(log, seq=9)
@@ -109,7 +109,7 @@ def test_who_has_more_than_there_is_begins_at_the_end():
     assert reader(log, seq=1).beyond() == []
 
 
-def test_a_quiet_session_costs_one_key_a_look_and_its_register_now_and_then():
+def test_polling_a_quiet_session_is_cheap():
     log = Log()
     following = reader(log)
     following.read(NOW)
@@ -122,7 +122,7 @@ def test_a_quiet_session_costs_one_key_a_look_and_its_register_now_and_then():
     assert set(log.reads) == {1}
 
 
-def test_a_turn_is_over_when_it_has_ended_and_none_waits_behind_it():
+def test_a_turn_is_over_when_no_queued_turn_follows():
     log = Log()
     assert log.register is not None
     log.register.phase, log.register.status = Phase.RUNNING, Status.THINKING
@@ -140,7 +140,7 @@ def test_a_turn_is_over_when_it_has_ended_and_none_waits_behind_it():
     assert following.is_over
 
 
-def test_a_session_that_is_being_deleted_is_gone():
+def test_a_session_being_deleted_is_gone():
     log = Log()
     assert log.register is not None
     log.register.erase_at = NOW
@@ -149,7 +149,7 @@ def test_a_session_that_is_being_deleted_is_gone():
     assert following.is_gone
 
 
-def test_frames_are_told_by_the_names_of_the_seed_document():
+def test_events_use_the_seed_documents_names():
     log = Log()
     log.token("Создаю")
     log.add(

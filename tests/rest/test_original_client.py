@@ -1,4 +1,4 @@
-"""The course of the client that the original's benchmarks use: REST for the session, the WebSocket for the talk."""
+"""The client of the original's benchmarks: REST for the session, the WebSocket for the conversation."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from websockets.sync.client import connect
 from tests.scripted_model import Says, ScriptedModel, call
 
 
-def test_the_original_benchmark_client_is_served(
+def test_the_original_benchmark_client_works(
     cloud: LocalCloud, api: httpx.Client, model: ScriptedModel, tmp_path: Path
 ) -> None:
     """Create a session over REST, open the WebSocket, answer the calls, read the history. No extensions, no hello."""
@@ -38,7 +38,7 @@ def test_the_original_benchmark_client_is_served(
                     result = {"success": True}
                 else:
                     result = {"content": path.read_text()}
-                # It executes what asks for approval too: its result is taken as one.
+                # It also executes calls that need approval: its result counts as the approval.
                 socket.send(json.dumps({"type": "tool_result", "call_id": message["call_id"], "result": result}))
             elif message["type"] == "agent_status" and message["status"] == "idle":
                 break

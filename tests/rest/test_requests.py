@@ -20,7 +20,7 @@ def request(marker: str, **fields: Any) -> dict[str, Any]:
     return {"context": [{"role": "user", "content": f"Name a fruit {marker}"}], "schema": SCHEMA, **fields}
 
 
-def test_a_request_is_answered_by_its_schema(api: httpx.Client, model: ScriptedModel) -> None:
+def test_a_request_gets_an_answer_valid_for_its_schema(api: httpx.Client, model: ScriptedModel) -> None:
     marker = model.script("fruit", Says(raw='{"fruit": "apple"}'))
     answer = api.post("/requests", json=request(marker))
     assert answer.status_code == 200
@@ -29,7 +29,7 @@ def test_a_request_is_answered_by_its_schema(api: httpx.Client, model: ScriptedM
     assert answer.json()["usage"]
 
 
-def test_a_model_that_fails_is_told_as_llm_error(api: httpx.Client, model: ScriptedModel) -> None:
+def test_a_failing_model_is_an_llm_error(api: httpx.Client, model: ScriptedModel) -> None:
     marker = model.script("refused", Says(status=400))
     answer = api.post("/requests", json=request(marker))
     assert (answer.status_code, error_of(answer)["code"]) == (502, "LLM_ERROR")
@@ -40,7 +40,7 @@ def test_a_model_that_fails_is_told_as_llm_error(api: httpx.Client, model: Scrip
     "fields",
     [{"schema": {"type": "nothing"}}, {"config": {"temperature": 9}}, {"context": ["?"]}, {"config": {"x": 1}}],
 )
-def test_what_is_wrong_with_a_request_is_named(api: httpx.Client, fields: dict[str, Any]) -> None:
+def test_errors_in_a_request_are_named(api: httpx.Client, fields: dict[str, Any]) -> None:
     answer = api.post("/requests", json=request("", **fields))
     assert (answer.status_code, error_of(answer)["code"]) == (422, "INVALID_ARGUMENTS")
     assert next(iter(fields)) in error_of(answer)["message"]

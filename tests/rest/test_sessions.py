@@ -1,4 +1,4 @@
-"""Sessions over HTTP: created, found again, listed."""
+"""Sessions over HTTP: create, read, list."""
 
 from datetime import datetime
 from typing import Any
@@ -12,21 +12,21 @@ SEED = {"user_id": "user_123", "metadata": {"project_path": "/path/to/project"}}
 
 
 def error_of(answer: httpx.Response) -> dict[str, Any]:
-    """The refusal in an answer, which has the one shape that all have."""
+    """The error in an answer, which must have the common shape."""
     assert set(answer.json()) == {"error"}
     error: dict[str, Any] = answer.json()["error"]
     assert set(error) == {"code", "message", "details"}
     return error
 
 
-def test_a_session_is_created_as_the_seed_document_shows(api: httpx.Client) -> None:
+def test_creating_a_session_matches_the_seed_document(api: httpx.Client) -> None:
     answer = api.post("/sessions", json=SEED)
     assert answer.status_code == 201
     assert set(answer.json()) == {"session_id", "created_at"}
     assert datetime.fromisoformat(answer.json()["created_at"]).utcoffset() is not None
 
 
-def test_a_session_is_shown_as_the_seed_document_shows(api: httpx.Client) -> None:
+def test_reading_a_session_matches_the_seed_document(api: httpx.Client) -> None:
     created = api.post("/sessions", json=SEED).json()
     shown = api.get(f"/sessions/{created['session_id']}").json()
     assert {name: shown[name] for name in ("session_id", "user_id", "created_at", "last_activity", "metadata")} == {
@@ -37,12 +37,12 @@ def test_a_session_is_shown_as_the_seed_document_shows(api: httpx.Client) -> Non
 
 
 @pytest.mark.parametrize("body", [{"json": {}}, {}], ids=["an empty body", "no body"])
-def test_a_session_needs_nothing_to_be_said_of_it(api: httpx.Client, body: dict[str, Any]) -> None:
+def test_a_session_can_be_created_without_fields(api: httpx.Client, body: dict[str, Any]) -> None:
     created = api.post("/sessions", **body).json()
     assert api.get(f"/sessions/{created['session_id']}").json()["metadata"] == {}
 
 
-def test_a_repeated_creation_with_one_key_gives_one_session(api: httpx.Client) -> None:
+def test_an_idempotency_key_creates_one_session(api: httpx.Client) -> None:
     first, second = (api.post("/sessions", json=SEED, headers={"Idempotency-Key": "key-1"}) for _ in range(2))
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json() == second.json()
@@ -50,19 +50,19 @@ def test_a_repeated_creation_with_one_key_gives_one_session(api: httpx.Client) -
     assert other.json()["session_id"] != first.json()["session_id"]
 
 
-def test_a_session_that_exists_is_not_changed_by_its_creation(api: httpx.Client, session: str) -> None:
+def test_creating_an_existing_session_does_not_change_it(api: httpx.Client, session: str) -> None:
     again = api.post("/sessions", json={"session_id": session, "metadata": {"late": True}})
     assert again.status_code == 200
     assert api.get(f"/sessions/{session}").json()["metadata"] == {}
 
 
-def test_session_not_found(api: httpx.Client) -> None:
+def test_an_unknown_session_is_not_found(api: httpx.Client) -> None:
     answer = api.get("/sessions/there_is_none")
     assert answer.status_code == 404
     assert error_of(answer)["code"] == "SESSION_NOT_FOUND"
 
 
-def test_a_session_of_the_websocket_is_shown_too(api: httpx.Client, ide: Open) -> None:
+def test_a_session_made_on_the_websocket_can_be_read(api: httpx.Client, ide: Open) -> None:
     ide("rest_websocket")
     assert api.get("/sessions/rest_websocket").json()["metadata"] == {}
 
@@ -80,7 +80,7 @@ def test_a_session_of_the_websocket_is_shown_too(api: httpx.Client, ide: Open) -
         ('{"user_id": ""}', 422, "INVALID_ARGUMENTS", "user_id"),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_invalid_fields_are_named(
     api: httpx.Client, body: str | bytes, status: int, code: str, field: str | None
 ) -> None:
     answer = api.post("/sessions", content=body)
@@ -94,12 +94,12 @@ def test_a_message_without_a_body_is_refused(api: httpx.Client) -> None:
     assert error_of(answer)["details"]["field"] == "body"
 
 
-def test_too_much_metadata_is_refused(api: httpx.Client) -> None:
+def test_too_large_metadata_is_refused(api: httpx.Client) -> None:
     answer = api.post("/sessions", json={"metadata": {"x": "y" * 16_000}})
     assert (answer.status_code, error_of(answer)["code"]) == (413, "PAYLOAD_TOO_LARGE")
 
 
-def test_sessions_are_listed_by_last_activity_page_by_page(api: httpx.Client) -> None:
+def test_sessions_are_listed_by_last_activity_in_pages(api: httpx.Client) -> None:
     made = [api.post("/sessions", json={"title": f"listed {n}"}).json()["session_id"] for n in range(5)]
     api.post("/chat/message", json={"session_id": made[0], "message": "hello"})
     found: list[str] = []
@@ -115,17 +115,17 @@ def test_sessions_are_listed_by_last_activity_page_by_page(api: httpx.Client) ->
     assert [name for name in found if name in made] == [made[0], *reversed(made[1:])]
 
 
-def test_a_cursor_of_no_list_is_refused(api: httpx.Client) -> None:
+def test_invalid_cursors_are_refused(api: httpx.Client) -> None:
     answer = api.get("/sessions", params={"cursor": "bm9uc2Vuc2U"})
     assert (answer.status_code, error_of(answer)["details"]) == (422, {"field": "cursor"})
 
 
-def test_what_is_no_path_and_no_method_of_the_api_is_refused_in_its_shape(api: httpx.Client) -> None:
+def test_unknown_paths_and_methods_get_errors_in_the_apis_shape(api: httpx.Client) -> None:
     assert error_of(api.get("/nothing"))["code"] == "NOT_FOUND"
     refused = api.put("/sessions", json={})
     assert (refused.status_code, error_of(refused)["code"]) == (405, "METHOD_NOT_ALLOWED")
 
 
-def test_a_path_with_a_slash_too_many_leads_nowhere_else(api: httpx.Client) -> None:
+def test_a_trailing_slash_does_not_redirect(api: httpx.Client) -> None:
     answer = api.get("/sessions/", follow_redirects=False)
     assert (answer.status_code, error_of(answer)["code"]) == (404, "NOT_FOUND")

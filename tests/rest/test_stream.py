@@ -1,4 +1,4 @@
-"""The answer as Server-Sent Events: what a browser's EventSource sees, whatever is cut and however the host answers."""
+"""The answer as Server-Sent Events in a browser's EventSource, on both hosts and with broken connections."""
 
 import json
 import random
@@ -38,7 +38,7 @@ def window(host: LocalCloud) -> Iterator[Open]:
 
 
 def told(answer: httpx.Response) -> Told:
-    """The events of a whole answer; each id is its event's seq."""
+    """The events of a complete answer; each id is its event's seq."""
     parser = Parser()
     events = [(event.last_event_id, json.loads(event.data)) for event in parser.feed(answer.content)]
     assert [seq for seq, _ in events] == [str(event.get("seq", event.get("last_seq"))) for _, event in events]
@@ -58,9 +58,7 @@ def until_done(source: EventSource) -> Iterator[Event]:
             return
 
 
-def test_an_answer_is_streamed_as_the_seed_document_shows(
-    api: httpx.Client, session: str, model: ScriptedModel
-) -> None:
+def test_streaming_an_answer_matches_the_seed_document(api: httpx.Client, session: str, model: ScriptedModel) -> None:
     say(api, session, model.script("sse seed", Says("Создаю файл", piece=2)))
     answer = api.get(f"/chat/stream/{session}")
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -71,7 +69,7 @@ def test_an_answer_is_streamed_as_the_seed_document_shows(
     assert [event["type"] for event in events][-2:] == ["done", "agent_status"], "and then it ends"
 
 
-def test_a_call_is_shown_with_its_arguments_and_not_to_be_executed_by_who_reads(
+def test_a_streamed_call_has_arguments_but_is_not_for_execution(
     api: httpx.Client, session: str, window: Open, model: ScriptedModel
 ) -> None:
     marker = model.script("sse call", Says("", [call("write_file", path="main.dart", content="x")]), Says("Done"))
@@ -88,7 +86,7 @@ def test_a_call_is_shown_with_its_arguments_and_not_to_be_executed_by_who_reads(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_client_that_is_cut_off_anywhere_sees_every_event_once(
+def test_a_client_that_is_cut_off_sees_every_event_once(
     api: httpx.Client, session: str, model: ScriptedModel, seed: int
 ) -> None:
     choose = random.Random(seed)
@@ -99,14 +97,14 @@ def test_a_client_that_is_cut_off_anywhere_sees_every_event_once(
     seen = []
     for event in until_done(source):
         seen.append(event)
-        source.retry_ms = 1  # the test has no time to wait as long as it is told to
+        source.retry_ms = 1  # The test does not wait as long as `retry` says.
     assert [int(event.last_event_id) for event in seen] == list(range(1, len(seen) + 1))
     spoken = [json.loads(event.data) for event in seen]
     assert "".join(event["content"] for event in spoken if event["type"] == "token") == text
     assert source.connections > 3
 
 
-def test_a_client_goes_on_where_it_was(api: httpx.Client, session: str) -> None:
+def test_a_client_continues_at_its_position(api: httpx.Client, session: str) -> None:
     say(api, session, "hello")
     everything = told(api.get(f"/chat/stream/{session}"))
     for after in (0, 1, len(everything) - 1):
@@ -117,7 +115,7 @@ def test_a_client_goes_on_where_it_was(api: httpx.Client, session: str) -> None:
         assert told(query) == told(header) == everything[after:]
 
 
-def test_without_a_position_the_latest_turn_is_told_alone(api: httpx.Client, session: str) -> None:
+def test_without_a_position_only_the_latest_turn_is_streamed(api: httpx.Client, session: str) -> None:
     say(api, session, "first")
     first = told(api.get(f"/chat/stream/{session}"))
     last_seq = say(api, session, "second")
@@ -126,7 +124,7 @@ def test_without_a_position_the_latest_turn_is_told_alone(api: httpx.Client, ses
     assert [event["type"] for event in second].count("done") == 1
 
 
-def test_what_the_session_does_on_the_websocket_is_told_too(
+def test_events_of_the_websocket_are_streamed_too(
     api: httpx.Client, session: str, window: Open, model: ScriptedModel
 ) -> None:
     ide = window(session)
@@ -136,7 +134,7 @@ def test_what_the_session_does_on_the_websocket_is_told_too(
     assert (event["type"], event["to_agent"], event["content"]) == ("agent_switched", "ask", "Switched to ask")
 
 
-def test_a_stream_is_bounded_by_events_and_by_seconds(api: httpx.Client, session: str) -> None:
+def test_limit_and_wait_end_a_stream(api: httpx.Client, session: str) -> None:
     say(api, session, "hello")
     assert len(told(api.get(f"/chat/stream/{session}"))) > 2
     assert len(told(api.get(f"/chat/stream/{session}", params={"limit": 2}))) == 2
@@ -147,8 +145,8 @@ def test_a_stream_is_bounded_by_events_and_by_seconds(api: httpx.Client, session
     assert (told(quiet), quiet.text.count("retry:")) == ([], 1)
 
 
-def test_who_has_more_than_there_is_begins_again_at_the_end(api: httpx.Client, session: str) -> None:
-    """The session was deleted, and another one has its name."""
+def test_a_position_beyond_the_log_begins_at_its_end(api: httpx.Client, session: str) -> None:
+    """The session was deleted, and another one has its id."""
     answer = api.get(f"/chat/stream/{session}", headers={"Last-Event-ID": "7"}, params={"wait": 0})
     assert told(answer) == [{"type": "resync_required", "last_seq": 0}]
 
@@ -163,13 +161,13 @@ def test_who_has_more_than_there_is_begins_again_at_the_end(api: httpx.Client, s
         ("/chat/stream/x?wait=many", 422, "INVALID_ARGUMENTS"),
     ],
 )
-def test_what_is_wrong_is_refused(api: httpx.Client, path: str, status: int, code: str) -> None:
+def test_invalid_parameters_are_refused(api: httpx.Client, path: str, status: int, code: str) -> None:
     answer = api.get(path)
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
 
 
 def test_a_stream_ends_when_its_session_is_deleted(cloud: LocalCloud) -> None:
-    """Where the host streams: one that buffers ends soon enough in any case."""
+    """Only on the streaming host: the other ends soon anyway."""
     with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
         session = api.post("/sessions", json={}).json()["session_id"]
         with api.stream("GET", f"/chat/stream/{session}", params={"last_seq": 0}) as answer:
@@ -182,8 +180,8 @@ def test_a_stream_ends_when_its_session_is_deleted(cloud: LocalCloud) -> None:
         assert api.get(f"/chat/stream/{session}").status_code == 404
 
 
-def test_tokens_come_while_the_model_speaks(cloud: LocalCloud, model: ScriptedModel) -> None:
-    """Only where the host streams."""
+def test_tokens_arrive_while_the_model_writes(cloud: LocalCloud, model: ScriptedModel) -> None:
+    """Only on the streaming host."""
     with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
         session = api.post("/sessions", json={}).json()["session_id"]
         gate = model.script("sse live", Says("word " * 200, piece=5, delay=0.05))

@@ -1,4 +1,4 @@
-"""How long a stream holds a function. Nobody tells it that its client has left, so nothing here ever stops reading."""
+"""How long a stream holds a function. Lambda does not report that a client left, so these clients never do."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,9 +15,9 @@ Answer = Callable[[Log, bool], tuple[float, list[str]]]
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
-    """How many seconds the function ran for the stream of a log, which is streamed or not, and the lines it wrote.
+    """How many seconds the function ran for a stream, and the lines it wrote.
 
-    Time passes only where the stream waits.
+    Time passes only while the stream waits.
     """
     now = 0.0
 
@@ -51,7 +51,7 @@ def in_phase(phase: Phase) -> Log:
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_a_stream_ends_ninety_seconds_after_its_client_has_left(answer: Answer, phase: Phase) -> None:
+def test_a_stream_ends_ninety_seconds_after_its_client_left(answer: Answer, phase: Phase) -> None:
     seconds, lines = answer(in_phase(phase), True)
     assert 89 < seconds <= 90
     assert lines.count(": heartbeat") == 5
@@ -59,22 +59,20 @@ def test_a_stream_ends_ninety_seconds_after_its_client_has_left(answer: Answer, 
 
 
 @pytest.mark.parametrize(("phase", "retry"), [(Phase.IDLE, 3_000), (Phase.WAITING, 1_000)])
-def test_a_host_that_buffers_holds_no_function_while_the_model_does_not_work(
-    answer: Answer, phase: Phase, retry: int
-) -> None:
+def test_a_buffered_stream_ends_while_the_model_is_idle(answer: Answer, phase: Phase, retry: int) -> None:
     seconds, lines = answer(in_phase(phase), False)
     assert seconds < 0.5
     assert lines == [f"retry: {retry}", ""]
 
 
 @pytest.mark.parametrize("phase", [Phase.DISPATCHED, Phase.RUNNING])
-def test_a_host_that_buffers_waits_for_a_model_that_works(answer: Answer, phase: Phase) -> None:
+def test_a_buffered_stream_waits_while_the_model_works(answer: Answer, phase: Phase) -> None:
     seconds, lines = answer(in_phase(phase), False)
     assert 19 < seconds <= 20
     assert lines == ["retry: 200", ""]
 
 
-def test_a_host_that_buffers_answers_at_once_with_what_is_there(answer: Answer) -> None:
+def test_a_buffered_stream_answers_at_once_with_existing_events(answer: Answer) -> None:
     log = in_phase(Phase.RUNNING)
     log.token("hello")
     seconds, lines = answer(log, False)

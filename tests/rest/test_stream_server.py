@@ -1,4 +1,4 @@
-"""The process that streams in the local cloud: started when it is asked for, again when it has died, and stopped."""
+"""The local cloud's stream process: started on demand, restarted after a crash, and stopped."""
 
 import contextlib
 import http.client
@@ -16,7 +16,7 @@ from tests.waiting import until
 
 
 def servers(cloud: LocalCloud) -> list[psutil.Process]:
-    """The processes that serve streams."""
+    """The stream processes."""
     found = []
     for process in psutil.Process(cloud.process.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -25,7 +25,7 @@ def servers(cloud: LocalCloud) -> list[psutil.Process]:
     return found
 
 
-def test_the_process_that_streams_comes_when_it_is_needed_and_ends_with_all_others(model: ScriptedModel) -> None:
+def test_the_stream_process_starts_on_demand_and_ends_with_the_others(model: ScriptedModel) -> None:
     with LocalCloud(TEMPLATE, environment=model.environment) as cloud:
         with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
             session = api.post("/sessions", json={}).json()["session_id"]
@@ -45,8 +45,8 @@ def test_the_process_that_streams_comes_when_it_is_needed_and_ends_with_all_othe
 
 
 @pytest.mark.deep
-def test_the_connection_that_the_adapter_keeps_is_not_closed_while_it_rests(cloud: LocalCloud) -> None:
-    """uvicorn itself would close it after 5 s: what was sent next would be lost, for the adapter does not repeat it."""
+def test_the_adapters_idle_connection_stays_open(cloud: LocalCloud) -> None:
+    """By default uvicorn closes it after 5 s, and the adapter would lose the next request."""
     with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
         api.get(f"/chat/stream/{api.post('/sessions', json={}).json()['session_id']}", params={"wait": 0})
     adapter = http.client.HTTPConnection("rest_stream")

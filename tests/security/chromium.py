@@ -1,4 +1,4 @@
-"""A real browser for tests: Chromium without a window, told what to do by the DevTools protocol."""
+"""A real browser for tests: headless Chromium, controlled with the DevTools protocol."""
 
 import itertools
 import json
@@ -13,10 +13,10 @@ from typing import Any, Self
 
 from websockets.sync.client import connect
 
-#: Seconds for what a busy machine does slowly.
+#: Seconds to wait on a busy machine.
 PATIENCE = 120.0
 
-#: No network of its own, no window, nothing kept.
+#: No background network traffic, no window, nothing stored.
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -34,12 +34,12 @@ _FLAGS = (
 
 
 def find() -> str | None:
-    """The program, if there is one on this machine."""
+    """The program, if it is installed."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 class Chromium:
-    """`with Chromium(program, resolve) as browser`; `resolve` are host names and the addresses they are to have."""
+    """`with Chromium(program, resolve) as browser`; `resolve` maps host names to addresses."""
 
     def __init__(self, program: str, resolve: dict[str, str]) -> None:
         self._program = program
@@ -79,7 +79,7 @@ class Chromium:
         self._folder.cleanup()
 
     def open(self, url: str) -> "Page":
-        """A new page at `url`, as if a person had entered it."""
+        """A new page at `url`, as if a user had typed it."""
         target = self.command("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.command("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
         page = Page(self, session)
@@ -88,7 +88,7 @@ class Chromium:
         return page
 
     def command(self, method: str, parameters: dict[str, Any] | None = None, session: str | None = None) -> Any:
-        """Send a command and return its result; events that come meanwhile are passed over."""
+        """Send a command and return its result. Ignores events."""
         number = next(self._ids)
         message = {"id": number, "method": method, "params": parameters or {}}
         self._socket.send(json.dumps({**message, "sessionId": session} if session else message))
@@ -111,25 +111,25 @@ class Page:
         return self._browser.command(method, parameters, self._session)
 
     def go(self, url: str) -> None:
-        """Navigate and wait until the page is there."""
+        """Navigate and wait for the page."""
         self.command("Page.navigate", {"url": url})
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def wait_for(self, condition: str) -> None:
-        """Wait until a JavaScript expression is true, in whatever document is there by then."""
+        """Wait until a JavaScript expression is true, in the current document."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 if self.run(f"return {condition}"):
                     return
             except RuntimeError:
-                pass  # the document has just gone
+                pass  # The document was just replaced.
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{condition}: not after {PATIENCE:.0f} s")
             time.sleep(0.1)
 
     def run(self, body: str) -> Any:
-        """Run the body of an asynchronous JavaScript function in the page, and return what it returns."""
+        """Run the body of an asynchronous JavaScript function in the page, and return its result."""
         expression = f"(async () => {{ {body} }})()"
         asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
         answer = self.command("Runtime.evaluate", asked)

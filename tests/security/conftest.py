@@ -1,4 +1,4 @@
-"""The functions on moto, as `tests/functions` has them."""
+"""The functions on moto, as in `tests/functions`."""
 
 from tests.functions.conftest import system, template
 

@@ -1,4 +1,4 @@
-"""Diffs of all kinds, right and wrong, and what git and patch(1) really do with them."""
+"""Valid and invalid diffs of all kinds, and what git and patch(1) do with them."""
 
 import os
 import random
@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: All files have the same lines, so that a hunk applies to any of them: what it changes is decided by names alone.
+#: All files have the same lines, so a hunk applies to any of them, and only names decide which file changes.
 LINES = ["one", "two", "three", "four", "five", "six"]
 FILES = ("src/a.py", "src/b.py", "README.md", "docs/plan.md", ".env", ".git_/config", "my file.txt", "да.py", "x/.env")
 
-#: What a line of a diff may be replaced by, or come between two of them.
+#: Lines to replace lines of a diff, or to insert between them.
 HOSTILE_LINES = (
     "index 1234567..89abcde 100644", "index 0000000..89abcde", "index 89abcde..0000000", "index 1..2 120000",
     "Index: .env", "Index: src/a.py", "Prereq: one", "Prereq: none", "*** a/.env", "*** .env\t2024-01-01", "--- .env",
@@ -37,7 +37,7 @@ HOSTILE_NAMES = (
 
 @dataclass(frozen=True)
 class Diff:
-    """A diff. `is_plain`: it was not tampered with, and must be taken; `changes` are the files that it changes then."""
+    """A diff. `is_plain`: it is unmodified and must be accepted; `changes` are the files that it changes then."""
 
     text: str
     is_plain: bool
@@ -55,7 +55,7 @@ def _diff(choose: random.Random) -> Diff:
     changes = set[str]()
     for n, name in enumerate(names):
         section = choose.choice(SECTIONS)
-        if sections and "@@" not in sections[-1]:  # what follows would be read as its names
+        if sections and "@@" not in sections[-1]:  # The next lines would be taken for its names.
             section = _changed
         text, changed = section(choose, name, f"new/{n}.py")
         sections.append(text)
@@ -68,7 +68,7 @@ def _diff(choose: random.Random) -> Diff:
     return Diff(text, is_plain=False, changes=frozenset())
 
 
-# -- right ones ------------------------------------------------------------------------------------------------------
+# -- valid diffs -----------------------------------------------------------------------------------------------------
 
 Section = Callable[[random.Random, str, str], tuple[str, set[str]]]
 
@@ -90,7 +90,7 @@ def _names(name: str) -> str:
 
 
 def _git(name: str, other: str = "") -> str:
-    """git writes spaces plainly, which nobody can read for sure: here such a name is quoted."""
+    """git does not quote spaces, which is ambiguous; here such a name is quoted."""
     both = (f"a/{name}", f"b/{other or name}")
     return "diff --git " + " ".join(f'"{it}"' if " " in it else it for it in both) + "\n"
 
@@ -139,7 +139,7 @@ SECTIONS: tuple[Section, ...] = (
     _plain, _plain, _changed, _changed, _quoted, _new, _deleted, _moved("rename"), _moved("copy"), _mode,
 )  # fmt: skip
 
-# -- wrong ones ------------------------------------------------------------------------------------------------------
+# -- invalid diffs ---------------------------------------------------------------------------------------------------
 
 Mutation = Callable[[random.Random, str], str]
 
@@ -244,7 +244,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     lambda _, text: text.replace("100644", "120000"),
 )
 
-# -- what comes of them ----------------------------------------------------------------------------------------------
+# -- applying them ---------------------------------------------------------------------------------------------------
 
 GIT = ("git", "apply")
 PATCH = ("patch", "-p1", "--batch", "--no-backup-if-mismatch", "--reject-file=-")
@@ -261,7 +261,7 @@ Content = Mapping[str, tuple[int, bytes]]
 
 @dataclass
 class Workspace:
-    """A folder with FILES, in which patches are applied; it is as before when it is asked the next time."""
+    """A folder with FILES for applying patches. It is restored before each use."""
 
     folder: Path
     files: dict[str, tuple[int, bytes]] = field(default_factory=dict)
@@ -272,7 +272,7 @@ class Workspace:
         self._restore({})
 
     def changed_by(self, command: tuple[str, ...], diff: str) -> tuple[bool, set[str]]:
-        """Apply `diff`. Was it taken, and which files are others than before?"""
+        """Apply `diff`. Returns whether it was accepted, and the changed files."""
         environment = {**_ENVIRONMENT, "GIT_CEILING_DIRECTORIES": str(self.folder.parent)}
         done = subprocess.run(
             command, cwd=self.folder, input=diff.encode(), capture_output=True, check=False, timeout=60, env=environment

@@ -1,4 +1,4 @@
-"""A generator of schemas that mean harm, each with answers that make the most of them."""
+"""A generator of hostile schemas, each with answers that exploit it."""
 
 import random
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _PATTERNS = (
 
 
 class Hostile:
-    """One schema and its answers, all of them from a seed."""
+    """A schema and its answers, generated from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -24,7 +24,7 @@ class Hostile:
         self.answers = [self._answer() for _ in range(2)]
 
     def size(self, most: int) -> int:
-        """From 1 to `most`, small ones as likely as large ones."""
+        """From 1 to `most`, with small numbers as likely as large ones."""
         return max(1, int(most ** self._random.random()))
 
     def leaf(self) -> Schema:
@@ -52,7 +52,7 @@ class Hostile:
         return {"type": "object", "properties": {name: self.leaf() for name in names}, "required": names[::2]}
 
     def doubling(self) -> Schema:
-        """Each definition uses the next one several times, in one or another way."""
+        """Each definition uses the next one several times, in various ways."""
         depth, width = self.size(60), self._random.choice((2, 2, 2, 3, 8, 30))
         ways = self._random.sample(_WAYS, self._random.randint(1, 3))
         definitions: Schema = {f"d{depth}": self.leaf()}
@@ -89,7 +89,7 @@ class Hostile:
         return {"properties": {"a": {"allOf": parts}}, "propertyNames": self._random.choice(parts)}
 
     def unions(self) -> Schema:
-        """A product of unions beside other keywords."""
+        """A product of unions next to other keywords."""
 
         def union() -> Schema:
             branches = [{"properties": {f"k{n}": {"const": n}}, "required": [f"k{n}"]} for n in range(self.size(20))]
@@ -131,7 +131,7 @@ class Hostile:
         return {"$dynamicAnchor": "t", "anyOf": [{**tree, "minProperties": n} for n in range(width)]}
 
     def errors(self) -> Schema:
-        """Everything is wrong everywhere, and every error tells of the whole value."""
+        """Everything is invalid everywhere, and every error quotes the whole value."""
         wrong = [{"minItems": 10**9 + n, "minProperties": 10**9} for n in range(self.size(3_000))]
         return {self._random.choice(("anyOf", "allOf")): wrong, "items": {"anyOf": [{"type": "null"}] * self.size(300)}}
 
@@ -158,7 +158,7 @@ class Hostile:
         return {keyword: found, "$defs": definitions}
 
     def _twist(self) -> None:
-        """Some have the dialect of another draft, or a root that is as a tool's."""
+        """Some have another draft's dialect, or a root like a tool's."""
         if self._random.random() < 0.2:
             draft = self._random.choice(("draft-04", "draft-07"))
             self.schema["$schema"] = f"http://json-schema.org/{draft}/schema#"

@@ -1,4 +1,4 @@
-"""Requests as an attacker writes them: any target, any headers, as often as wanted."""
+"""An attacker's raw requests: any target, any headers, in any number."""
 
 import json
 import socket
@@ -9,7 +9,7 @@ from typing import Any
 
 from codelab_local import LocalCloud
 
-#: What makes a request an upgrade, but for the headers that a browser adds.
+#: The headers of an upgrade, without those that a browser adds.
 UPGRADE = (
     ("Upgrade", "websocket"),
     ("Connection", "Upgrade"),
@@ -38,7 +38,7 @@ def ask(
     body: bytes = b"",
     host: str | None = "127.0.0.1",
 ) -> Answer:
-    """One request on a connection of its own. `host` None: no Host header but those in `headers`."""
+    """One request on a separate connection. `host` None: no Host header except those in `headers`."""
     sent = [*([("Host", host)] if host is not None else []), *headers]
     if body:
         sent.append(("Content-Length", str(len(body))))
@@ -52,5 +52,5 @@ def ask(
 
 
 def upgrade(cloud: LocalCloud, session: str, headers: Sequence[tuple[str, str]], host: str | None = "127.0.0.1") -> int:
-    """The status of a WebSocket's handshake; 101 is a connection."""
+    """The status of a WebSocket handshake; 101 means connected."""
     return ask(cloud.info["port"], f"/ws/{session}", [*UPGRADE, *headers], host=host).status

@@ -1,4 +1,4 @@
-"""Meets hostile schemas in a process of its own, and tells of each what came of it and what it took.
+"""Processes hostile schemas in a separate process, and reports the outcome and cost of each.
 
 python -m tests.security.schema_worker FIRST COUNT
 """
@@ -25,14 +25,14 @@ from codelab.turns.answers import ANSWER
 
 from tests.security.hostile_schemas import Hostile
 
-#: What ends the process instead of the machine: far more than is promised.
+#: A limit that ends the process before it affects the machine; far above the guarantees.
 _ADDRESS_SPACE, _PATIENCE_S = 4 << 30, 60
 
 BOUNDS = CallerBounds(frozenset({"m"}), "openai", 1_000_000)
 
 
 class Answers:
-    """A transport that says what a test wants to have said."""
+    """A transport with scripted answers."""
 
     base_url = "http://model.invalid"
 
@@ -40,13 +40,13 @@ class Answers:
         self._text = json.dumps(answer)
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        json.dumps(body)  # as it goes to the provider
+        json.dumps(body)  # In the form for the provider.
         message = {"role": "assistant", "content": self._text}
         yield [{"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}]
 
 
 def ask(schema: Any, answer: Any) -> str:
-    """The schema as that of a bare Request, and an answer to it."""
+    """The schema in a bare Request, and an answer to it."""
     payload = {"context": [{"role": "user", "content": "x"}], "schema": schema, "config": {"max_repairs": 1}}
     try:
         run_bare(payload, Answers(answer), defaults={"model": "m"}, bounds=BOUNDS)
@@ -58,7 +58,7 @@ def ask(schema: Any, answer: Any) -> str:
 
 
 def declare(schema: Any, answer: Any) -> str:
-    """The schema as that of a declared tool's arguments; a step that offers it, and a call."""
+    """The schema as a declared tool's, a step with the tool, and a call."""
     try:
         check_schema(schema)
     except ValueError:
@@ -78,7 +78,7 @@ def declare(schema: Any, answer: Any) -> str:
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process had. Not `ru_maxrss`, which begins with that of the process that started it."""
+    """The process's peak memory. Not `ru_maxrss`, which starts with the parent's."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1e3
 
@@ -89,7 +89,7 @@ def main(first: int, count: int) -> None:
         hostile = Hostile(seed)
         for use in (ask, declare):
             for answer in hostile.answers:
-                signal.alarm(_PATIENCE_S)  # kills: compiled code cannot be interrupted otherwise
+                signal.alarm(_PATIENCE_S)  # Kills the process: compiled code cannot be interrupted otherwise.
                 started = time.process_time()
                 outcome = use(hostile.schema, answer)
                 took = time.process_time() - started

@@ -1,4 +1,4 @@
-"""Tokens as an identity provider would sign them with the stack's secret, and as no provider would."""
+"""Tokens signed with the stack's secret, valid and invalid."""
 
 import base64
 import hashlib
@@ -11,14 +11,14 @@ from tests.functions.system import JWT_SECRET
 
 
 def signed(**claims: Any) -> str:
-    """A good token of ann but for `claims`; None leaves one out. Signed by hand: a library refuses some of these."""
+    """A valid token of ann, changed by `claims`; None omits a claim. Signed by hand, because libraries refuse some."""
     now = int(time.time())
     body = {"sub": "ann", "iat": now, "exp": now + 600, **claims}
     return raw(json.dumps({name: value for name, value in body.items() if value is not None}))
 
 
 def raw(body: str, header: str = '{"alg":"HS256","typ":"JWT"}') -> str:
-    """Whatever the body and the header are, with the right signature."""
+    """Any header and body with a valid signature."""
     text = f"{_part(header)}.{_part(body)}"
     return f"{text}.{_encoded(hmac.new(JWT_SECRET.encode(), text.encode(), hashlib.sha256).digest())}"
 

@@ -1,7 +1,7 @@
-"""A real browser opens a hostile page while the system runs: the page gets nothing. A page of this machine works.
+"""A real browser opens a hostile page while the system runs: the page gets nothing. A page on this machine works.
 
-The page's server is on this machine too, under a name that the browser takes for another site's: what keeps the page
-out must be the system, for the browser does not.
+The page's server is also on this machine, under a name that the browser treats as another site. So the system must
+refuse the page; the browser does not.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from tests.security.chromium import Chromium, Page, find
 
 _names = (f"browsed_{n}" for n in itertools.count(1))
 
-#: What a page can try by itself; each returns what it has got, or null.
+#: A page's attempts; each returns what it got, or null.
 ATTACKS = """
 const seconds = (n) => new Promise((done) => setTimeout(() => done(null), n * 1000));
 const socket = (address, frames) => Promise.race([seconds(20), new Promise((done) => {
@@ -47,7 +47,7 @@ const element = (name, address) => Promise.race([seconds(20), new Promise((done)
 
 
 class Site(BaseHTTPRequestHandler):
-    """An empty page, or one with the form that is asked for; and a redirect to wherever it is told."""
+    """Serves an empty page, a page with a form, or a redirect."""
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
@@ -102,8 +102,8 @@ def sessions(cloud: LocalCloud) -> set[str]:
     return {session["session_id"] for session in found}
 
 
-def test_a_hostile_page_cannot_change_what_the_ide_is_asked_to_approve(demo_cloud: LocalCloud, hostile: Page) -> None:
-    """It would have joined as a viewer and edited the pending call: the IDE was told to execute the page's command."""
+def test_a_hostile_page_cannot_change_a_pending_approval(demo_cloud: LocalCloud, hostile: Page) -> None:
+    """The attack: join as a viewer and edit the pending call, so that the IDE executes the page's command."""
     name = next(_names)
     with Ide(demo_cloud.url(name)) as ide:
         ide.say("Создай файл test.py")
@@ -122,9 +122,7 @@ def test_a_hostile_page_cannot_change_what_the_ide_is_asked_to_approve(demo_clou
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_a_hostile_page_reads_nothing_and_changes_nothing(
-    demo_cloud: LocalCloud, hostile: Page, site: int, host: str
-) -> None:
+def test_a_hostile_page_can_neither_read_nor_write(demo_cloud: LocalCloud, hostile: Page, site: int, host: str) -> None:
     api = f"{demo_cloud.http}/api/v1".replace("127.0.0.1", host)
     created = [next(_names) for _ in range(6)]
     httpx.post(f"{demo_cloud.http}/api/v1/sessions", json={"session_id": (own := next(_names))}, timeout=60)
@@ -140,7 +138,7 @@ def test_a_hostile_page_reads_nothing_and_changes_nothing(
         options = text.replace("NAME", _js(session)).replace("MORE", way)
         got = hostile.run(f"{ATTACKS} return await read({_js(f'{api}/sessions')}, {options})")
         assert not got, "an opaque answer is empty"
-    # Over a redirect, by a beacon, and with the form that a page needs no script for.
+    # With a redirect, a beacon, and a form, which needs no script.
     options = text.replace("NAME", _js(created[-1])).replace("MORE", "'mode': 'no-cors'")
     there = f"http://evil.test:{site}/redirect?{api}/sessions"
     assert not hostile.run(f"{ATTACKS} return await read({_js(there)}, {options})")
@@ -161,7 +159,9 @@ def test_a_hostile_page_reads_nothing_and_changes_nothing(
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/health", "/api/v1/sessions"])
-def test_a_hostile_page_embeds_and_opens_nothing(demo_cloud: LocalCloud, hostile: Page, site: int, path: str) -> None:
+def test_a_hostile_page_can_neither_embed_nor_open_anything(
+    demo_cloud: LocalCloud, hostile: Page, site: int, path: str
+) -> None:
     address = f"{demo_cloud.http}{path}"
     for name in ("img", "script"):
         assert hostile.run(f"{ATTACKS} return await element('{name}', {_js(address)})") is None
@@ -171,8 +171,8 @@ def test_a_hostile_page_embeds_and_opens_nothing(demo_cloud: LocalCloud, hostile
     assert "cross-site" in shown
 
 
-def test_a_page_that_rebinds_its_name_to_this_machine_gets_nothing(demo_cloud: LocalCloud, browser: Chromium) -> None:
-    """Its name leads to our port by now, so that all is of its own origin."""
+def test_dns_rebinding_gets_nothing(demo_cloud: LocalCloud, browser: Chromium) -> None:
+    """Its name now resolves to our port, so all requests are same-origin."""
     port, name = demo_cloud.info["port"], next(_names)
     page = browser.open(f"http://evil.test:{port}/health")
     assert page.run("return location.hostname") == "evil.test"
@@ -184,14 +184,14 @@ def test_a_page_that_rebinds_its_name_to_this_machine_gets_nothing(demo_cloud: L
     assert name not in sessions(demo_cloud)
 
 
-def test_a_hostile_page_gets_nothing_through_the_s3_door(demo_cloud: LocalCloud, hostile: Page) -> None:
-    """It signs with the keys that once were everybody's, and asks for what is in the table and the secrets."""
+def test_a_hostile_page_gets_nothing_from_s3(demo_cloud: LocalCloud, hostile: Page) -> None:
+    """It signs with formerly well-known keys, and asks for the table and the secrets."""
     for service, target in (
         ("dynamodb", "DynamoDB_20120810.ListTables"),
         ("secretsmanager", "secretsmanager.ListSecrets"),
         ("states", "AWSStepFunctions.ListStateMachines"),
     ):
-        # In the URL, for a page may not set an Authorization that no preflight has allowed.
+        # In the URL, because a page needs a preflight to set Authorization.
         asked = AWSRequest("POST", f"{demo_cloud.http}/s3/")
         S3SigV4QueryAuth(Credentials("local", "local"), service, demo_cloud.info["region"]).add_auth(asked)
         headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.1"}
@@ -199,15 +199,15 @@ def test_a_hostile_page_gets_nothing_through_the_s3_door(demo_cloud: LocalCloud,
         assert hostile.run(f"{ATTACKS} return await read({_js(asked.url)}, {_js(options)})") is None
 
 
-def test_a_hostile_page_gets_nothing_from_the_ports_behind(demo_cloud: LocalCloud, hostile: Page) -> None:
+def test_a_hostile_page_gets_nothing_from_the_other_ports(demo_cloud: LocalCloud, hostile: Page) -> None:
     for name in ("emulator", "internal"):
         address = "/".join(demo_cloud.info[name].split("/")[:3])
         for path in ("/", "/_local/functions", "/_ministack/health", "/v1/@connections/x"):
             assert hostile.run(f"{ATTACKS} return await read({_js(address + path)})") is None
 
 
-def test_a_web_ide_of_this_machine_works(demo_cloud: LocalCloud, local: Page) -> None:
-    """REST, the stream, the WebSocket and an upload, from a page of another port."""
+def test_a_web_ide_on_this_machine_works(demo_cloud: LocalCloud, local: Page) -> None:
+    """REST, the stream, the WebSocket and an upload, from a page on another port."""
     name = next(_names)
     assert local.run("return location.hostname") == "127.0.0.1"
     for host in ("localhost", "127.0.0.1"):
@@ -241,7 +241,7 @@ def test_a_web_ide_of_this_machine_works(demo_cloud: LocalCloud, local: Page) ->
         assert "upload_ticket" in done["frames"]
 
 
-def test_the_documentation_may_be_opened_by_hand(demo_cloud: LocalCloud, browser: Chromium) -> None:
+def test_a_user_can_open_the_documentation(demo_cloud: LocalCloud, browser: Chromium) -> None:
     page = browser.open(f"http://localhost:{demo_cloud.info['port']}/docs")
     assert page.run("return document.title").startswith("CodeLab")
     assert page.run("return (await fetch('/openapi.json')).status") == 200

@@ -48,14 +48,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("diff", REFUSED.values(), ids=REFUSED)
-def test_a_diff_that_is_read_in_two_ways_is_refused_with_its_line(diff: str) -> None:
+def test_ambiguous_diffs_are_refused_with_the_line(diff: str) -> None:
     with pytest.raises(ProtocolError) as refused:
         CATALOGUE["apply_patch"].check({"diff": diff})
     assert refused.value.code in (ErrorCode.INVALID_ARGUMENTS, ErrorCode.INVALID_PATH)
     assert refused.value.details["field"] == "diff"
 
 
-def test_an_index_line_between_the_names_does_not_let_the_architect_patch_code() -> None:
+def test_an_index_line_does_not_let_the_architect_patch_code() -> None:
     world = World(default_agent="architect", hitl_enabled=False)
     world.say("design it")
     hidden = f"--- a/plan.md\n+++ b/plan.md\n{HUNK}--- a/src/a.py\nindex 1..2 100644\n+++ b/src/a.py\n{HUNK}"
@@ -64,7 +64,7 @@ def test_an_index_line_between_the_names_does_not_let_the_architect_patch_code()
     assert json.loads(world.history()[-1][1])["error"]["code"] == "INVALID_ARGUMENTS"
 
 
-def test_an_index_line_between_the_names_does_not_hide_what_a_human_has_denied() -> None:
+def test_an_index_line_does_not_bypass_a_denial() -> None:
     world = World()
     world.say()
     (call_id,) = world.answer("", ("apply_patch", {"diff": f"--- a/.env\n+++ b/.env\n{HUNK}"}))
@@ -74,8 +74,8 @@ def test_an_index_line_between_the_names_does_not_hide_what_a_human_has_denied()
     assert len(world.of_type("tool_call")) == 1
 
 
-def test_a_large_diff_is_read_in_a_moment() -> None:
-    """Text that never ends a line, lines without end, names without end: time grows with the text and no faster."""
+def test_a_large_diff_is_parsed_quickly() -> None:
+    """Endless lines, endless numbers of lines, endless names: time is linear in the text."""
     body = "".join(f"-{'x' * 40}\n+{'y' * 40}\n" for _ in range(50_000))
     assert check_diff(f"--- a/x\n+++ b/x\n@@ -1,50000 +1,50000 @@\n{body}") == ["x"]
     long = ('diff --git "' + '\\"' * 100_000, "--- a/" + " \t" * 100_000 + "\n+++ b/x", "@@ -1 " * 100_000)
@@ -84,11 +84,11 @@ def test_a_large_diff_is_read_in_a_moment() -> None:
             check_diff(hostile)
 
 
-# -- the real tools ----------------------------------------------------------------------------------------------------
+# -- the real programs -----------------------------------------------------------------------------------------------
 
 
 def compared(folder: Path, seed: int, count: int) -> None:
-    """What is taken changes, with the real git and the real patch, no file that the server has not checked."""
+    """With the real git and patch, an accepted diff changes only files that the server checked."""
     missing = [command[0] for command in (GIT, PATCH) if shutil.which(command[0]) is None]
     if missing:
         pytest.skip(
@@ -119,10 +119,10 @@ def compared(folder: Path, seed: int, count: int) -> None:
     assert count / 10 < accepted < count * 9 / 10, "the sample tells nothing"
 
 
-def test_git_and_patch_change_the_files_that_the_server_has_checked(tmp_path: Path) -> None:
+def test_git_and_patch_change_the_checked_files(tmp_path: Path) -> None:
     compared(tmp_path / "workspace", seed=1, count=600)
 
 
 @pytest.mark.deep
-def test_git_and_patch_change_the_files_that_the_server_has_checked_in_5000_diffs(tmp_path: Path) -> None:
+def test_git_and_patch_change_the_checked_files_in_5000_diffs(tmp_path: Path) -> None:
     compared(tmp_path / "workspace", seed=2, count=5_000)

@@ -1,4 +1,4 @@
-"""The documentation's page runs beside the API: nothing from elsewhere may run in it, and nobody may frame it."""
+"""The documentation page has the API's origin: no foreign script may run in it, and no page may frame it."""
 
 import json
 import re
@@ -19,7 +19,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 class Page(HTMLParser):
-    """What a page loads, and what it says by itself in scripts, styles and attributes that are scripts."""
+    """The URLs that a page loads, and its inline scripts, styles and event handlers."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ def page(cloud: LocalCloud) -> httpx.Response:
     return httpx.get(f"{cloud.http}/docs")
 
 
-def test_the_page_loads_nothing_from_elsewhere(cloud: LocalCloud, page: httpx.Response) -> None:
+def test_the_page_loads_nothing_from_other_hosts(cloud: LocalCloud, page: httpx.Response) -> None:
     loads = Page(page.text).loads
     assert len(loads) == 4
     for address in (urljoin(f"{cloud.http}/docs", load) for load in loads):
@@ -54,13 +54,11 @@ def test_the_page_loads_nothing_from_elsewhere(cloud: LocalCloud, page: httpx.Re
         assert httpx.get(address).status_code == 200, address
 
 
-def test_the_page_has_no_script_of_its_own_that_a_policy_would_have_to_allow(page: httpx.Response) -> None:
+def test_the_page_has_no_inline_script(page: httpx.Response) -> None:
     assert Page(page.text).inline == []
 
 
-def test_the_browser_is_told_to_run_nothing_else_and_to_let_nobody_frame_it(
-    cloud: LocalCloud, page: httpx.Response
-) -> None:
+def test_the_policy_allows_no_other_scripts_and_no_framing(cloud: LocalCloud, page: httpx.Response) -> None:
     for answer in (
         page,
         httpx.get(f"{cloud.http}/docs/swagger-ui-bundle.js"),
@@ -79,11 +77,11 @@ def test_the_browser_is_told_to_run_nothing_else_and_to_let_nobody_frame_it(
     "path",
     ["/docs/..%2fmain.py", "/docs/main.py", "/docs/__init__.py", "/docs/a/b.js", "/redoc", "/docs/oauth2-redirect"],
 )
-def test_nothing_else_is_served_beside_it(cloud: LocalCloud, path: str) -> None:
+def test_only_the_pages_own_assets_are_served(cloud: LocalCloud, path: str) -> None:
     assert httpx.get(f"{cloud.http}{path}").status_code == 404
 
 
-def test_the_document_is_not_told_to_a_validator_elsewhere(cloud: LocalCloud) -> None:
+def test_the_document_is_not_sent_to_an_online_validator(cloud: LocalCloud) -> None:
     begin = httpx.get(f"{cloud.http}/docs/begin.js").text
     assert "validatorUrl: null" in begin
     assert not re.search(r"https?://", begin)
@@ -98,7 +96,7 @@ def test_the_pages_package_is_not_imported_at_a_cold_start() -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-def test_a_real_browser_draws_the_page_under_its_policy(cloud: LocalCloud, tmp_path: Path) -> None:
+def test_a_real_browser_renders_the_page_under_its_policy(cloud: LocalCloud, tmp_path: Path) -> None:
     assert CHROMIUM is not None
     options = [
         *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}"),

@@ -1,4 +1,4 @@
-"""Arguments that a program would take for its options, or git for more than a name."""
+"""Arguments that a program could take for options, or git for more than a name."""
 
 import os
 import random
@@ -18,7 +18,7 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """git as an IDE may run it, without any config but the repository's."""
+    """Run git as an IDE may run it, with only the repository's config."""
     quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "HOME": str(folder)}
     names = {f"GIT_{who}_{what}": "a@b.example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     command = ["git", *arguments]
@@ -28,7 +28,7 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with a hook, and a change that a diff shows."""
+    """A repository with a hook and an uncommitted change."""
     git(tmp_path, "init", "--quiet")
     (tmp_path / "a.py").write_text("one\n")
     git(tmp_path, "add", "a.py")
@@ -81,7 +81,7 @@ def with_path(tool: str, path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("tool", PATHS)
-def test_no_path_is_an_option(tool: str, option: str) -> None:
+def test_paths_that_look_like_options_are_refused(tool: str, option: str) -> None:
     code, field = refused(tool, **with_path(tool, option))
     assert code is ErrorCode.INVALID_PATH
     assert field in PATHS[tool]
@@ -89,17 +89,17 @@ def test_no_path_is_an_option(tool: str, option: str) -> None:
 
 @pytest.mark.parametrize("magic", [":(exclude)a", ":!a", ":/", ":(attr:x)", ":"])
 @pytest.mark.parametrize("tool", PATHS)
-def test_no_path_has_the_magic_of_git(tool: str, magic: str) -> None:
+def test_pathspec_magic_is_refused(tool: str, magic: str) -> None:
     assert refused(tool, **with_path(tool, magic))[0] is ErrorCode.INVALID_PATH
 
 
 @pytest.mark.parametrize("tool", PATHS)
-def test_a_dash_elsewhere_in_a_path_is_taken(tool: str) -> None:
+def test_a_dash_inside_a_path_is_accepted(tool: str) -> None:
     for path in (".", "a-b", "src/-x", "src/--output=x", ".-x", "app/[id]/page.tsx", "\u00fc-x"):
         assert KNOWN[tool].check(with_path(tool, path)) == with_path(tool, path)
 
 
-def test_a_tool_that_runs_no_program_takes_a_file_that_begins_with_a_dash() -> None:
+def test_file_tools_accept_names_that_begin_with_a_dash() -> None:
     for name, tool in CATALOGUE.items():
         if tool.paths and name not in PATHS and not name.startswith("run_"):
             arguments = {"content": "", **dict.fromkeys(tool.paths, "-x")}
@@ -107,7 +107,7 @@ def test_a_tool_that_runs_no_program_takes_a_file_that_begins_with_a_dash() -> N
             assert tool.check(given) == given
 
 
-def test_a_text_to_search_for_and_a_message_may_begin_with_a_dash() -> None:
+def test_queries_and_messages_may_begin_with_a_dash() -> None:
     for name, arguments in (
         ("search_in_project", {"query": "--output"}),
         ("git.commit", {"message": "- a list"}),
@@ -115,7 +115,7 @@ def test_a_text_to_search_for_and_a_message_may_begin_with_a_dash() -> None:
         assert KNOWN[name].check(arguments) == arguments
 
 
-def test_no_text_of_a_git_tool_is_forgotten() -> None:
+def test_every_text_argument_of_git_tools_is_tested() -> None:
     free = {"message"}
     for name, tool in KNOWN.items():
         if name.startswith("git."):
@@ -130,7 +130,7 @@ def test_no_text_of_a_git_tool_is_forgotten() -> None:
 
 @needs_git
 @pytest.mark.parametrize("tool", ["git.diff", "git.log"])
-def test_the_attack_is_real_and_ends_at_the_server(tool: str, repository: Path) -> None:
+def test_the_attack_works_on_git_and_is_refused_by_the_server(tool: str, repository: Path) -> None:
     option = f"--output={HOOK}"
     command = [tool.removeprefix("git."), *(["--patch"] if tool == "git.log" else [])]
     assert git(repository, *command, "--", option).returncode == 0
@@ -155,7 +155,7 @@ def test_the_attack_is_real_and_ends_at_the_server(tool: str, repository: Path) 
         ("git.branch", {"action": "switch", "name": "a"}, {"action": "switch", "name": "--orphan=a"}, "name"),
     ],
 )
-def test_a_human_cannot_make_it_one_either(tool: str, good: dict[str, Any], bad: dict[str, Any], field: str) -> None:
+def test_an_edit_cannot_make_a_path_an_option(tool: str, good: dict[str, Any], bad: dict[str, Any], field: str) -> None:
     world = World()
     world.say()
     (call_id,) = world.answer("", (tool, good))
@@ -164,7 +164,7 @@ def test_a_human_cannot_make_it_one_either(tool: str, good: dict[str, Any], bad:
     assert world.call_item(call_id)["state"] == "awaiting_approval"
 
 
-def test_a_program_that_asks_over_http_is_refused_as_well() -> None:
+def test_calls_over_http_are_refused_as_well() -> None:
     world = World()
     error = refusal(lambda: world.execute("c1", "git.diff", path=f"--output={HOOK}"))
     assert (error.code, error.details["field"]) == (ErrorCode.INVALID_PATH, "path")
@@ -198,22 +198,22 @@ REMOTES = (
 
 @pytest.mark.parametrize("name", NO_BRANCHES)
 @pytest.mark.parametrize("action", ["create", "switch", "delete", "list"])
-def test_no_branch_is_an_option_or_more_than_a_name(action: str, name: str) -> None:
+def test_branches_that_are_options_or_ranges_are_refused(action: str, name: str) -> None:
     assert refused("git.branch", action=action, name=name) == (ErrorCode.INVALID_ARGUMENTS, "name")
 
 
 @pytest.mark.parametrize("name", [*NO_BRANCHES, *REMOTES])
-def test_no_remote_is_an_option_or_an_address(name: str) -> None:
+def test_remotes_that_are_options_or_addresses_are_refused(name: str) -> None:
     assert refused("git.push", remote=name, branch="main") == (ErrorCode.INVALID_ARGUMENTS, "remote")
 
 
 @pytest.mark.parametrize("name", NO_BRANCHES)
-def test_no_branch_that_is_sent_is_one(name: str) -> None:
+def test_pushed_branches_that_are_options_or_ranges_are_refused(name: str) -> None:
     assert refused("git.push", remote="origin", branch=name) == (ErrorCode.INVALID_ARGUMENTS, "branch")
 
 
 @pytest.mark.parametrize("name", BRANCHES)
-def test_a_name_is_taken(name: str) -> None:
+def test_usual_names_are_accepted(name: str) -> None:
     for tool, arguments in (
         ("git.branch", {"action": "create", "name": name}),
         ("git.push", {"remote": name, "branch": name}),

@@ -1,4 +1,4 @@
-"""Nobody else's words decide how the model is asked."""
+"""One caller's words do not change how the model is asked for others."""
 
 import json
 import re
@@ -21,7 +21,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 
 
 class Provider:
-    """Refuses requests in which `refuses` finds something, with the words that `says` makes of it; else answers."""
+    """Refuses requests in which `refuses` finds something, with the message of `says`; otherwise answers."""
 
     base_url = "http://model.invalid"
 
@@ -50,7 +50,7 @@ def is_strict(body: Mapping[str, Any]) -> bool:
 
 
 def test_a_callers_argument_names_do_not_switch_off_schema_enforcement() -> None:
-    """A 400 that quotes the names of a stranger's schema, in a bare Request."""
+    """A 400 that quotes names from another caller's schema, in a bare Request."""
     unsupported = UnsupportedFeatures()
     named = {"type": "object", "properties": {"strict": {"type": "string"}, "stream_options": {"type": "string"}}}
     quoting = Provider("stream_options", "Invalid schema: 'strict', 'stream_options' in your own names")

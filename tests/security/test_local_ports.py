@@ -1,4 +1,4 @@
-"""What other programs and users of the machine can do at the ports behind the public one: nothing."""
+"""Other programs and users of the machine cannot use the ports behind the public one."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ from tests.waiting import until
 
 
 def internal(cloud: LocalCloud) -> str:
-    """The internal port as a stranger finds it: without whatever is in its path."""
+    """The internal port's address without the secret."""
     parts = urlsplit(cloud.info["internal"])
     return f"{parts.scheme}://{parts.netloc}"
 
@@ -53,7 +53,7 @@ def send(request: httpx.Request) -> httpx.Response:
 
 
 def decision(session: str, call_id: str) -> dict[str, Any]:
-    """The event of an approval, as API Gateway would send it, with a user of the attacker's choice."""
+    """An approval's event, as from API Gateway, with a user of the attacker's choice."""
     context = {
         "routeKey": "hitl_decision",
         "eventType": "MESSAGE",
@@ -92,13 +92,13 @@ def test_a_forged_event_approves_nothing(demo_cloud: LocalCloud, prefix: str) ->
         ("GET", ""),
     ],
 )
-def test_the_internal_port_says_nothing_without_its_secret(demo_cloud: LocalCloud, method: str, path: str) -> None:
+def test_the_internal_port_requires_its_secret(demo_cloud: LocalCloud, method: str, path: str) -> None:
     answer = httpx.request(method, f"{internal(demo_cloud)}{path}", timeout=60)
     assert (answer.status_code, answer.json()) == (403, {"message": "Forbidden"})
 
 
-def test_nobody_takes_a_workers_events_away(demo_cloud: LocalCloud) -> None:
-    """Workers are counted, so that their names can be guessed."""
+def test_a_workers_events_cannot_be_stolen(demo_cloud: LocalCloud) -> None:
+    """Workers are numbered, so their ids can be guessed."""
     for number in range(1, 60):
         url = f"{internal(demo_cloud)}/worker/{number}/2018-06-01/runtime/invocation/next"
         with contextlib.suppress(httpx.ReadTimeout):
@@ -108,7 +108,7 @@ def test_nobody_takes_a_workers_events_away(demo_cloud: LocalCloud) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://evil.test", "null", "http://localhost:3000"])
-def test_no_page_talks_to_the_internal_port_even_with_the_secret(demo_cloud: LocalCloud, origin: str) -> None:
+def test_pages_cannot_use_the_internal_port_even_with_the_secret(demo_cloud: LocalCloud, origin: str) -> None:
     answer = httpx.get(f"{demo_cloud.info['internal']}/_local/functions", headers={"Origin": origin}, timeout=60)
     assert answer.status_code == 403
     assert demo_cloud.functions(), "without an Origin it works"
@@ -119,13 +119,13 @@ def test_no_page_talks_to_the_internal_port_even_with_the_secret(demo_cloud: Loc
 LIST_TABLES = {"X_Amz_Target": "DynamoDB_20120810.ListTables", "Content_Type": "application/x-amz-json-1.0"}
 
 
-def test_the_emulator_answers_nobody_who_does_not_sign(demo_cloud: LocalCloud) -> None:
+def test_the_emulator_refuses_unsigned_requests(demo_cloud: LocalCloud) -> None:
     headers = {"X-Amz-Target": LIST_TABLES["X_Amz_Target"]}
     assert httpx.post(demo_cloud.info["emulator"], json={}, headers=headers, timeout=60).status_code == 403
     assert httpx.get(demo_cloud.info["emulator"], timeout=60).status_code == 403
 
 
-def test_the_emulator_answers_nobody_with_other_keys(demo_cloud: LocalCloud) -> None:
+def test_the_emulator_refuses_other_keys(demo_cloud: LocalCloud) -> None:
     own = key(demo_cloud)
     for key_id, secret in (
         ("local", "local"),
@@ -138,7 +138,7 @@ def test_the_emulator_answers_nobody_with_other_keys(demo_cloud: LocalCloud) -> 
         assert send(request).status_code == 403, key_id
 
 
-def test_the_emulator_holds_a_body_to_its_signature(demo_cloud: LocalCloud) -> None:
+def test_the_emulator_checks_that_a_body_matches_its_signature(demo_cloud: LocalCloud) -> None:
     request = signed(demo_cloud, "/", key(demo_cloud), "dynamodb", b'{"Limit": 1}', **LIST_TABLES)
     assert send(request).status_code == 200
     forged = httpx.Request("POST", request.url, headers=dict(request.headers), content=b'{"Limit": 2}')
@@ -148,7 +148,7 @@ def test_the_emulator_holds_a_body_to_its_signature(demo_cloud: LocalCloud) -> N
 
 
 @pytest.mark.parametrize("origin", ["https://evil.test", "null", "http://localhost:3000"])
-def test_no_page_talks_to_the_emulator_even_with_the_keys(demo_cloud: LocalCloud, origin: str) -> None:
+def test_pages_cannot_use_the_emulator_even_with_the_keys(demo_cloud: LocalCloud, origin: str) -> None:
     request = signed(demo_cloud, "/", key(demo_cloud), "dynamodb", b"{}", **LIST_TABLES, Origin=origin)
     answer = send(request)
     assert answer.status_code == 403
@@ -166,7 +166,7 @@ def test_no_page_talks_to_the_emulator_even_with_the_keys(demo_cloud: LocalCloud
         "/_localstack/health",
     ],
 )
-def test_nobody_administers_the_emulator(demo_cloud: LocalCloud, path: str) -> None:
+def test_the_emulators_administration_is_not_reachable(demo_cloud: LocalCloud, path: str) -> None:
     assert httpx.post(f"{demo_cloud.info['emulator']}{path}", timeout=60).status_code == 403
     assert httpx.get(f"{demo_cloud.info['emulator']}{path}", timeout=60).status_code == 403
     assert send(signed(demo_cloud, path, key(demo_cloud), "s3", b"")).status_code == 403
@@ -183,14 +183,12 @@ def test_nobody_administers_the_emulator(demo_cloud: LocalCloud, path: str) -> N
         ("codebuild", "CodeBuild_20161006.ListProjects"),
     ],
 )
-def test_the_emulator_has_no_service_that_the_template_does_not_use(
-    demo_cloud: LocalCloud, service: str, target: str
-) -> None:
+def test_the_emulator_runs_only_the_templates_services(demo_cloud: LocalCloud, service: str, target: str) -> None:
     headers = {"X_Amz_Target": target, "Content_Type": "application/x-amz-json-1.1"}
     assert send(signed(demo_cloud, "/", key(demo_cloud), service, b"{}", **headers)).status_code >= 400
 
 
-def test_no_websocket_reaches_the_emulator(demo_cloud: LocalCloud) -> None:
+def test_the_emulator_refuses_websockets(demo_cloud: LocalCloud) -> None:
     """Its own WebSocket APIs would run the deployed functions' placeholders."""
     address = demo_cloud.info["emulator"].replace("http://", "ws://")
     with pytest.raises(InvalidStatus) as refused, connect(f"{address}/_aws/execute-api/x/v1"):
@@ -198,11 +196,11 @@ def test_no_websocket_reaches_the_emulator(demo_cloud: LocalCloud) -> None:
     assert refused.value.response.status_code == 403
 
 
-# What streams over HTTP.
+# The stream server.
 
 
-def test_nothing_but_the_named_ports_is_listened_on(demo_cloud: LocalCloud) -> None:
-    """A server behind the public port would answer every page and every user of the machine past its checks."""
+def test_only_the_documented_ports_are_open(demo_cloud: LocalCloud) -> None:
+    """A server on another port would let every page and user of the machine bypass the public port's checks."""
     with Ide(demo_cloud.url("streamed")) as ide:
         ide.say("Hello")
         stream = f"{demo_cloud.http}/api/v1/chat/stream/streamed?last_seq=0&wait=0"
@@ -217,15 +215,15 @@ def test_nothing_but_the_named_ports_is_listened_on(demo_cloud: LocalCloud) -> N
                     listening[socket.laddr.port] = (socket.laddr.ip, process.cmdline())
     assert {address for address, _ in listening.values()} == {"127.0.0.1"}
     others = {port: line for port, (_, line) in listening.items() if port not in named}
-    # The demonstration model knows no user and keeps nothing.
+    # The demonstration model has no users and stores nothing.
     assert all("codelab_local.demo_model" in line for line in others.values()), others
 
 
 # Secrets.
 
 
-def test_no_command_line_shows_a_secret(demo_cloud: LocalCloud) -> None:
-    """Other users of the machine see command lines."""
+def test_no_command_line_contains_a_secret(demo_cloud: LocalCloud) -> None:
+    """Other users of the machine can see command lines."""
     root = psutil.Process(demo_cloud.info["pid"])
     lines = []
     for process in [root, *root.children(recursive=True)]:
@@ -235,14 +233,14 @@ def test_no_command_line_shows_a_secret(demo_cloud: LocalCloud) -> None:
     assert not [line for line in lines if any(secret in line for secret in secrets(demo_cloud))]
 
 
-def test_no_file_shows_a_secret_to_other_users(demo_cloud: LocalCloud) -> None:
+def test_no_file_readable_by_others_contains_a_secret(demo_cloud: LocalCloud) -> None:
     folder = Path(demo_cloud.info["folder"])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     info = next(Path(demo_cloud._folder.name).glob("info.json"))
     assert stat.S_IMODE(info.stat().st_mode) == 0o600
 
 
-def test_no_answer_and_no_log_shows_a_secret(demo_cloud: LocalCloud) -> None:
+def test_no_answer_and_no_log_contains_a_secret(demo_cloud: LocalCloud) -> None:
     port = demo_cloud.info["port"]
     for path in ("/health", "/docs", "/openapi.json", "/nothing", "/s3/x/items/y", "/api/v1/sessions"):
         body = ask(port, path).body.decode()
@@ -250,6 +248,6 @@ def test_no_answer_and_no_log_shows_a_secret(demo_cloud: LocalCloud) -> None:
     assert not [secret for secret in secrets(demo_cloud) if secret in demo_cloud.logs()]
 
 
-def test_every_start_has_secrets_of_its_own(demo_cloud: LocalCloud, cloud: LocalCloud) -> None:
+def test_every_start_has_new_secrets(demo_cloud: LocalCloud, cloud: LocalCloud) -> None:
     assert not {*secrets(demo_cloud)} & {*secrets(cloud)}
     assert all(len(secret) >= 32 for secret in secrets(demo_cloud))

@@ -1,4 +1,4 @@
-"""What can be done through `/s3` on the public port: reading and writing the payloads that a URL was signed for."""
+"""`/s3` on the public port only reads and writes the payloads that a URL was signed for."""
 
 import json
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from codelab_local import LocalCloud
 from tests.ide import Ide
 from tests.security.raw import Answer, ask
 
-#: What an attacker gets hold of at best: keys that once were everybody's, and (only to show that even they do not open
-#: the door wider than it is) those of this start.
+#: Keys an attacker might have: formerly well-known ones and, to show that even they give no further access, those of
+#: this run.
 EVERYBODYS, THIS_STARTS = "everybody's keys", "this start's keys"
 CONTENT = b"what somebody has stored"
 
@@ -51,7 +51,7 @@ def signed(
     body: bytes = b"",
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    """Send a request to `target`, to the letter, signed for what it is."""
+    """Send a request to exactly `target`, with a valid signature."""
     port = cloud.info["port"]
     request = AWSRequest(method, f"http://127.0.0.1:{port}{target}", {**(headers or {})}, body)
     signer = S3SigV4Auth if service == "s3" else SigV4Auth
@@ -85,10 +85,10 @@ def bucket(demo_cloud: LocalCloud) -> Iterator[str]:
         ("events", "AWSEvents.ListRules", {}),
     ],
 )
-def test_no_other_service_is_reached_through_the_door(
+def test_no_other_service_is_reachable(
     demo_cloud: LocalCloud, whose: str, path: str, service: str, target: str, body: dict[str, Any]
 ) -> None:
-    """With any target header: the emulator would go by it, whatever the path is."""
+    """The emulator would follow a target header, whatever the path is."""
     headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.1"}
     for method in ("POST", "PUT"):
         answer = signed(
@@ -149,9 +149,7 @@ def test_no_other_service_is_reached_through_the_door(
         ("POST", "/s3/2015-03-31/functions/x/invocations"),
     ],
 )
-def test_nothing_but_the_payloads_is_reached_through_the_door(
-    demo_cloud: LocalCloud, bucket: str, whose: str, method: str, target: str
-) -> None:
+def test_only_payloads_are_reachable(demo_cloud: LocalCloud, bucket: str, whose: str, method: str, target: str) -> None:
     answer = signed(demo_cloud, whose, target.format(bucket=bucket), method=method)
     assert answer.status == 403
     assert CONTENT not in answer.body
@@ -159,14 +157,14 @@ def test_nothing_but_the_payloads_is_reached_through_the_door(
 
 
 @pytest.mark.parametrize("whose", [EVERYBODYS])
-def test_the_keys_are_not_everybodys(demo_cloud: LocalCloud, bucket: str, whose: str) -> None:
+def test_requests_with_other_keys_are_refused(demo_cloud: LocalCloud, bucket: str, whose: str) -> None:
     assert signed(demo_cloud, whose, f"/s3/{bucket}/items/u/s/one").status == 403
     assert signed(demo_cloud, whose, f"/s3/{bucket}/items/u/s/two", method="PUT", body=b"x").status == 403
     url = client(demo_cloud, whose).generate_presigned_url("get_object", {"Bucket": bucket, "Key": "items/u/s/one"})
     assert httpx.get(url).status_code == 403
 
 
-def test_every_start_has_keys_of_its_own(demo_cloud: LocalCloud, cloud: LocalCloud) -> None:
+def test_every_start_has_new_keys(demo_cloud: LocalCloud, cloud: LocalCloud) -> None:
     for name in ("access_key_id", "secret_access_key"):
         assert demo_cloud.info[name] != cloud.info[name]
         assert len(demo_cloud.info[name]) >= 20
@@ -182,8 +180,10 @@ def test_every_start_has_keys_of_its_own(demo_cloud: LocalCloud, cloud: LocalClo
         ("x-amz-website-redirect-location", "https://evil.test"),
     ],
 )
-def test_a_header_makes_an_upload_nothing_else(demo_cloud: LocalCloud, bucket: str, header: tuple[str, str]) -> None:
-    """Copying would read any object; the keys are right, the URL is presigned or not."""
+def test_headers_cannot_turn_an_upload_into_something_else(
+    demo_cloud: LocalCloud, bucket: str, header: tuple[str, str]
+) -> None:
+    """Copying would read any object, with valid keys and with or without a presigned URL."""
     name, value = header[0], header[1].format(bucket=bucket)
     target = f"/s3/{bucket}/items/u/s/copied"
     assert signed(demo_cloud, THIS_STARTS, target, method="PUT", headers={name: value}).status == 403
@@ -193,8 +193,8 @@ def test_a_header_makes_an_upload_nothing_else(demo_cloud: LocalCloud, bucket: s
     assert httpx.get(client(demo_cloud, THIS_STARTS).generate_presigned_url("get_object", where)).status_code == 404
 
 
-def test_a_presigned_url_says_nothing_that_opens_the_emulator(demo_cloud: LocalCloud, bucket: str) -> None:
-    """Its access key is in every frame with a URL: without the secret it is worth nothing."""
+def test_a_presigned_url_does_not_give_access_to_the_emulator(demo_cloud: LocalCloud, bucket: str) -> None:
+    """The access key is in every frame with a URL, but it is useless without the secret."""
     where = {"Bucket": bucket, "Key": "items/u/s/one"}
     url = httpx.URL(client(demo_cloud, THIS_STARTS).generate_presigned_url("get_object", where))
     credential = url.params["X-Amz-Credential"].replace("/s3/", "/dynamodb/")
@@ -208,8 +208,8 @@ def test_a_presigned_url_says_nothing_that_opens_the_emulator(demo_cloud: LocalC
     assert httpx.get(f"{demo_cloud.info['emulator']}{target}").status_code == 403
 
 
-def test_a_body_is_held_to_its_signature(demo_cloud: LocalCloud, bucket: str) -> None:
-    """Signed for one content and sent with another."""
+def test_a_body_must_match_its_signature(demo_cloud: LocalCloud, bucket: str) -> None:
+    """Signed for one body and sent with another."""
     port, target = demo_cloud.info["port"], f"/s3/{bucket}/items/u/s/changed"
     request = AWSRequest("PUT", f"http://127.0.0.1:{port}{target}", {}, b"signed")
     S3SigV4Auth(keys(demo_cloud, THIS_STARTS), "s3", demo_cloud.info["region"]).add_auth(request)
@@ -219,7 +219,7 @@ def test_a_body_is_held_to_its_signature(demo_cloud: LocalCloud, bucket: str) ->
     assert (answer.status, b"XAmzContentSHA256Mismatch" in answer.body) == (403, True)
 
 
-def test_an_old_request_cannot_be_sent_again(demo_cloud: LocalCloud, bucket: str) -> None:
+def test_old_requests_cannot_be_replayed(demo_cloud: LocalCloud, bucket: str) -> None:
     headers = {"X-Amz-Date": "20260101T000000Z"}
     port, target = demo_cloud.info["port"], f"/s3/{bucket}/items/u/s/one"
     request = AWSRequest("GET", f"http://127.0.0.1:{port}{target}", headers)
@@ -236,7 +236,9 @@ def test_an_old_request_cannot_be_sent_again(demo_cloud: LocalCloud, bucket: str
 
 
 @pytest.mark.parametrize("origin", ["https://evil.test", "null"])
-def test_a_foreign_page_gets_nothing_even_with_a_url(demo_cloud: LocalCloud, bucket: str, origin: str) -> None:
+def test_a_foreign_page_gets_nothing_even_with_a_presigned_url(
+    demo_cloud: LocalCloud, bucket: str, origin: str
+) -> None:
     url = client(demo_cloud, THIS_STARTS).generate_presigned_url(
         "get_object", {"Bucket": bucket, "Key": "items/u/s/one"}
     )
@@ -246,7 +248,7 @@ def test_a_foreign_page_gets_nothing_even_with_a_url(demo_cloud: LocalCloud, buc
         assert "access-control-allow-origin" not in answer.headers
 
 
-def test_an_upload_is_never_run_as_a_page_of_ours(demo_cloud: LocalCloud, bucket: str) -> None:
+def test_uploads_are_never_served_as_pages(demo_cloud: LocalCloud, bucket: str) -> None:
     """It would have the origin of the REST API."""
     store, where = client(demo_cloud, THIS_STARTS), {"Bucket": bucket, "Key": "items/u/s/page"}
     store.put_object(**where, Body=b"<script>fetch('/api/v1/sessions')</script>", ContentType="text/html")
@@ -256,8 +258,8 @@ def test_an_upload_is_never_run_as_a_page_of_ours(demo_cloud: LocalCloud, bucket
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_what_the_door_is_for_works(demo_cloud: LocalCloud) -> None:
-    """A frame that is uploaded by its ticket, as an IDE in a browser does it."""
+def test_uploads_and_downloads_work(demo_cloud: LocalCloud) -> None:
+    """Upload a frame with its ticket, as an IDE in a browser does."""
     ide = Ide(demo_cloud.url("uploading", extensions=1))
     ticket = ide.ticket(10)
     origin = {"Origin": "http://localhost:3000"}

@@ -1,4 +1,4 @@
-"""What a page in the developer's browser can do to the system that runs on their machine: nothing."""
+"""A page in the developer's browser cannot use the system on the developer's machine."""
 
 import itertools
 import json
@@ -83,7 +83,7 @@ FOREIGN_HOSTS = [
 ]
 OWN_HOSTS = ["localhost", "LOCALHOST:8000", "localhost.:8000", "a.localhost", "127.0.0.1:1", "127.0.0.2", "[::1]:8000"]
 
-#: Every kind of place that there is on the public port.
+#: Every kind of path on the public port.
 PLACES = [
     ("GET", "/health"),
     ("GET", "/docs"),
@@ -110,20 +110,20 @@ def test_a_foreign_page_cannot_join_a_session(demo_cloud: LocalCloud, origin: st
 
 
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
-def test_a_page_that_has_rebound_its_name_cannot_join_a_session(demo_cloud: LocalCloud, host: str) -> None:
-    """Its origin is then the same as the Host that it asks for."""
+def test_dns_rebinding_cannot_join_a_session(demo_cloud: LocalCloud, host: str) -> None:
+    """Its origin then matches the Host of its requests."""
     assert upgrade(demo_cloud, "attacked", [("Origin", f"http://{host}")], host=host) == 403
     assert upgrade(demo_cloud, "attacked", [], host=host) == 403
 
 
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
-def test_a_page_that_has_rebound_its_name_cannot_list_sessions(demo_cloud: LocalCloud, host: str) -> None:
+def test_dns_rebinding_cannot_list_sessions(demo_cloud: LocalCloud, host: str) -> None:
     answer = ask(demo_cloud.info["port"], "/api/v1/sessions", [("Sec-Fetch-Site", "same-origin")], host=host)
     assert answer.status == 403
     assert "sessions" not in answer.json
 
 
-def test_a_page_that_has_rebound_its_name_cannot_read_files_through_a_tool(demo_cloud: LocalCloud) -> None:
+def test_dns_rebinding_cannot_read_files_with_a_tool(demo_cloud: LocalCloud) -> None:
     name = next(_names)
     body = json.dumps({"session_id": name, "tool_name": "read_file", "arguments": {"path": ".env"}}).encode()
     with connect(demo_cloud.url(name)) as ide:
@@ -138,7 +138,7 @@ def test_a_page_that_has_rebound_its_name_cannot_read_files_through_a_tool(demo_
 
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_a_foreign_page_cannot_post_text(demo_cloud: LocalCloud, origin: str) -> None:
-    """What needs no preflight is done, although the page may not read the answer."""
+    """Without a preflight, a request would be processed although the page cannot read the answer."""
     name = next(_names)
     body = json.dumps({"session_id": name}).encode()
     headers = [("Origin", origin), ("Content-Type", "text/plain"), ("Sec-Fetch-Mode", "no-cors")]
@@ -159,7 +159,7 @@ def test_a_foreign_page_cannot_post_text(demo_cloud: LocalCloud, origin: str) ->
         ("127.0.0.1", [("Origin", "https://evil.test"), ("Access-Control-Request-Method", "POST")]),
     ],
 )
-def test_no_place_of_the_public_port_is_open_to_a_foreign_page(
+def test_a_foreign_page_cannot_reach_any_path(
     demo_cloud: LocalCloud, method: str, target: str, host: str, headers: list[tuple[str, str]]
 ) -> None:
     answer = ask(demo_cloud.info["port"], target, headers, method=method, host=host)
@@ -189,13 +189,13 @@ def test_a_foreign_page_cannot_embed_or_open_anything(demo_cloud: LocalCloud, mo
         ("http://localhost/health", [("Host", "localhost")], 200),
     ],
 )
-def test_headers_that_contradict_each_other_help_nobody(
+def test_contradictory_headers_are_refused(
     demo_cloud: LocalCloud, target: str, headers: list[tuple[str, str]], status: int
 ) -> None:
     assert ask(demo_cloud.info["port"], target, headers, host=None).status == status
 
 
-def test_a_second_request_of_a_connection_is_looked_at_too(demo_cloud: LocalCloud) -> None:
+def test_every_request_of_a_connection_is_checked(demo_cloud: LocalCloud) -> None:
     with httpx.Client(base_url=demo_cloud.http) as client:
         assert client.get("/health").status_code == 200
         assert client.get("/health", headers={"Origin": "https://evil.test"}).status_code == 403
@@ -203,10 +203,10 @@ def test_a_second_request_of_a_connection_is_looked_at_too(demo_cloud: LocalClou
         assert client.get("/health").status_code == 200
 
 
-# Those who may.
+# Allowed requests.
 
 
-def test_who_is_no_browser_notices_nothing(demo_cloud: LocalCloud) -> None:
+def test_programs_other_than_browsers_are_not_affected(demo_cloud: LocalCloud) -> None:
     name = next(_names)
     body = json.dumps({"session_id": name}).encode()
     answer = ask(demo_cloud.info["port"], "/api/v1/sessions", method="POST", body=body, host="localhost:8000")
@@ -216,17 +216,17 @@ def test_who_is_no_browser_notices_nothing(demo_cloud: LocalCloud) -> None:
 
 
 @pytest.mark.parametrize("host", OWN_HOSTS)
-def test_every_name_of_the_loopback_interface_is_ours(demo_cloud: LocalCloud, host: str) -> None:
+def test_every_loopback_name_is_trusted(demo_cloud: LocalCloud, host: str) -> None:
     assert ask(demo_cloud.info["port"], "/health", host=host).status == 200
     assert upgrade(demo_cloud, next(_names), [], host=host) == 101
 
 
 @pytest.mark.parametrize("origin", LOOPBACK)
-def test_a_web_ide_on_the_loopback_interface_may_do_everything(demo_cloud: LocalCloud, origin: str) -> None:
+def test_a_web_ide_on_the_loopback_interface_works(demo_cloud: LocalCloud, origin: str) -> None:
     port, name = demo_cloud.info["port"], next(_names)
     assert upgrade(demo_cloud, name, [("Origin", origin)]) == 101
     asked = [("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "content-type")]
-    page = [("Origin", origin), ("Sec-Fetch-Site", "cross-site")]  # localhost and 127.0.0.1 are different sites
+    page = [("Origin", origin), ("Sec-Fetch-Site", "cross-site")]  # localhost and 127.0.0.1 are different sites.
     for method, target, body, status in (
         ("OPTIONS", "/api/v1/sessions", b"", 204),
         ("POST", "/api/v1/sessions", json.dumps({"session_id": name}).encode(), 200),
@@ -252,7 +252,7 @@ def opened() -> Iterator[LocalCloud]:
         yield cloud
 
 
-def test_the_operator_may_let_in_more(opened: LocalCloud) -> None:
+def test_the_operator_can_allow_more_hosts_and_origins(opened: LocalCloud) -> None:
     port = opened.info["port"]
     for origin in ("https://ide.example.com", "https://ide.example.com:443", "tauri://localhost"):
         answer = ask(port, "/health", [("Origin", origin), ("Sec-Fetch-Site", "cross-site")])
@@ -260,7 +260,7 @@ def test_the_operator_may_let_in_more(opened: LocalCloud) -> None:
         assert upgrade(opened, "s", [("Origin", origin)]) == 101
     for host in ("box.lan", "BOX.lan.:99", "10.1.2.3:8000"):
         assert ask(port, "/health", host=host).status == 200
-    # The page that this server itself has given, under the name that was allowed.
+    # A page of this server under the allowed name.
     assert ask(port, "/health", [("Origin", f"http://box.lan:{port}")], host=f"box.lan:{port}").status == 200
 
 
@@ -268,7 +268,7 @@ def test_the_operator_may_let_in_more(opened: LocalCloud) -> None:
     "origin",
     ["http://ide.example.com", "https://ide.example.com:8443", "https://x.ide.example.com", "http://box.lan", "null"],
 )
-def test_no_more_than_the_operator_has_said_is_let_in(opened: LocalCloud, origin: str) -> None:
+def test_only_the_operators_hosts_and_origins_are_allowed(opened: LocalCloud, origin: str) -> None:
     assert ask(opened.info["port"], "/health", [("Origin", origin)], host="box.lan").status == 403
 
 
@@ -304,7 +304,7 @@ def test_a_refusal_names_the_setting_that_would_allow_it(
         ({"ALLOWED_HOSTS": "box.lan:8000"}, "without port"),
     ],
 )
-def test_a_setting_that_would_open_everything_is_refused_at_the_start(environment: dict[str, str], what: str) -> None:
+def test_allowing_every_origin_without_tokens_is_refused_at_start(environment: dict[str, str], what: str) -> None:
     command = [sys.executable, "-m", "codelab_local", "--template", str(TEMPLATE)]
     began = subprocess.run(
         command, env={**os.environ, "PORT": "0", **environment}, capture_output=True, text=True, timeout=60
@@ -313,7 +313,7 @@ def test_a_setting_that_would_open_everything_is_refused_at_the_start(environmen
     assert what in began.stderr
 
 
-def test_every_page_but_none_without_an_origin_where_tokens_are_asked_for() -> None:
+def test_a_star_with_tokens_allows_all_but_null_origins() -> None:
     environment = {"ALLOWED_ORIGINS": "*", "AUTH_MODE": "jwt", "JWT_SECRET": "0123456789abcdef0123456789abcdef"}
     with LocalCloud(TEMPLATE, environment=environment) as cloud:
         port = cloud.info["port"]
@@ -330,7 +330,7 @@ PAGES = ["https://ide.example.com", "http://other.example:8080"]
 
 
 def cors(cloud: LocalCloud) -> tuple[Any, Any]:
-    """What the HTTP API and the bucket let pages do."""
+    """The CORS settings of the HTTP API and the bucket."""
     keys = Credentials(cloud.info["access_key_id"], cloud.info["secret_access_key"])
     aws = AwsApi(int(cloud.info["emulator"].rpartition(":")[2]), cloud.info["region"], keys)
     (http,) = [item for item in aws.rest("apigateway", "GET", "/v2/apis")["items"] if item["protocolType"] == "HTTP"]
@@ -344,13 +344,13 @@ def cors(cloud: LocalCloud) -> tuple[Any, Any]:
     return http.get("corsConfiguration"), rules
 
 
-def test_the_deployed_system_lets_no_page_in_unless_it_is_named(demo_cloud: LocalCloud) -> None:
+def test_the_cloud_allows_no_page_by_default(demo_cloud: LocalCloud) -> None:
     api, bucket = cors(demo_cloud)
     assert not api
     assert bucket is None
 
 
-def test_the_deployed_system_lets_the_named_pages_in(opened: LocalCloud) -> None:
+def test_the_cloud_allows_listed_pages(opened: LocalCloud) -> None:
     api, bucket = cors(opened)
     assert api["AllowOrigins"] == PAGES
     assert {"authorization", "content-type", "idempotency-key", "last-event-id"} <= {*api["AllowHeaders"]}
@@ -360,13 +360,13 @@ def test_the_deployed_system_lets_the_named_pages_in(opened: LocalCloud) -> None
     assert {*rule["AllowedMethods"]} == {"GET", "HEAD", "PUT"}
 
 
-def test_a_preflight_reaches_no_authorizer_and_is_answered(opened: LocalCloud) -> None:
-    """`ANY` would take it: the authorizer would find no token, and the API answer 405, which browsers take for a no."""
+def test_preflights_are_answered_without_the_authorizer(opened: LocalCloud) -> None:
+    """`ANY` would match: the authorizer would find no token, and the API answer 405, which fails the preflight."""
     answer = ask(opened.info["port"], "/api/v1/sessions", method="OPTIONS")
     assert answer.status == 204
 
 
-def test_the_templates_origins_are_http_origins_or_all() -> None:
+def test_the_template_accepts_only_http_origins_or_a_star() -> None:
     parameter = read_template(TEMPLATE).parameters["AllowedOrigins"]
     allowed = re.compile(parameter["AllowedPattern"])
     assert parameter["Default"] == ""

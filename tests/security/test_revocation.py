@@ -1,4 +1,4 @@
-"""A user whose token was stolen is revoked: nothing that was signed before is good for anything."""
+"""A user with a stolen token is revoked: no token issued before works any more."""
 
 import json
 import time
@@ -19,7 +19,7 @@ SESSION = {"session_id": "s1"}
 
 
 def revoke(system: System, user: str = "ann", context: Context | None = None) -> Any:
-    """What `make revoke` invokes."""
+    """Invoke the sweep like `make revoke`."""
     system.aws.reset()
     return system.function("sweep")({"kind": "revoke", "user": user}, context or Context(55_000))
 
@@ -33,7 +33,7 @@ def errors(system: System, connection: str) -> list[str]:
     return [frame["error_code"] for frame in system.aws.frames(connection)]
 
 
-def test_a_stolen_token_neither_connects_nor_asks_over_http(system: System) -> None:
+def test_a_revoked_token_works_neither_on_the_websocket_nor_over_http(system: System) -> None:
     stolen = signed()
     authorize = system.function("authorize")
     assert authorize(events.authorize(query=SESSION, headers=bearing(stolen)))["principalId"] == "ann"
@@ -43,7 +43,7 @@ def test_a_stolen_token_neither_connects_nor_asks_over_http(system: System) -> N
     assert authorize(events.authorize_http(headers=bearing(stolen))) == {"isAuthorized": True}
 
 
-def test_a_new_token_of_the_same_user_and_others_are_taken(system: System) -> None:
+def test_new_tokens_and_other_users_tokens_are_accepted(system: System) -> None:
     authorize = system.function("authorize")
     revoke(system)
     fresh = signed(iat=int(time.time()) + 2)
@@ -51,7 +51,7 @@ def test_a_new_token_of_the_same_user_and_others_are_taken(system: System) -> No
     assert authorize(events.authorize(query=SESSION, headers=bearing(signed(sub="bob"))))["principalId"] == "bob"
 
 
-def test_the_connections_of_a_revoked_user_are_closed_without_a_word(system: System) -> None:
+def test_a_revoked_users_connections_are_closed_without_a_frame(system: System) -> None:
     connect(system, "c1")
     connect(system, "c2")
     connect(system, "c3", "s2")
@@ -68,8 +68,8 @@ def test_the_connections_of_a_revoked_user_are_closed_without_a_word(system: Sys
     assert "conn#bobs" in system.item("REGISTER", user="bob")
 
 
-def test_a_thief_who_is_still_connected_is_not_heard(system: System) -> None:
-    """The connection could not be closed; its every frame is refused by what is read with the register."""
+def test_frames_of_a_revoked_connection_are_refused(system: System) -> None:
+    """The connection could not be closed; the item read with the register refuses its frames."""
     connect(system, "thief", extensions=True)
     system.ask("thief", "", call("write_file", path="a.py", content="1"))
     (call_id,) = system.item("REGISTER")["calls"]
@@ -96,8 +96,8 @@ def test_a_thief_who_is_still_connected_is_not_heard(system: System) -> None:
     assert system.item("REGISTER") == before
 
 
-def test_a_connection_without_a_time_is_not_refreshed_with_a_revoked_token(system: System) -> None:
-    """One that was opened before connections were told when their token was issued."""
+def test_an_old_connection_cannot_refresh_with_a_revoked_token(system: System) -> None:
+    """A connection opened before connections stored when their token was issued."""
     system.connect("old", extensions=True)
     stolen = signed()
     revoke(system)
@@ -106,17 +106,17 @@ def test_a_connection_without_a_time_is_not_refreshed_with_a_revoked_token(syste
     assert errors(system, "old") == ["UNAUTHORIZED"]
 
 
-def test_a_connection_that_was_let_in_just_before_does_not_join(system: System) -> None:
+def test_a_connection_authorized_just_before_cannot_join(system: System) -> None:
     revoke(system)
     now = int(time.time())
     assert system.connect("late", issued=now, expires=now + 600)["statusCode"] == 401
     assert system.all_keys() == [("USER#ann", "REVOKED")]
 
 
-def test_a_connection_that_joins_just_after_its_session_was_looked_at_is_ended_by_the_sweep(system: System) -> None:
+def test_the_sweep_closes_a_connection_that_joined_in_between(system: System) -> None:
     connect(system, "c1")
     issued = int(time.time())
-    # The authorizer and `$connect` have read before the revocation; what `$connect` commits comes after it.
+    # The authorizer and `$connect` read before the revocation; `$connect` commits after it.
     update = system.table.update_item
     revoke(system)
     register = {"conn#late": {"M": _connection(issued)}}
@@ -135,7 +135,7 @@ def test_a_connection_that_joins_just_after_its_session_was_looked_at_is_ended_b
     assert set(system.aws.calls) == {QUERY}, "that was the last look"
 
 
-def test_a_revocation_that_dies_in_the_middle_is_finished_by_the_sweep(system: System) -> None:
+def test_the_sweep_completes_an_interrupted_revocation(system: System) -> None:
     connect(system, "c1")
     connect(system, "c2", "s2")
     system.aws.once(TRANSACTION, die)
@@ -146,16 +146,14 @@ def test_a_revocation_that_dies_in_the_middle_is_finished_by_the_sweep(system: S
     assert not [name for name in system.item("REGISTER", "s2") if name.startswith("conn#")]
 
 
-def test_a_revocation_that_has_no_time_left_says_so_and_is_finished_by_the_sweep(system: System) -> None:
+def test_the_sweep_completes_a_revocation_that_ran_out_of_time(system: System) -> None:
     connect(system, "c1")
     assert revoke(system, context=Context(1_000))["complete"] is False
     system.sweep(later_s=11)
     assert system.connections() == set()
 
 
-def test_a_revocation_of_many_sessions_goes_on_where_the_last_sweep_stopped(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_revocation_continues_where_the_last_sweep_stopped(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codelab.engine.revoker._PAGE", 1)
     for n in range(3):
         connect(system, f"c{n}", f"s{n}")
@@ -163,7 +161,7 @@ def test_a_revocation_of_many_sessions_goes_on_where_the_last_sweep_stopped(
     sweep = system.function("sweep")
     revoker = Revoker(sweep.engine)
     for _ in range(3):
-        left = iter([55_000, 0])  # time for one page
+        left = iter([55_000, 0])  # Time for one page.
         with sweep._running():
             revoker.look_again("ann", lambda left=left: next(left))
     registers = [system.item("REGISTER", f"s{n}") for n in range(3)]
@@ -172,7 +170,7 @@ def test_a_revocation_of_many_sessions_goes_on_where_the_last_sweep_stopped(
     assert found["Item"].keys() == {"pk", "sk", "revoked_at"}, "the sweep need not look again"
 
 
-def test_a_second_revocation_ends_what_was_opened_since_and_only_that(system: System) -> None:
+def test_a_second_revocation_closes_only_newer_connections(system: System) -> None:
     now = int(time.time())
     revoke(system)
     connect(system, "c1", issued=now + 2)
@@ -183,7 +181,7 @@ def test_a_second_revocation_ends_what_was_opened_since_and_only_that(system: Sy
     assert system.connections() == {"c2"}
 
 
-def test_what_a_revoked_connection_was_to_execute_goes_to_none_that_is_revoked_too(system: System) -> None:
+def test_calls_are_not_handed_to_another_revoked_connection(system: System) -> None:
     now = int(time.time())
     connect(system, "c1")
     connect(system, "c2")
@@ -197,8 +195,8 @@ def test_what_a_revoked_connection_was_to_execute_goes_to_none_that_is_revoked_t
     assert {target for target, _ in system.aws.posts} == {"mine"}
 
 
-def test_a_stream_over_http_ends_with_its_token(system: System) -> None:
-    """A reader has the register since before; it looks at the token again while frames flow."""
+def test_a_stream_over_http_ends_on_revocation(system: System) -> None:
+    """The reader has an older register, but checks the token again while frames flow."""
     connect(system, "c1")
     system.ask("c1", "The answer")
     engine = system.function("rest_api").engine
@@ -213,13 +211,13 @@ def test_a_stream_over_http_ends_with_its_token(system: System) -> None:
 
 
 @pytest.mark.parametrize("user", ["", "ann#bob", "a" * 129, "a\n"])
-def test_no_name_is_revoked_that_can_be_nobodys(system: System, user: str) -> None:
+def test_invalid_user_names_are_refused(system: System, user: str) -> None:
     with pytest.raises(ValueError, match="name"):
         revoke(system, user)
 
 
-def test_what_it_costs_is_no_round_trip(system: System) -> None:
-    """The register's read has one key more. Without tokens there is nothing to revoke, and nothing is read."""
+def test_checking_revocations_costs_no_round_trip(system: System) -> None:
+    """The register's read has one more key. Without tokens there is nothing to revoke, so nothing is read."""
     connect(system, "c1")
     assert system.aws.calls == [READ_MANY, TRANSACTION]
     system.send("c1", "user_message", content="hello")
@@ -228,7 +226,7 @@ def test_what_it_costs_is_no_round_trip(system: System) -> None:
     assert system.aws.calls == [READ, TRANSACTION]
 
 
-def test_the_user_of_a_revocation_is_found_by_the_index_and_no_scan(system: System) -> None:
+def test_a_users_sessions_are_found_without_a_scan(system: System) -> None:
     connect(system, "c1")
     revoke(system)
     assert system.aws.calls[:2] == ["UpdateItem", QUERY]

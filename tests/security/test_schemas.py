@@ -1,4 +1,4 @@
-"""Schemas from outside that mean to hang or kill who meets them."""
+"""Clients' schemas that try to hang or crash the system."""
 
 import gc
 import json
@@ -25,7 +25,7 @@ from codelab.protocol.tools.declared import declared_tool
 BOUNDS = CallerBounds(frozenset({"m"}), "openai", 1_000_000)
 Schema = dict[str, Any]
 
-#: What is promised of each: seconds of CPU, megabytes of the process that has met all those before it.
+#: The limits per schema: seconds of CPU, and megabytes of the process after all earlier ones.
 _SECONDS, _MEGABYTES = 1.0, 300.0
 
 
@@ -34,13 +34,13 @@ def took(start: float) -> float:
 
 
 def doubling(keyword: str, depth: int) -> Schema:
-    """Each definition uses the next one twice, for one and the same value."""
+    """Each definition uses the next one twice, for the same value."""
     twice = {f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(depth)}
     return {"$ref": "#/$defs/d0", "$defs": {**twice, f"d{depth}": {"type": "integer"}}}
 
 
 def refused(schema: Any) -> str:
-    """The place that is named when the schema comes as that of a bare Request."""
+    """The place in the error for the schema in a bare Request."""
     payload = {"context": [{"role": "user", "content": "x"}], "schema": schema, "config": {"model": "m"}}
     started = time.process_time()
     with pytest.raises(InvalidRequest) as caught:
@@ -75,7 +75,7 @@ def test_a_declared_tools_pattern_properties_cannot_hang_a_step() -> None:
         ({"pattern": "a" * 5_000}, "/schema/pattern"),
     ],
 )
-def test_a_pattern_that_has_no_linear_time_is_refused_with_its_place(schema: Schema, place: str) -> None:
+def test_patterns_without_linear_time_are_refused_with_their_place(schema: Schema, place: str) -> None:
     assert refused(schema) == place
 
 
@@ -87,13 +87,13 @@ def test_too_many_patterns_are_refused() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
-def test_doubling_references_are_refused_with_the_place(keyword: str) -> None:
+def test_doubling_references_are_refused_with_their_place(keyword: str) -> None:
     assert refused(doubling(keyword, 30)).startswith("/schema/$defs/d")
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
-def test_the_codec_is_bounded_on_doubling_references_by_itself(keyword: str) -> None:
-    """For schemas of the program itself, which no budget is asked about: in a process of 2 GB, for two minutes."""
+def test_the_codec_itself_limits_doubling_references(keyword: str) -> None:
+    """For the program's own schemas, which have no budget: in a process with 2 GB, within two minutes."""
     code = f"""
 import json, resource, time
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
@@ -124,7 +124,7 @@ print(time.process_time() - started, peak_megabytes())
     ],
     ids=["enumeration", "wide", "long", "union", "chain"],
 )  # fmt: skip
-def test_a_schema_that_is_too_much_is_refused_with_a_place(schema: Schema) -> None:
+def test_too_large_schemas_are_refused_with_a_place(schema: Schema) -> None:
     assert refused(schema).startswith("/schema")
 
 
@@ -137,12 +137,12 @@ def test_a_schema_that_is_too_much_is_refused_with_a_place(schema: Schema) -> No
          "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{m % 2}"} for m in range(12)]} for n in range(2)}},
     ],
 )  # fmt: skip
-def test_a_schema_that_applies_itself_to_the_same_value_is_refused(schema: Schema) -> None:
-    """A few hundred bytes of them took seconds to compile."""
+def test_schemas_that_apply_themselves_to_the_same_value_are_refused(schema: Schema) -> None:
+    """A few hundred bytes took seconds to compile."""
     assert refused(schema).startswith("/schema")
 
 
-def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+def test_too_deeply_nested_schemas_are_refused() -> None:
     schema: Schema = {"type": "string"}
     for _ in range(300):
         schema = {"items": schema}
@@ -150,14 +150,14 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
 
 
 def test_a_schema_in_a_message_has_the_same_budget() -> None:
-    """A content of the type `tool` brings a schema of its own."""
+    """A content of type `tool` contains a schema."""
     tool = {"type": "tool", "name": "t", "parameters": {"properties": {"a": {"pattern": "(?=a)"}}}}
     payload = {"context": [{"role": "user", "content": "x"}, tool], "schema": {"type": "object"}}
     with pytest.raises(InvalidRequest, match="linear time"):
         parse_bare(payload, defaults={"model": "m"}, bounds=BOUNDS)
 
 
-def test_a_declared_tool_is_refused_with_the_place() -> None:
+def test_invalid_declared_tools_are_refused_with_the_place() -> None:
     parameters = {"properties": {"a": doubling("anyOf", 20)["$defs"]["d0"]}, "$defs": doubling("anyOf", 20)["$defs"]}
     tool = {"name": "t", "description": "d", "parameters": parameters}
     with pytest.raises(ProtocolError) as caught:
@@ -166,7 +166,7 @@ def test_a_declared_tool_is_refused_with_the_place() -> None:
     assert "/$defs/d" in caught.value.message
 
 
-def test_recursion_and_much_that_is_honest_are_taken() -> None:
+def test_recursive_and_other_honest_schemas_are_accepted() -> None:
     tree = {"properties": {"kids": {"type": "array", "items": {"$ref": "#"}}, "name": {"pattern": "^[a-z]{1,64}$"}}}
     wide = {"properties": {f"p{n}": {"enum": [f"value {m}" for m in range(30)]} for n in range(300)}}
     for schema in (tree, wide):
@@ -184,8 +184,8 @@ def tower(depth: int) -> Any:
     return node
 
 
-def test_an_answer_that_a_small_schema_makes_costly_is_refused() -> None:
-    """Two branches look at the same part, at each of forty levels, each in another definition."""
+def test_answers_that_are_expensive_to_validate_are_refused() -> None:
+    """Two branches check the same part on each of forty levels, in different definitions."""
     levels: Schema = {
         f"t{n}": {"anyOf": [{"type": "object", "properties": {"a": {"$ref": f"#/$defs/t{n + 1}"}}, "required": [key]}
                             for key in "bc"]}
@@ -199,14 +199,14 @@ def test_an_answer_that_a_small_schema_makes_costly_is_refused() -> None:
     assert took(started) < _SECONDS
 
 
-def test_an_answer_with_errors_everywhere_is_refused_in_few_words() -> None:
+def test_an_answer_full_of_errors_gets_a_short_error() -> None:
     plan = CompiledSchema({"items": {"anyOf": [{"type": "null"}] * 50}, "allOf": [{"minItems": 10**9}] * 500}, "close")
     started = time.process_time()
     assert len(plan.explain(["a"] * 20_000)) == 1
     assert took(started) < _SECONDS
 
 
-def test_an_answer_that_is_nested_without_end_is_an_error_and_no_crash() -> None:
+def test_an_endlessly_nested_answer_does_not_crash() -> None:
     node: Any = 1
     for _ in range(900):
         node = [node]
@@ -214,7 +214,7 @@ def test_an_answer_that_is_nested_without_end_is_an_error_and_no_crash() -> None
     assert plan.explain(plan.codec().decode(node))
 
 
-def test_what_is_wrong_with_an_answer_of_a_usual_size_is_still_told() -> None:
+def test_errors_in_answers_of_usual_size_are_reported() -> None:
     branches = [
         {"properties": {"_tool": {"const": f"t{n}"}, "path": {"type": "string"}}, "required": ["_tool", "path"]}
         for n in range(25)
@@ -224,9 +224,9 @@ def test_what_is_wrong_with_an_answer_of_a_usual_size_is_still_told() -> None:
     assert plan.explain({"calls": calls}) == ['/calls/7/path: 5 is not of type "string"']
 
 
-def test_answers_that_do_not_fit_leave_nothing_in_memory() -> None:
+def test_invalid_answers_leave_nothing_in_memory() -> None:
     class Part(dict[str, Any]):
-        """A part of an answer that can be watched."""
+        """A part of an answer that can be observed."""
 
     codec = make_codec({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
     part = Part(a="no integer")
@@ -237,11 +237,11 @@ def test_answers_that_do_not_fit_leave_nothing_in_memory() -> None:
     assert watched() is None
 
 
-# All of it.
+# Generated schemas.
 
 
 def met(first: int, count: int) -> tuple[list[Any], int]:
-    """What came of the hostile schemas of these seeds, and how many killed the process that met them."""
+    """The outcomes of these seeds' hostile schemas, and how many killed their process."""
     rows: list[Any] = []
     crashes = 0
     end = first + count

@@ -1,4 +1,4 @@
-"""Tokens that would be good for ever, or that break whoever reads them."""
+"""Tokens that would be valid forever, or that try to crash their reader."""
 
 import json
 import time
@@ -14,7 +14,7 @@ from tests.security.signing import bearing, raw, signed
 DAY = 86_400
 SESSION = {"session_id": "s1"}
 
-#: What stands for a whole number of seconds in a token, and is none, or none that may be there.
+#: Values in place of a whole number of seconds in a token that are invalid.
 ABSURD = {
     "huge": "1" + "0" * 400,
     "far away": "99999999999999999999",
@@ -37,7 +37,7 @@ def authorize(system: System) -> Function:
 
 
 def assert_refused(authorize: Function, token: str) -> None:
-    """401 on connecting, which API Gateway answers to this text alone, and nobody over HTTP."""
+    """401 on connecting, for which API Gateway needs exactly this text; over HTTP, no user."""
     with pytest.raises(Exception, match=r"\AUnauthorized\Z"):
         authorize(events.authorize(query=SESSION, headers=bearing(token)))
     assert authorize(events.authorize_http(headers=bearing(token))) == {"isAuthorized": True}
@@ -48,11 +48,11 @@ def assert_taken(authorize: Function, token: str) -> None:
 
 
 @pytest.mark.parametrize("claim", ["exp", "iat"])
-def test_a_token_that_says_no_time_is_refused(authorize: Function, claim: str) -> None:
+def test_tokens_without_iat_or_exp_are_refused(authorize: Function, claim: str) -> None:
     assert_refused(authorize, signed(**{claim: None}))
 
 
-def test_a_token_that_lives_longer_than_a_day_is_refused(authorize: Function) -> None:
+def test_tokens_that_live_longer_than_a_day_are_refused(authorize: Function) -> None:
     now = int(time.time())
     assert_taken(authorize, signed(iat=now, exp=now + DAY))
     assert_taken(authorize, signed(iat=now, exp=now + DAY + 60))
@@ -60,14 +60,14 @@ def test_a_token_that_lives_longer_than_a_day_is_refused(authorize: Function) ->
     assert_refused(authorize, signed(iat=now - 30 * DAY, exp=now + 60))
 
 
-def test_how_long_a_token_lives_is_the_operators_to_say(system: System) -> None:
+def test_the_operator_sets_the_maximum_lifetime_of_tokens(system: System) -> None:
     system.environment = {"JWT_MAX_AGE_S": "900"}
     authorize, now = system.load("authorize"), int(time.time())
     assert_taken(authorize, signed(iat=now, exp=now + 900))
     assert_refused(authorize, signed(iat=now, exp=now + 1_000))
 
 
-def test_a_token_from_the_future_is_refused(authorize: Function) -> None:
+def test_tokens_from_the_future_are_refused(authorize: Function) -> None:
     """It would outlive a revocation."""
     now = int(time.time())
     assert_taken(authorize, signed(iat=now + 30, exp=now + 600))
@@ -78,7 +78,7 @@ def test_a_token_from_the_future_is_refused(authorize: Function) -> None:
     ("claim", "absurd"),
     [*((claim, absurd) for claim in ("exp", "iat") for absurd in ABSURD), ("nbf", "infinite"), ("nbf", "deep")],
 )
-def test_an_absurd_time_is_a_401_and_breaks_nothing(authorize: Function, claim: str, absurd: str) -> None:
+def test_absurd_times_are_a_401(authorize: Function, claim: str, absurd: str) -> None:
     now = int(time.time())
     good = {"iat": str(now), "exp": str(now + 600)}
     times = good | {claim: ABSURD[absurd].replace("SOON", good.get(claim, str(now)))}
@@ -100,7 +100,7 @@ def test_an_absurd_time_is_a_401_and_breaks_nothing(authorize: Function, claim: 
     ],
     ids=["a deep body", "a deep header", "algorithms", "crit", "null", "a string", "dots", "no text"],
 )
-def test_what_is_hardly_a_token_is_a_401_and_breaks_nothing(authorize: Function, token: str) -> None:
+def test_malformed_tokens_are_a_401(authorize: Function, token: str) -> None:
     assert_refused(authorize, token)
 
 
@@ -109,9 +109,7 @@ def test_what_is_hardly_a_token_is_a_401_and_breaks_nothing(authorize: Function,
     [{"exp": None}, {"iat": None}, {"exp": int(time.time()) + 3 * DAY}, {"iat": int(time.time()) + 3_600}],
     ids=["no end", "no beginning", "too long", "from the future"],
 )
-def test_a_connection_is_not_refreshed_with_what_would_not_have_opened_it(
-    system: System, claims: dict[str, int | None]
-) -> None:
+def test_refresh_refuses_tokens_that_could_not_connect(system: System, claims: dict[str, int | None]) -> None:
     system.connect("c1", extensions=True)
     system.send_raw("c1", "control", json.dumps({"type": "refresh_token", "token": signed(**claims)}))
     assert [frame.get("error_code") for frame in system.aws.frames("c1")] == ["UNAUTHORIZED"]
@@ -119,14 +117,14 @@ def test_a_connection_is_not_refreshed_with_what_would_not_have_opened_it(
     assert [frame["type"] for frame in system.aws.frames("c1")] == ["session_info"]
 
 
-# -- a connection whose token has expired ------------------------------------------------------------------------------
+# -- a connection with an expired token ------------------------------------------------------------------------------
 
 
 def _expires_soon(seconds: int = 30) -> int:
     return int(time.time()) + seconds
 
 
-def test_a_connection_whose_token_has_expired_is_posted_nothing_of_the_session(system: System) -> None:
+def test_an_expired_connection_gets_nothing_of_the_session(system: System) -> None:
     system.connect("c1", expires=_expires_soon(3_600))
     system.connect("thief", expires=int(time.time()) - 1)
     system.ask("c1", "The secret")
@@ -136,8 +134,8 @@ def test_a_connection_whose_token_has_expired_is_posted_nothing_of_the_session(s
     assert system.aws.frames("thief") == []
 
 
-def test_what_waits_for_a_connection_is_not_posted_once_its_token_has_expired(system: System) -> None:
-    """A replay, and what the sweep posts again."""
+def test_frames_waiting_for_an_expired_connection_are_not_sent(system: System) -> None:
+    """A replay, and frames that the sweep posts again."""
     system.connect("c1", extensions=True, expires=_expires_soon(3_600))
     system.ask("c1", "The secret")
     system.connect("c2", extensions=True, expires=_expires_soon(30))
@@ -151,7 +149,7 @@ def test_what_waits_for_a_connection_is_not_posted_once_its_token_has_expired(sy
     assert system.aws.frames("c2") == []
 
 
-def test_a_connection_whose_token_has_expired_is_closed_without_a_word(system: System) -> None:
+def test_an_expired_connection_is_closed_without_a_frame(system: System) -> None:
     system.connect("c1", expires=_expires_soon(30))
     system.connect("c2", expires=_expires_soon(3_600))
     system.sweep(later_s=60)
@@ -174,7 +172,7 @@ def test_a_refreshed_connection_is_not_closed(system: System) -> None:
     assert system.connections() == {"c1"}
 
 
-def test_what_an_expired_connection_was_to_execute_is_handed_on(system: System) -> None:
+def test_calls_of_an_expired_connection_are_handed_on(system: System) -> None:
     system.connect("c1", expires=_expires_soon(30))
     system.connect("c2", expires=_expires_soon(3_600))
     system.ask("c1", "", call("read_file", path="a.py"))

@@ -1,4 +1,4 @@
-"""What a client may choose of the model that answers, and what it costs; and what it is told of a model that fails."""
+"""What clients may choose about the model, and what they learn about its failures."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -65,15 +65,15 @@ def refused(request: dict[str, Any], pointer: str) -> InvalidRequest:
         ({"stream_items": "a." * 100_000}, "stream_items"),
     ],
 )
-def test_a_setting_that_costs_or_leads_elsewhere_is_refused_by_name(config: dict[str, Any], name: str) -> None:
+def test_expensive_or_redirecting_settings_are_refused_by_name(config: dict[str, Any], name: str) -> None:
     refused(payload(**config), f"/config/{name}")
 
 
 @pytest.mark.parametrize(
     "changes", [{"extra_body": {"service_tier": "priority"}}, {"model": "the-dearest-of-all"}, {"n": 1_000}]
 )
-def test_a_message_cannot_set_what_the_configuration_cannot(changes: dict[str, Any]) -> None:
-    """Messages of the type `meta` change the settings of their request."""
+def test_messages_cannot_set_what_the_config_cannot(changes: dict[str, Any]) -> None:
+    """Messages of type `meta` change the settings of their Request."""
     problem = refused(payload({"type": "meta", "config": changes}), "/context/0/config")
     assert next(iter(changes)) in str(problem)
 
@@ -92,19 +92,19 @@ def test_a_context_of_megabytes_is_refused(context: Any) -> None:
     assert isinstance(refused(payload(context), "/context"), ContextTooLarge)
 
 
-def test_a_schema_counts_as_the_context_does() -> None:
+def test_the_schema_counts_towards_the_context() -> None:
     schema = {"type": "object", "properties": {f"property {n}": {"type": "string"} for n in range(4_000)}}
     assert isinstance(refused(payload(schema=schema), "/context"), ContextTooLarge)
 
 
-def test_a_message_that_is_nested_without_end_is_refused() -> None:
+def test_too_deeply_nested_messages_are_refused() -> None:
     node: Any = "x"
     for _ in range(900):
         node = [node]
     refused(payload({"type": "data", "data": node}), "/context/0")
 
 
-def test_what_is_offered_is_taken() -> None:
+def test_offered_models_and_settings_are_accepted() -> None:
     transport = Transport()
     config = {"model": "other", "n": 2, "temperature": 0, "max_output_tokens": 100, "seed": 7, "max_repairs": 0}
     image = {"type": "image", "data": "A" * 200_000, "media_type": "image/png"}
@@ -114,7 +114,7 @@ def test_what_is_offered_is_taken() -> None:
     assert (transport.bodies[0]["model"], transport.bodies[0]["temperature"]) == ("other", 1)
 
 
-def test_the_program_itself_is_not_bound() -> None:
+def test_limits_do_not_apply_to_the_program_itself() -> None:
     request = parse_bare(payload(extra_body={"service_tier": "flex"}, n=9, model="any"))
     assert request.config.extra_body == {"service_tier": "flex"}
 
@@ -122,7 +122,7 @@ def test_the_program_itself_is_not_bound() -> None:
 # Sessions.
 
 
-def test_a_session_takes_no_model_that_is_not_offered(system: System) -> None:
+def test_a_session_accepts_only_offered_models(system: System) -> None:
     system.environment = {"LLM_MODELS": "big, bigger"}
     system.connect("c1", extensions=True)
     system.send_raw("c1", "control", json.dumps({"type": "session_config", "model": "the-dearest-of-all"}))
@@ -137,7 +137,7 @@ def test_a_session_takes_no_model_that_is_not_offered(system: System) -> None:
     assert system.model.requests[-1]["model"] == "big"
 
 
-def test_a_model_that_is_no_longer_offered_is_no_longer_asked(system: System) -> None:
+def test_a_model_that_is_no_longer_offered_is_not_used(system: System) -> None:
     system.environment = {"LLM_MODELS": "big"}
     system.connect("c1", extensions=True)
     system.send_raw("c1", "control", json.dumps({"type": "session_config", "model": "big"}))
@@ -146,7 +146,7 @@ def test_a_model_that_is_no_longer_offered_is_no_longer_asked(system: System) ->
     assert system.model.requests[-1]["model"] != "big"
 
 
-# What is told.
+# Errors.
 
 SECRETS = ("sk-proj-abc***xyz", "org-4711", "http://internal.example")
 
@@ -156,7 +156,7 @@ def leaking() -> Iterator[str]:
     yield ""
 
 
-def test_a_providers_words_reach_the_log_and_no_client(system: System, caplog: pytest.LogCaptureFixture) -> None:
+def test_provider_messages_go_to_the_log_not_to_clients(system: System, caplog: pytest.LogCaptureFixture) -> None:
     system.connect("c1", extensions=True)
     system.model.answers.append(leaking())
     system.send("c1", "user_message", content="hello")
@@ -171,7 +171,7 @@ def test_a_providers_words_reach_the_log_and_no_client(system: System, caplog: p
     assert error["details"]["request_id"] == logged["request_id"]
 
 
-def test_a_providers_words_reach_no_caller_of_a_bare_request(system: System) -> None:
+def test_callers_of_bare_requests_get_no_provider_messages(system: System) -> None:
     llm = system.function("llm_request")
     system.model.answers.append(leaking())
     with pytest.raises(TransportError) as caught:
@@ -181,7 +181,7 @@ def test_a_providers_words_reach_no_caller_of_a_bare_request(system: System) -> 
     assert "status 401" in str(caught.value)
 
 
-def test_over_http_a_failure_tells_kind_status_and_request(cloud: Any, model: ScriptedModel) -> None:
+def test_failures_over_http_have_kind_status_and_request_id(cloud: Any, model: ScriptedModel) -> None:
     marker = model.script("leaks", Says(status=400))
     request = {"context": [{"role": "user", "content": marker}], "schema": SCHEMA}
     answer = httpx.post(f"{cloud.http}/api/v1/requests", json=request, timeout=60)
@@ -202,7 +202,9 @@ def test_over_http_a_failure_tells_kind_status_and_request(cloud: Any, model: Sc
          "schema.properties.p.pattern"),
     ],
 )  # fmt: skip
-def test_over_http_the_field_is_named(cloud: Any, changes: dict[str, Any], status: int, code: str, field: str) -> None:
+def test_errors_over_http_name_the_field(
+    cloud: Any, changes: dict[str, Any], status: int, code: str, field: str
+) -> None:
     request = {"context": [{"role": "user", "content": "x"}], "schema": SCHEMA, **changes}
     answer = httpx.post(f"{cloud.http}/api/v1/requests", json=request, timeout=60)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
@@ -222,7 +224,7 @@ def test_over_http_the_field_is_named(cloud: Any, changes: dict[str, Any], statu
         {"role": "user", "content": [{"type": "file_url", "file_url": {"url": "https://example.com/x"}}]},
     ],
 )
-def test_a_message_carries_no_setting_and_names_no_file_of_the_account(message: Any) -> None:
+def test_messages_cannot_contain_settings_or_file_ids(message: Any) -> None:
     transport = Transport()
     with pytest.raises(InvalidRequest):
         run_bare(payload(message), transport, defaults=DEFAULTS, bounds=BOUNDS)
@@ -242,6 +244,6 @@ _FILE = {"type": "file", "file": {"file_data": "data:text/plain;base64,eA==", "f
         {"role": "user", "name": "ann", "content": "x"},
     ],
 )
-def test_what_a_message_may_carry_is_taken(message: Any) -> None:
+def test_allowed_message_fields_are_accepted(message: Any) -> None:
     parsed = parse_bare(payload(message), defaults=DEFAULTS, bounds=BOUNDS)
     assert len(parsed.messages) == 2

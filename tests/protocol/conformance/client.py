@@ -1,4 +1,4 @@
-"""A client that speaks one of the dialects that the seed documents and their IDE know."""
+"""A client for each dialect of the seed documents and their IDE."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from tests.protocol.conformance.seed_examples import Example
 
 Dialect = Callable[[dict[str, Any]], dict[str, Any]]
 
-#: What every frame of the public CodeLab IDE has, null where it says nothing.
+#: The fields of every frame of the public CodeLab IDE; unused ones are null.
 FIFTEEN_KEYS = (
     *("type", "content", "role", "is_final", "call_id", "tool_name", "arguments", "requires_approval", "result"),
     *("error", "agent_type", "from_agent", "to_agent", "reason", "metadata"),
@@ -17,17 +17,17 @@ FIFTEEN_KEYS = (
 
 
 def plain(frame: dict[str, Any]) -> dict[str, Any]:
-    """Only what is said."""
+    """Only the given fields."""
     return frame
 
 
 def fifteen_keys(frame: dict[str, Any]) -> dict[str, Any]:
-    """As the public CodeLab IDE writes it."""
+    """In the form of the public CodeLab IDE."""
     return {**dict.fromkeys(FIFTEEN_KEYS), **frame}
 
 
 def later(frame: dict[str, Any]) -> dict[str, Any]:
-    """As a client of a later version might, with fields that nobody knows yet."""
+    """With unknown fields, as a client of a later version might send."""
     return {**frame, "trace": {"id": [1, None]}, "priority": "high"}
 
 
@@ -35,7 +35,7 @@ DIALECTS: dict[str, Dialect] = {"plain": plain, "fifteen keys": fifteen_keys, "a
 
 
 class Client(Ide):
-    """A connection that writes its frames in `dialect`."""
+    """A connection that sends its frames in `dialect`."""
 
     def __init__(self, url: str, dialect: Dialect, **options: Any) -> None:
         super().__init__(url, **options)
@@ -45,13 +45,13 @@ class Client(Ide):
         self.send_raw(json.dumps(self._dialect({"type": frame_type, **fields}), ensure_ascii=False))
 
     def send_example(self, example: Example, **changes: Any) -> None:
-        """Send a frame of a document, with the ids that are real."""
+        """Send a document's frame with real ids."""
         self.send(
             **{"frame_type" if name == "type" else name: value for name, value in example.value.items()} | changes
         )
 
     def grant(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Have a call approved if it asks for that. Returns the call that is to be executed."""
+        """Approve a call if needed. Returns the call to execute."""
         if not asked["requires_approval"]:
             return asked
         self.decide(asked, "approve")

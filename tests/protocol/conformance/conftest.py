@@ -1,11 +1,11 @@
-"""The system that the suite holds to the seed documents.
+"""The system under test.
 
 `CONFORMANCE_URL` is its WebSocket address, with `{session_id}` where the session belongs, as `make run` prints it;
 without it the local cloud is started. `CONFORMANCE_HTTP` is where its REST API is, if not at the same host and port;
 `CONFORMANCE_TOKEN` a token that it takes, or several between commas, which the cases use in turn, because what one user
-may do in a minute is limited. Most cases need the model to say what the case is about: if its `LLM_BASE_URL` is
-http://127.0.0.1:PORT/v1, `CONFORMANCE_MODEL_PORT=PORT` has the suite play the model there. Without it those cases are
-skipped for a foreign system.
+may do in a minute is limited. Most cases need scripted answers of the model: if its `LLM_BASE_URL` is
+http://127.0.0.1:PORT/v1, `CONFORMANCE_MODEL_PORT=PORT` makes the suite serve the model there. Without it, these cases
+are skipped for an external system.
 """
 
 import itertools
@@ -25,13 +25,13 @@ from tests.scripted_model import ScriptedModel
 
 Connect = Callable[..., Client]
 
-#: Sessions of this run: a foreign system has seen others.
+#: A prefix for this run's sessions: an external system has others.
 _sessions = (f"conformance_{secrets.token_hex(4)}_{n}" for n in itertools.count(1))
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running system. `model` is the scripted one that it asks, None if it asks another."""
+    """A running system. `model` is its scripted model, or None."""
 
     websocket: str
     http: str
@@ -53,13 +53,13 @@ class Server:
 
 @pytest.fixture
 def server(servers: Iterator[Server]) -> Server:
-    """The system, for one of the users there are."""
+    """The system, for one of the users."""
     return next(servers)
 
 
 @pytest.fixture(scope="session")
 def servers(request: pytest.FixtureRequest) -> Iterator[Iterator[Server]]:
-    """The system for each of its users, over and over again."""
+    """The system for each user in turn."""
     address = os.environ.get("CONFORMANCE_URL", "")
     if not address:
         cloud = request.getfixturevalue("cloud")
@@ -78,7 +78,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Iterator[Server]]:
 
 @pytest.fixture
 def scripted(server: Server) -> ScriptedModel:
-    """The model, which says what a case tells it."""
+    """The scripted model."""
     if server.model is None:
         pytest.skip("the system at CONFORMANCE_URL asks a model of its own: see CONFORMANCE_MODEL_PORT")
     return server.model
@@ -104,7 +104,7 @@ def _connections(server: Server, dialect: Dialect) -> Iterator[Connect]:
 
 @pytest.fixture
 def connect(server: Server) -> Iterator[Connect]:
-    """Opens connections, to a new session unless one is named."""
+    """Opens connections, by default to a new session."""
     yield from _connections(server, DIALECTS["plain"])
 
 

@@ -1,10 +1,10 @@
-"""Is something in the form of an example? Its values may be others."""
+"""Does a value have the form of an example? The values may differ."""
 
 from typing import Any
 
 
 def like(example: Any, found: Any) -> bool:
-    """Does `found` have all fields of `example`, with values of their types; do its lists have such entries?"""
+    """Does `found` have all fields of `example` with the same types, also in lists?"""
     if isinstance(example, dict):
         return isinstance(found, dict) and all(
             name in found and like(value, found[name]) for name, value in example.items()

@@ -1,6 +1,6 @@
-"""The JSON examples of the seed documents, as they stand there: `examples/*.md` has them under their headings.
+"""The JSON examples of the seed documents, unchanged: `examples/*.md` has them under their headings.
 
-What an example is, is seen from its form: a frame of the client or of the server, a call or a result without the frame
+An example's form determines its kind: a frame of the client or of the server, a call or a result without the frame
 around it, a body of the REST API with its request line, the context of a Request.
 """
 
@@ -99,7 +99,7 @@ def _of(file: Path) -> list[Example]:
 
 
 def _values(text: str) -> list[Any]:
-    """The JSON values of a block: several frames may follow each other, with comments between or as a stream."""
+    """The JSON values of a block, which may have several frames, with comments in between or as a stream."""
     text = _COMMENT.sub("", text).replace("[...]", "[]").replace("data: ", "")
     found: list[Any] = []
     decoder = json.JSONDecoder()

@@ -1,4 +1,4 @@
-"""Every example of a call and of its result; the frames that the server sends have the documents' fields."""
+"""Every example of a call and its result. The server's frames have the documents' fields."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ CALLS = [example for example in of_kind("call", "server") if "tool_name" in exam
 
 @pytest.mark.parametrize("profile", ["", "args"])
 @pytest.mark.parametrize("example", CALLS, ids=ids)
-def test_a_call_reaches_the_ide_under_both_names_of_its_arguments(
+def test_a_call_has_both_names_of_its_arguments(
     connect: Connect, scripted: ScriptedModel, example: Example, profile: str
 ) -> None:
     tool, given = example.value["tool_name"], arguments_of(example.value)
     client = connect(**({"profile": profile} if profile else {}))
     client.say(scripted.script("call", Says("", [call(tool, **given)])))
     frame = client.expect("tool_call")
-    sent = find_tool(tool).check(given)  # without the leading slash that two documents write
+    sent = find_tool(tool).check(given)  # Without the leading slash of two documents.
     assert (frame["tool_name"], frame["arguments"]) == (tool, sent)
     assert frame.get("args") == (sent if profile == "args" else None)
     assert isinstance(frame["call_id"], str)
@@ -31,7 +31,7 @@ def test_a_call_reaches_the_ide_under_both_names_of_its_arguments(
 
 
 def with_results() -> list[tuple[Example, Any]]:
-    """Calls that are followed by a result without a frame around it."""
+    """Calls followed by a result without a frame."""
     found = []
     for example, following in zip(examples(), examples()[1:], strict=False):
         if following.kind == "result":
@@ -40,7 +40,7 @@ def with_results() -> list[tuple[Example, Any]]:
 
 
 @pytest.mark.parametrize(("example", "result"), with_results(), ids=[found.id for found, _ in with_results()])
-def test_its_result_is_told_to_the_model(
+def test_its_result_reaches_the_model(
     connect_in_dialect: Connect, scripted: ScriptedModel, example: Example, result: Any
 ) -> None:
     tool = example.value["tool_name"]
@@ -48,7 +48,7 @@ def test_its_result_is_told_to_the_model(
     client.say(scripted.script(example.id, Says("", [call(tool, **arguments_of(example.value))]), Says("Seen")))
     asked = client.grant(client.expect("tool_call"))
     client.result(asked, result)
-    if "exit_code" in result and result["exit_code"] is None:  # "streaming": a piece of output, the command goes on
+    if "exit_code" in result and result["exit_code"] is None:  # "streaming": a piece of output; the command continues.
         result = {**result, "stdout": result["stdout"] + "All passed\n", "exit_code": 0}
         client.result(asked, result)
     client.idle()
@@ -56,8 +56,8 @@ def test_its_result_is_told_to_the_model(
     assert len(scripted.requests[example.id]) == 2
 
 
-def test_the_server_says_nothing_in_another_form_than_the_documents(connect: Connect, scripted: ScriptedModel) -> None:
-    """One conversation with a text, a call, an approval and a failure has a frame like each of the examples."""
+def test_server_frames_have_the_documents_form(connect: Connect, scripted: ScriptedModel) -> None:
+    """A conversation with a text, a call, an approval and a failure has a frame like each example."""
     client = connect(profile="args")
     write = call("write_file", path="src/config.json", content="{}")
     client.say(
@@ -72,7 +72,7 @@ def test_the_server_says_nothing_in_another_form_than_the_documents(connect: Con
     by_type = {frame["type"] for frame in client.frames}
     assert {"assistant_message", "tool_call", "agent_status", "error"} <= by_type
     for example in of_kind("server"):
-        if example.value["type"] == "tool_call":  # arguments differ from tool to tool
+        if example.value["type"] == "tool_call":  # Arguments differ by tool.
             expected = (
                 {**example.value, "arguments": {}} if "arguments" in example.value else {**example.value, "args": {}}
             )
@@ -84,7 +84,7 @@ def test_the_server_says_nothing_in_another_form_than_the_documents(connect: Con
 STATUSES = ["thinking", "executing_tool", "thinking", "waiting_approval", "executing_tool", "thinking", "error", "idle"]
 
 
-def test_the_five_statuses_come_at_their_moments(connect: Connect, scripted: ScriptedModel) -> None:
+def test_the_five_statuses_are_sent_at_the_right_times(connect: Connect, scripted: ScriptedModel) -> None:
     client = connect()
     write = call("write_file", path="a", content="")
     script = scripted.script("statuses", Says("", [call("read_file", path="a")]), Says("", [write]), Says(status=400))

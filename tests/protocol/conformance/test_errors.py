@@ -1,4 +1,4 @@
-"""Every error code, provoked where a client can meet it. `FACTS` says where that is; none may be left out here."""
+"""Every error code, provoked everywhere it can occur according to `FACTS`."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from tests.scripted_model import Says, ScriptedModel, call
 
 ROOT = Path(__file__).parents[3]
 
-#: What takes more than a client and a model to provoke: the test that does it.
+#: Codes that need more than a client and a model, with the test that provokes them.
 ELSEWHERE = {
     (ErrorCode.UNAUTHORIZED, Where.REPLY): "tests/conversations/test_identity.py::"
     "test_an_expired_token_ends_the_talk_until_it_is_refreshed",
@@ -37,7 +37,7 @@ ELSEWHERE = {
 }
 
 
-# ---------------------------------------------------------------- frames that are refused
+# ---------------------------------------------------------------- refused frames
 
 
 def body(text: str) -> Callable[[Client], None]:
@@ -74,7 +74,7 @@ REFUSED: dict[ErrorCode, tuple[Callable[[Client], None], str | None]] = {
 
 
 @pytest.mark.parametrize("code", REFUSED)
-def test_a_frame_is_refused_and_the_next_one_is_not(connect: Connect, code: ErrorCode) -> None:
+def test_a_refused_frame_does_not_affect_the_next(connect: Connect, code: ErrorCode) -> None:
     provoke, field = REFUSED[code]
     client = connect(extensions=1)
     provoke(client)
@@ -87,10 +87,10 @@ def test_a_frame_is_refused_and_the_next_one_is_not(connect: Connect, code: Erro
     client.expect("pong", n=1)
 
 
-def test_a_busy_session_refuses_if_it_was_told_to(connect: Connect, scripted: ScriptedModel) -> None:
+def test_a_busy_session_with_reject_refuses_messages(connect: Connect, scripted: ScriptedModel) -> None:
     client = connect(extensions=1)
     client.send("session_config", when_busy="reject")
-    client.expect("session_info")  # frames are taken beside each other: the message could overtake it
+    client.expect("session_info")  # Frames are processed in parallel: the message could overtake it.
     refused = threading.Event()
     client.say(scripted.script("slow", Says("At last", until=refused)))
     client.expect("agent_status", status="thinking")
@@ -103,7 +103,7 @@ def test_a_busy_session_refuses_if_it_was_told_to(connect: Connect, scripted: Sc
     assert client.text() == "At last"
 
 
-def test_a_viewer_may_not_execute(connect: Connect, scripted: ScriptedModel, session: str) -> None:
+def test_a_viewer_cannot_execute(connect: Connect, scripted: ScriptedModel, session: str) -> None:
     client, viewer = connect(session), connect(session, viewer=1, extensions=1)
     client.say(scripted.script("viewed", Says("", [call("read_file", path="a")]), Says("Read")))
     asked = client.expect("tool_call")
@@ -115,7 +115,7 @@ def test_a_viewer_may_not_execute(connect: Connect, scripted: ScriptedModel, ses
     assert told(scripted, "viewed") == {"content": "real"}
 
 
-def test_the_oldest_of_too_many_windows_is_told(connect: Connect, session: str) -> None:
+def test_the_oldest_of_too_many_connections_gets_an_error(connect: Connect, session: str) -> None:
     first = connect(session)
     for _ in range(limits.CONNECTIONS_PER_SESSION):
         connect(session)
@@ -123,7 +123,7 @@ def test_the_oldest_of_too_many_windows_is_told(connect: Connect, session: str) 
     assert (error["error_code"], error["retryable"]) == ("RATE_LIMITED", False)
 
 
-# ---------------------------------------------------------------- turns that fail
+# ---------------------------------------------------------------- failed turns
 
 
 BAD_CALL = call("read_file", path="../secret")
@@ -135,9 +135,7 @@ FAILING: dict[ErrorCode, Callable[[ScriptedModel], str]] = {
 
 
 @pytest.mark.parametrize("code", FAILING)
-def test_a_turn_fails_with_its_code_and_the_session_goes_on(
-    connect: Connect, scripted: ScriptedModel, code: ErrorCode
-) -> None:
+def test_a_session_continues_after_a_failed_turn(connect: Connect, scripted: ScriptedModel, code: ErrorCode) -> None:
     client = connect()
     client.say(FAILING[code](scripted))
     error = client.expect("error")
@@ -152,7 +150,7 @@ def test_a_turn_fails_with_its_code_and_the_session_goes_on(
 # ---------------------------------------------------------------- results
 
 
-#: What an IDE says of a call that it could not execute.
+#: The IDE's errors.
 IDE_SAYS = [
     ErrorCode.INVALID_ARGUMENTS,
     ErrorCode.PERMISSION_DENIED,
@@ -173,7 +171,7 @@ IDE_SAYS = [
 
 
 @pytest.mark.parametrize("code", IDE_SAYS)
-def test_the_model_is_told_a_tools_error_by_its_code(
+def test_the_model_gets_the_code_of_a_tool_error(
     connect_in_dialect: Connect, scripted: ScriptedModel, code: ErrorCode
 ) -> None:
     client = connect_in_dialect()
@@ -183,7 +181,7 @@ def test_the_model_is_told_a_tools_error_by_its_code(
     assert told(scripted, "failed") == {"error": {"code": code.value, "message": "It did not work"}}
 
 
-#: What the server finds out itself, before the IDE is asked.
+#: Errors found by the server before it sends the call.
 UNSENT = {
     ErrorCode.PATH_OUTSIDE_WORKSPACE: call("read_file", path="../secret"),
     ErrorCode.INVALID_PATH: call("read_file", path="a" * 256),
@@ -194,13 +192,13 @@ UNSENT = {
 
 
 @pytest.mark.parametrize("code", UNSENT)
-def test_a_bad_call_goes_back_to_the_model_and_no_client_sees_it(
+def test_invalid_calls_return_to_the_model_unseen_by_clients(
     connect: Connect, scripted: ScriptedModel, code: ErrorCode
 ) -> None:
     client = connect(extensions=1)
     if code is ErrorCode.PERMISSION_DENIED:
         client.send("switch_agent", agent_type="architect")
-        client.expect("agent_switched")  # frames are taken beside each other: the message could overtake it
+        client.expect("agent_switched")  # Frames are processed in parallel: the message could overtake it.
     else:
         client.send("switch_agent", agent_type="universal")
     client.say(scripted.script("bad", Says("", [UNSENT[code]], piece=100_000), Says("Sorry")))
@@ -210,7 +208,7 @@ def test_a_bad_call_goes_back_to_the_model_and_no_client_sees_it(
     assert told(scripted, "bad")["error"]["code"] == code.value
 
 
-def test_the_model_is_told_that_a_call_was_cancelled(connect: Connect, scripted: ScriptedModel) -> None:
+def test_the_model_learns_that_a_call_was_cancelled(connect: Connect, scripted: ScriptedModel) -> None:
     client = connect(extensions=1)
     client.say(scripted.script("stopped", Says("", [call("read_file", path="a")])))
     client.expect("tool_call")
@@ -222,10 +220,10 @@ def test_the_model_is_told_that_a_call_was_cancelled(connect: Connect, scripted:
     assert json.loads(seen)["error"]["code"] == "CANCELLED"
 
 
-# ---------------------------------------------------------------- all of them
+# ---------------------------------------------------------------- completeness
 
 
-def test_every_code_is_provoked_wherever_a_client_can_meet_it() -> None:
+def test_every_code_is_tested_everywhere_it_can_occur() -> None:
     here = {(code, Where.REPLY) for code in REFUSED}
     here |= {(code, Where.REPLY) for code in (ErrorCode.BUSY, ErrorCode.PERMISSION_DENIED, ErrorCode.RATE_LIMITED)}
     here |= {(code, Where.TURN) for code in FAILING} | {(code, Where.CALL) for code in (*IDE_SAYS, *UNSENT)}

@@ -1,4 +1,4 @@
-"""Every example of the documents is tried: here as it is read, in the other files as it is spoken."""
+"""Every example of the documents is tested: here by parsing it, in the other files by sending it."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.frames import validator_of
 from tests.protocol.conformance.client import DIALECTS, FIFTEEN_KEYS, Dialect, fifteen_keys
 from tests.protocol.conformance.seed_examples import Example, arguments_of, examples, of_kind
 
-#: How many values the documents' JSON examples have.
+#: The number of values in the documents' JSON examples.
 COUNTS = {
     "agent_protocol": 23,
     "agent_request": 1,
@@ -26,7 +26,7 @@ def ids(example: Example) -> str:
     return example.id
 
 
-def test_no_example_is_left_out():
+def test_every_example_is_tested():
     found = [example.document for example in examples()]
     assert {document: found.count(document) for document in found} == COUNTS
     assert all(example.kind for example in examples())
@@ -34,20 +34,20 @@ def test_no_example_is_left_out():
 
 @pytest.mark.parametrize("example", of_kind("client"), ids=ids)
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
-def test_a_clients_frame_is_read_alike_in_every_dialect(example: Example, dialect: Dialect):
+def test_client_frames_are_parsed_alike_in_every_dialect(example: Example, dialect: Dialect):
     assert parse_frame(json.dumps(dialect(example.value))) == parse_frame(json.dumps(example.value))
 
 
-def test_the_fifteen_keys_are_all_there_in_their_order():
+def test_all_fifteen_keys_exist_in_order():
     assert tuple(fifteen_keys({"type": "user_message", "content": "Hi", "role": "user"})) == FIFTEEN_KEYS
     assert len(FIFTEEN_KEYS) == 15
 
 
 @pytest.mark.parametrize("example", of_kind("server"), ids=ids)
-def test_a_servers_frame_has_the_documents_fields_with_their_values(example: Example):
+def test_server_frames_have_the_documents_fields_and_values(example: Example):
     validator = validator_of("ServerFrame", example.value["type"], closed=True)
     assert validator is not None
-    # What is asked of the whole frame, the document may leave out; its fields must be known and have their types.
+    # Documents may omit fields, but the fields they have must be known and have the right types.
     wrong = [
         error.message
         for error in validator.iter_errors(example.value)
@@ -61,7 +61,7 @@ def calls() -> list[Example]:
 
 
 @pytest.mark.parametrize("example", [found for found in calls() if found.kind != "request"], ids=ids)
-def test_a_call_is_one_of_a_tool_of_the_catalogue_and_its_arguments_are_valid(example: Example):
+def test_calls_in_examples_are_valid_for_their_tools(example: Example):
     tool = find_tool(example.value["tool_name"])
     given = arguments_of(example.value)
     assert tool.check(given).keys() == given.keys()
@@ -70,6 +70,6 @@ def test_a_call_is_one_of_a_tool_of_the_catalogue_and_its_arguments_are_valid(ex
 
 
 @pytest.mark.parametrize("example", of_kind("context"), ids=ids)
-def test_the_context_of_a_request_is_taken_as_it_stands(example: Example):
+def test_the_context_of_the_request_example_is_accepted(example: Example):
     request = Request(RequestConfig("m"), {"type": "string"}, example.value)
     assert request.messages == example.value

@@ -1,7 +1,7 @@
-"""Every example of a client's frame, sent as it stands and in every dialect.
+"""Every example of a client frame, sent unchanged and in every dialect.
 
-An example's `call_id` is of nobody's session; with the id of a call that is open it settles or decides that call, and
-what the model is told of it shows how it was understood.
+An example's `call_id` is unknown. With the id of an open call, the frame settles or decides that call, and the model's
+context shows how the server understood it.
 """
 
 import json
@@ -24,7 +24,7 @@ def ids(example: Example) -> str:
 
 
 def told(model: ScriptedModel, name: str) -> Any:
-    """What the model reads as the result of its only call."""
+    """The result of the model's only call in its context."""
     (content,) = [m["content"] for m in model.requests[name][-1]["messages"] if m["role"] == "tool"]
     return json.loads(content)
 
@@ -38,8 +38,8 @@ def test_a_user_message_is_answered(connect_in_dialect: Connect, scripted: Scrip
     assert client.of_type("error") == []
 
 
-def test_the_model_that_there_is_answers(connect: Connect) -> None:
-    """Of a deployed system it shows that the model can be called: whatever that says, or does, is right."""
+def test_the_systems_own_model_answers(connect: Connect) -> None:
+    """On a deployed system: the model can be called. Any answer is accepted."""
     client = connect()
     client.say("Say hello in one word.")
     answer = client.receive(120)
@@ -49,9 +49,7 @@ def test_the_model_that_there_is_answers(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("example", RESULTS + DECISIONS, ids=ids)
-def test_a_frame_for_a_call_that_is_not_there_is_refused_by_its_call_id(
-    connect_in_dialect: Connect, example: Example
-) -> None:
+def test_frames_for_unknown_calls_are_refused_with_their_call_id(connect_in_dialect: Connect, example: Example) -> None:
     client = connect_in_dialect()
     client.send_example(example)
     error = client.receive()
@@ -72,7 +70,7 @@ def test_a_context_update_is_accepted(connect_in_dialect: Connect, example: Exam
 
 
 def call_of(example: Example) -> tuple[str, dict[str, Any]]:
-    """The call that a result is of: the document's last one of that id before it; some show none."""
+    """The call of a result: the document's last one with that id before it, if there is one."""
     before = [
         found.value
         for found in of_kind("server")
@@ -84,7 +82,7 @@ def call_of(example: Example) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("example", RESULTS, ids=ids)
-def test_a_result_settles_an_open_call_and_the_model_is_told(
+def test_a_result_settles_its_call_and_reaches_the_model(
     connect_in_dialect: Connect, scripted: ScriptedModel, example: Example
 ) -> None:
     tool, arguments = call_of(example)
@@ -104,7 +102,7 @@ def test_a_result_settles_an_open_call_and_the_model_is_told(
         assert seen == {"error": sent["error"]}
 
 
-# The calls that the documents' decisions are about have absolute and relative paths.
+# The calls in the documents' decisions have absolute and relative paths.
 ABSOLUTE = {"path": "/src/config.json", "content": '{"debug": true}'}
 
 
@@ -117,7 +115,7 @@ def awaiting(client: Client, model: ScriptedModel, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("example", DECISIONS, ids=ids)
-def test_a_decision_is_carried_out(connect_in_dialect: Connect, scripted: ScriptedModel, example: Example) -> None:
+def test_decisions_are_executed(connect_in_dialect: Connect, scripted: ScriptedModel, example: Example) -> None:
     client, sent = connect_in_dialect(), example.value
     asked = awaiting(client, scripted, example.id)
     client.send_example(example, call_id=asked["call_id"])
@@ -139,8 +137,8 @@ def test_a_decision_is_carried_out(connect_in_dialect: Connect, scripted: Script
         assert seen == {"success": True}
 
 
-def test_the_public_ide_approves_by_executing(connect_in_dialect: Connect, scripted: ScriptedModel) -> None:
-    """It never sends a decision: a result for a call that awaits approval is one."""
+def test_a_result_of_the_public_ide_counts_as_approval(connect_in_dialect: Connect, scripted: ScriptedModel) -> None:
+    """It never sends a decision; its result for a call that awaits approval counts as one."""
     client = connect_in_dialect()
     asked = awaiting(client, scripted, "implicit")
     client.result(asked, {"success": True})
@@ -150,10 +148,10 @@ def test_the_public_ide_approves_by_executing(connect_in_dialect: Connect, scrip
     assert client.of_type("error") == []
 
 
-def test_the_user_chooses_an_agent_and_says_something_to_it(
+def test_switch_agent_with_content_switches_and_sends_the_message(
     connect_in_dialect: Connect, scripted: ScriptedModel
 ) -> None:
-    """WSSwitchAgent and WSAgentSwitched have a name and no example; these are their fields in the public IDE."""
+    """The documents only name WSSwitchAgent and WSAgentSwitched; these are their fields in the public IDE."""
     client = connect_in_dialect()
     client.send("switch_agent", agent_type="coder", content=scripted.script("switch", Says("Here")), reason="To code")
     client.idle()

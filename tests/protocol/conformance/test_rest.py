@@ -1,4 +1,4 @@
-"""Every example of the Agent Runtime API: its requests are sent, the answers have the form of its answers."""
+"""Every example of the Agent Runtime API: its requests work, and the answers have its form."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ from tests.scripted_model import Says, ScriptedModel, call
 
 REST = of_kind("request", "answer")
 
-#: What the examples are of, in the document's order.
+#: The operations of the examples, in the document's order.
 OPERATIONS = list(dict.fromkeys(example.request for example in REST))
 
 
@@ -24,7 +24,7 @@ def bodies(operation: str, kind: str) -> list[Any]:
 
 
 class Api:
-    """The API of the system, and what its examples of one operation are."""
+    """The system's API, and the examples of an operation."""
 
     def __init__(self, http: httpx.Client, operation: str) -> None:
         self.http = http
@@ -40,7 +40,7 @@ class Api:
         return dict(body)
 
     def call(self, session: str = "", body: Any = None) -> Any:
-        """Send the request; its answer, which must be a success."""
+        """Send the request and return its successful answer."""
         path = self.path.replace("{session_id}", session) + self.query
         answer = self.http.request(self.method, path, json=body)
         assert answer.is_success, answer.text
@@ -52,14 +52,14 @@ class Api:
 
 
 def session_body(http: httpx.Client) -> dict[str, Any]:
-    """What the document makes a session with, but for its `user_id` where a token says who the user is."""
+    """The document's body for a new session, without `user_id` if a token names the user."""
     (body,) = bodies("POST /api/v1/sessions", "request")
     return {"metadata": body["metadata"]} if "Authorization" in http.headers else body
 
 
 @pytest.fixture
 def new_session(http: httpx.Client) -> Callable[[], str]:
-    """Makes sessions as the document does."""
+    """Creates sessions like the document."""
 
     def create() -> str:
         answer = http.post("/api/v1/sessions", json=session_body(http))
@@ -72,7 +72,7 @@ def new_session(http: httpx.Client) -> Callable[[], str]:
 
 @pytest.fixture(params=OPERATIONS)
 def served(request: pytest.FixtureRequest, http: httpx.Client) -> Api:
-    """An operation of the document that the system says that it serves."""
+    """An operation of the document that the system serves."""
     api = Api(http, request.param)
     paths = http.get("/openapi.json").json()["paths"]
     if api.method.lower() not in paths.get(api.path, {}):
@@ -88,7 +88,7 @@ Sessions = Callable[[], str]
 
 
 @only("POST /api/v1/chat/message")
-def test_a_message_is_taken(served: Api, new_session: Sessions) -> None:
+def test_a_message_is_accepted(served: Api, new_session: Sessions) -> None:
     served.check(served.call(body={**served.body, "session_id": new_session()}))
 
 
@@ -115,7 +115,7 @@ def test_the_answer_is_streamed(served: Api, new_session: Sessions, connect: Con
 
 
 @only("GET /api/v1/chat/history/{session_id}?limit=50")
-def test_the_history_is_told(served: Api, new_session: Sessions, connect: Connect, scripted: ScriptedModel) -> None:
+def test_the_history_is_returned(served: Api, new_session: Sessions, connect: Connect, scripted: ScriptedModel) -> None:
     session = new_session()
     window = connect(session)
     window.say(scripted.script("history", Says("Здравствуйте!")))
@@ -127,12 +127,12 @@ def test_the_history_is_told(served: Api, new_session: Sessions, connect: Connec
 
 
 @only("POST /api/v1/sessions")
-def test_a_session_is_made(served: Api) -> None:
+def test_a_session_is_created(served: Api) -> None:
     served.check(served.call(body=session_body(served.http)))
 
 
 @only("GET /api/v1/sessions/{session_id}")
-def test_a_session_is_shown(served: Api, new_session: Sessions) -> None:
+def test_a_session_is_returned(served: Api, new_session: Sessions) -> None:
     session = new_session()
     shown = served.call(session)
     served.check(shown)
@@ -186,7 +186,7 @@ def test_a_file_is_added_to_the_context(served: Api, new_session: Sessions) -> N
 
 
 @only("GET /api/v1/context/{session_id}")
-def test_the_context_is_shown(served: Api, new_session: Sessions) -> None:
+def test_the_context_is_returned(served: Api, new_session: Sessions) -> None:
     session = new_session()
     added = bodies("POST /api/v1/context/{session_id}", "request")[0]
     assert served.http.post(f"/api/v1/context/{session}", json=added).is_success
@@ -194,8 +194,8 @@ def test_the_context_is_shown(served: Api, new_session: Sessions) -> None:
 
 
 @only("GET /health")
-def test_it_is_healthy(served: Api) -> None:
-    """What it depends on is another database, and another way to the model."""
+def test_the_service_is_healthy(served: Api) -> None:
+    """The document has another database and another path to the model."""
     answer, example = served.call(), dict(served.answers[0])
     dependencies = example.pop("dependencies")
     assert like(example, answer)
@@ -203,7 +203,7 @@ def test_it_is_healthy(served: Api) -> None:
     assert len(answer["dependencies"]) == len(dependencies)
 
 
-def test_no_operation_of_the_document_is_left_out() -> None:
+def test_every_operation_of_the_document_is_tested() -> None:
     tried = {
         mark.args[1][0]
         for name, test in globals().items()

@@ -1,4 +1,4 @@
-"""Answers what the query's `auth` asks for: deny, unauthorized, raise, nothing, object; else allows."""
+"""Answers as the query's `auth` says: deny, unauthorized, raise, nothing, object; otherwise allows."""
 
 from typing import Any
 

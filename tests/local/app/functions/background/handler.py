@@ -1,4 +1,4 @@
-"""An asynchronous function: counts its attempts, and fails as long as the event says."""
+"""An asynchronous function: counts its attempts, and fails as often as the event says."""
 
 import time
 from typing import Any

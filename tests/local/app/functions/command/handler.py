@@ -45,7 +45,7 @@ def handler(event: dict[str, Any], context: Any) -> Any:
 
 
 def _manage(message: dict[str, Any]) -> Any:
-    """Call `@connections` on another connection and tell how it went."""
+    """Call `@connections` on another connection, and report the outcome."""
     other = {"ConnectionId": message["connection"]}
     try:
         match message["call"]:
@@ -65,7 +65,7 @@ def _manage(message: dict[str, Any]) -> Any:
 def _recorded(kind: str, name: str) -> Any:
     deadline = time.monotonic() + 2
     while (found := recorded(kind, name)) is None and time.monotonic() < deadline:
-        time.sleep(0.05)  # $disconnect comes a moment after the close
+        time.sleep(0.05)  # $disconnect comes shortly after the close.
     return found
 
 

@@ -1,4 +1,4 @@
-"""Serves the sample's HTTP API, and is its authorizer: does what the query's `do` (or `auth`) says."""
+"""Serves the sample's HTTP API and is its authorizer. The query's `do` (or `auth`) says what to do."""
 
 import base64
 import time

@@ -1,4 +1,4 @@
-"""What the sample's functions share, as a built layer has it (below `python/`)."""
+"""The sample functions' shared code, in a built layer (below `python/`)."""
 
 import functools
 import json
@@ -23,12 +23,12 @@ def send(connection_id: str, value: Any) -> None:
 
 
 def record(kind: str, name: str, value: Any) -> None:
-    """Keep what a function saw, for a test to read."""
+    """Store what a function saw, for a test to read."""
     table.put_item(TableName=TABLE, Item={"pk": {"S": kind}, "sk": {"S": name}, "value": {"S": json.dumps(value)}})
 
 
 def recorded(kind: str, name: str) -> Any:
-    """What :func:`record` kept, or None."""
+    """What :func:`record` stored, or None."""
     key = {"pk": {"S": kind}, "sk": {"S": name}}
     item = table.get_item(TableName=TABLE, Key=key, ConsistentRead=True).get("Item")
     return json.loads(item["value"]["S"]) if item else None
