@@ -9,8 +9,8 @@ from codelab.delivery.stream import StreamSender
 from codelab.sessions.items import EventItem
 from codelab.sessions.register import Connection, Phase, Register
 from codelab.sessions.transition import Transition
-from tests.delivery.test_fan_out import NOW, Connections
 
+from tests.delivery.test_fan_out import NOW, Connections
 from tests.ide import PATIENCE
 from tests.waiting import until
 
