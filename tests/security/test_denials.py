@@ -71,7 +71,7 @@ def test_a_denial_applies_to_calls_over_http(scope: str) -> None:
     deny(world, WRITE, scope)
     error = refusal(lambda: world.execute("c1", WRITE[0], **WRITE[1]))
     assert (error.code, set(error.details)) == (ErrorCode.PERMISSION_DENIED, {"rule_id"})
-    assert "CALL#c1" not in world.items
+    assert "CALL#c1" not in world.table
 
 
 def test_a_denial_of_a_call_over_http_applies_to_the_model() -> None:
@@ -88,7 +88,7 @@ def test_an_approval_covers_only_one_agent() -> None:
     (call_id,) = world.answer("", WRITE)
     world.decision(call_id, "approve", remember={"scope": "session"})
     world.cancel()
-    world.switch("coder", {"coder"})
+    world.switch("coder")
     assert states(world, WRITE) == ["awaiting_approval"]
 
 
@@ -109,8 +109,8 @@ def test_a_denied_declared_tool_is_denied_in_any_case() -> None:
     (call_id,) = world.answer("", WRITE)
     world.decision(call_id, "reject", remember={"scope": "session", "pattern": "**"})
     world.cancel()
-    (rule,) = json.loads(world.items["RULES"]["rules"])
-    world.items["RULES"]["rules"] = json.dumps([{**rule, "tool": "Write_File"}])
+    (rule,) = json.loads(world.table["RULES"]["rules"])
+    world.table["RULES"]["rules"] = json.dumps([{**rule, "tool": "Write_File"}])
     assert states(world, WRITE) == ["rejected"]
 
 
@@ -153,7 +153,7 @@ def test_an_approval_after_its_deadline_is_refused(late: Any, *, swept: bool, of
     with suppress(ProtocolError):  # Output of a call that has ended is ignored.
         late(world, call_id)
         assert swept
-    assert "RULES" not in world.items
+    assert "RULES" not in world.table
     world.pass_time(0)
     assert world.call_item(call_id)["state"] == "expired"
     assert [frame["requires_approval"] for frame in world.of_type("tool_call")] == [True], (

@@ -130,8 +130,8 @@ def test_an_existing_rule_does_not_allow_it() -> None:
     (call_id,) = world.answer("", write("a.py"))
     world.decision(call_id, "approve", remember={"scope": "session", "pattern": "**"})
     world.cancel()
-    (rule,) = json.loads(world.items["RULES"]["rules"])
-    world.items["RULES"]["rules"] = json.dumps([rule, {**rule, "rule_id": "old", "pattern": ".git/**"}])
+    (rule,) = json.loads(world.table["RULES"]["rules"])
+    world.table["RULES"]["rules"] = json.dumps([rule, {**rule, "rule_id": "old", "pattern": ".git/**"}])
     assert states(world, write(".git/config")) == ["awaiting_approval"]
 
 

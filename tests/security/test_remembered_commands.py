@@ -281,13 +281,13 @@ def test_a_session_remembers_only_the_last_command() -> None:
     for _ in range(60):
         remember(world)
         remember(world, run("make"))
-    assert len(json.loads(world.items["RULES"]["rules"])) == 1, "those that have lapsed are not kept"
+    assert len(json.loads(world.table["RULES"]["rules"])) == 1, "those that have lapsed are not kept"
 
 
 def test_another_agents_command_asks() -> None:
     world = allowed()
     remember(world)
-    world.switch("coder", {"coder"})
+    world.switch("coder")
     assert runs(world, TEST) == [False]
 
 
