@@ -1,4 +1,4 @@
-"""The shell around the pure core: read, decide, commit, run the effects; on a conflict, all of it again."""
+"""The engine: has decisions made about sessions, and runs the effects of what was committed."""
 
 import random
 import secrets
@@ -128,11 +128,11 @@ class Engine:
                 raise
 
     def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S, *, is_awaited: bool = False) -> None:
-        """Invoke, post, reply, report as posted, count. What dies here is repaired by the sweep (the count is not), and
-        so is what fails, without a word: who asked for the transition must not take it for refused, and ask again.
+        """Invoke, post, reply, report as posted, count. The sweep repairs what is lost here, except for the count.
 
-        A post that is refused is tried again for `patience_s`. `is_awaited`: somebody waits for the end of this, so the
-        count is made beside the rest; else it comes last, for beside the invoke it would take time from that.
+        Failures are logged, not raised: the commit stands, so the sender must not try again. A refused post is tried
+        again for `patience_s` seconds. `is_awaited`: somebody waits for the end of this, so the count is made beside
+        the rest; else it comes last, because beside the invoke it would slow that down.
         """
         if not (is_awaited and transition.spent):
             self._reach_out(transition, patience_s)

@@ -32,7 +32,7 @@ class Decision(Generic[E]):
     event: the type of the event; NoneType if there is nothing to know but the caller.
     decide: (draft, caller, event) → the transition, or None if there is nothing to do. It changes nothing but the
         draft, and may be asked again about the same event. Raises ProtocolError to refuse the event.
-    reads: sort keys that it needs, read in one round trip with the register. It may ask for others, which costs one.
+    reads: sort keys that it needs, read in one round trip with the register. Others cost another round trip each time.
     quota: what it asks of the caller's quotas.
     creates: whether it creates the session where there is none; else that is refused.
     """
@@ -170,7 +170,7 @@ def settle(
             assert draft.before is not None  # a new session has streamed nothing
             log = access.streamed(draft.before)
             continue
-        except Duplicate as duplicate:  # a repeat brings no more than its connection
+        except Duplicate as duplicate:  # accepted before: decide again with its item, for the connection's sake
             accepted = dict(access.items([duplicate.key]))
         except SeqTaken:
             assert draft.before is not None
