@@ -4,6 +4,8 @@ import json
 
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.register import Phase
+from codelab.sessions.store import Conflict
+from codelab.sessions.transition import Transition
 from codelab.turns.caller import Caller
 
 from tests.turns.world import World, refusal, unchanged
@@ -293,3 +295,26 @@ def test_a_very_long_answer_is_kept_by_its_beginning_and_end():
     assert kept.startswith("begin")
     assert kept.endswith("end")
     assert len(kept.encode()) <= 200_000
+
+
+def test_a_message_without_an_id_is_accepted_once_if_its_transaction_was_in_progress():
+    class Refusing(World):
+        """Its first transaction is written, but the writer is told of a conflict: with its own, still in progress."""
+
+        conflicts = 0
+
+        def back_off(self, attempt: int) -> None:
+            assert attempt == 0
+
+        def commit(self, transition: Transition) -> None:
+            super().commit(transition)
+            if self.conflicts:
+                self.conflicts -= 1
+                raise Conflict
+
+    world = Refusing()
+    world.conflicts = 1
+    world.say("hello")
+    assert world.history() == [("user", "hello")]
+    assert len([key for key in world.table if key.startswith("INPUT#")]) == 1
+    assert world.register.inbox == []

@@ -100,7 +100,7 @@ def test_only_its_maker_reveals_a_fork():
     world.say("hello")
     world.answer("Hi")
     source = world.register
-    inputs = Inputs(world.now, world.settings, world.new_id, {usage_key(world.now): None})
+    inputs = Inputs(world.now, world.settings, world.new_id, items={usage_key(world.now): None})
     draft = Draft.new("ann", "fork", inputs)
     begun = lifecycle.begin_fork(draft, Caller("ann", "fork", ""), Lease("maker", world.now + 30_000))
     assert begun is not None

@@ -140,6 +140,7 @@ def settle(
     log: list[EventItem] | None = None
     objects: dict[str, str] = {}
     log_end = attempt = 0
+    event_id = access.new_id()
     is_read = register is not None
     while attempt < _TRIES:
         now = access.clock()
@@ -149,7 +150,8 @@ def settle(
             is_read = True
         if caller is not None:
             admission.check(caller, items)
-        inputs = Inputs(now, access.settings, access.new_id, {**accepted, **items}, fresh, log, objects, lost)
+        seen = {**accepted, **items}
+        inputs = Inputs(now, access.settings, access.new_id, event_id, seen, fresh, log, objects, lost)
         try:
             draft = _draft(register, inputs, caller if creates else None, log_end, absent_too=absent_too)
             transition = decide(draft, *event)

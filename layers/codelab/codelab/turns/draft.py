@@ -57,6 +57,8 @@ class Inputs:
     now: int
     settings: Settings
     new_id: Callable[[], str]
+    #: An id of the event, the same however often it is decided about: a try that lost a race may have been written.
+    event_id: str = ""
     #: Items of the session that were read, by sort key; None for one that does not exist.
     items: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
     #: Those of them that were read after the register.

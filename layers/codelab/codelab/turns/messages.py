@@ -26,16 +26,16 @@ def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition
 
 
 def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, role: str = "user") -> Transition:
-    """`user_message`, whatever frame said it. Without an id of the client's, no repeat can be recognised."""
+    """`user_message`, whatever frame said it. Without an id of the client's, its repeat is another message."""
     register = draft.register
     touch(draft, caller)
     if is_repeat(draft, message_id):
         return draft.finish()
-    message = InputItem(message_id or draft.inputs.new_id(), content, role, draft.now, register.last_seq)
+    message = InputItem(message_id or draft.inputs.event_id, content, role, draft.now, register.last_seq)
     try:
         quotas.accept_message(draft, caller.plan)
     except ProtocolError:
-        if _was_accepted(draft, message_id):  # when there was room
+        if draft.item(message.key()) is not None:  # it was accepted when there was room
             return draft.finish()
         raise
     if register.phase is Phase.IDLE:
@@ -45,8 +45,8 @@ def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, r
         return draft.finish()
     when_busy = register.settings.get("when_busy", "queue")
     is_full = len(register.inbox) >= limits.INBOX
-    if (when_busy == "reject" or is_full) and _was_accepted(draft, message_id):
-        return draft.finish()  # when there was room: the turn that runs may be its own
+    if (when_busy == "reject" or is_full) and draft.item(message.key()) is not None:
+        return draft.finish()  # it was accepted when there was room: the turn that runs may be its own
     if when_busy == "reject":
         raise ProtocolError(ErrorCode.BUSY, "A turn is running; send the message again after it ends")
     if is_full:
@@ -68,8 +68,4 @@ def accepted(decided: Decided) -> InputItem | None:
 
 def is_repeat(draft: Draft, message_id: str | None) -> bool:
     """Is it known that this message was accepted before? The attempt to put its item finds out."""
-    return message_id is not None and draft.inputs.items.get(keys.input_key(message_id)) is not None
-
-
-def _was_accepted(draft: Draft, message_id: str | None) -> bool:
-    return message_id is not None and draft.item(keys.input_key(message_id)) is not None
+    return draft.inputs.items.get(keys.input_key(message_id or draft.inputs.event_id)) is not None

@@ -177,8 +177,8 @@ class DynamoDBStore:
             writes.append({"Put": self._event_put(after.pk, event)})
         writes += [{"Delete": {"TableName": self._table, "Key": _key(after.pk, sk)}} for sk in transition.deletes]
         if transition.relies_on is not None:
-            book = transition.relies_on
-            check = {"TableName": self._table, "Key": _key(after.pk, book.key()), **_version_is(book.version)}
+            rules = transition.relies_on
+            check = {"TableName": self._table, "Key": _key(after.pk, rules.key()), **_version_is(rules.version)}
             writes.append({"ConditionCheck": check})
         if transition.slot is not None:
             writes.append(self._slot_write(after.pk, transition.slot))
