@@ -20,7 +20,7 @@ from codelab_local.connections import Connections
 from codelab_local.deployment import Deployment, Function, deploy
 from codelab_local.emulator import Emulator
 from codelab_local.errors import StartError
-from codelab_local.function_environment import aws_clients, function_environment, third_party_imports
+from codelab_local.function_environment import aws_clients, function_environment, shared_imports
 from codelab_local.function_log import FunctionLog, notice
 from codelab_local.gateway import Gateway
 from codelab_local.gateway_events import EventBuilder
@@ -97,7 +97,8 @@ class Cloud:
         model_url = self._start_model()
         if not settings.cold:
             folders = {path for source in template.sources.values() for path in (source.folder, *source.layers)}
-            self._root = Root(third_party_imports(folders), aws_clients(folders))
+            layers = sorted({str(layer) for source in template.sources.values() for layer in source.layers})
+            self._root = Root(shared_imports(folders, settings.preload), aws_clients(folders), layers)
             self._root.start()
         await self._internal.start()
         self._internal.lambdas = self._lambdas

@@ -7,7 +7,7 @@ environment (only names that the function declares or the project passes), `--en
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -83,13 +83,14 @@ def function_environment(
     return values
 
 
-def third_party_imports(folders: Iterable[Path]) -> list[str]:
-    """Modules of installed packages that the sources under `folders` import at top level, found by static analysis.
+def shared_imports(folders: Iterable[Path], preload: Collection[str] = ()) -> list[str]:
+    """Modules that the sources under `folders` import at top level, found by static analysis.
 
-    The root process imports them once for all functions.
+    The root process imports them once for all functions. They are modules of installed packages, and of those of the
+    sources' own packages that `preload` names.
     """
     roots = [folder.resolve() for folder in folders]
-    own = {entry.stem for root in roots for entry in root.iterdir()}
+    own = {entry.stem for root in roots for entry in root.iterdir()} - set(preload)
     found: set[str] = set()
     for text in _sources(roots):
         for names, package in _IMPORT.findall(text):

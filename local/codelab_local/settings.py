@@ -45,6 +45,7 @@ class Settings:
     public_objects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     demo_model: bool = False
     greeting: tuple[str, ...] = ()
+    preload: frozenset[str] = frozenset()
     # From --env: overrides everything, in every function.
     overrides: Mapping[str, str] = field(default_factory=dict)
     caller: Mapping[str, str] = field(default_factory=dict)
@@ -191,6 +192,7 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
         "demo_model": bool,
         "service": str,
         "greeting": list,
+        "preload": list,
     }
     for key, value in table.items():
         if key not in known:
@@ -208,6 +210,7 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
         "pass_names": frozenset(str(name) for name in table.get("pass", ())),
         "demo_model": table.get("demo_model", False),
         "greeting": tuple(str(line) for line in table.get("greeting", ())),
+        "preload": frozenset(str(package) for package in table.get("preload", ())),
     }
     if "service" in table:
         fields["service"] = table["service"]

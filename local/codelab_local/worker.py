@@ -2,8 +2,9 @@
 
 There are three generations, each forked from the one before, so that expensive work is done once:
 
-- the *root* has imported the third-party packages that the functions import (boto3 and pydantic cost more than all
-  handlers together), and read what the SDK knows of the services that they use;
+- the *root* has imported the packages that the functions import (boto3 and pydantic cost more than all handlers
+  together), those of the layers too where the project allows it, and read what the SDK knows of the services that they
+  use;
 - a *zygote*, one a function, has the function's environment and has run its handler's init; it never serves a request;
 - a *worker* serves one request at a time under AWS's own runtime client until it is killed.
 
@@ -32,7 +33,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -67,12 +68,14 @@ def main() -> None:
 
 def _serve_root(control: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # The control channels show the end of zygotes.
+    layers: list[str] = []
     while True:
         message, descriptors = _receive(control)
         if not message:
             return
         if "preload" in message:
-            _preload(message["preload"], control)
+            layers = message["layers"]
+            _preload(message["preload"], layers, control)
             _share_descriptions(message["services"])
             _load_resolver()
             _share_memory()
@@ -85,13 +88,14 @@ def _serve_root(control: socket.socket) -> None:
             os.dup2(descriptors[1], 2)
             os.close(descriptors[1])
             die_with_parent(me)
-            _run_and_exit(_Zygote(channel, message["zygote"]).serve)
+            _run_and_exit(_Zygote(channel, message["zygote"], layers).serve)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _preload(modules: list[str], control: socket.socket) -> None:
+def _preload(modules: list[str], layers: list[str], control: socket.socket) -> None:
     """Import what the functions will import. The function's init reports failures."""
+    sys.path[:0] = layers
     for name in [*_RUNTIME_MODULES, *modules]:
         try:
             importlib.import_module(name)
@@ -101,6 +105,7 @@ def _preload(modules: list[str], control: socket.socket) -> None:
             # An import started a thread: restart without imports.
             arguments = [sys.executable, "-m", "codelab_local.worker", "--root", str(control.fileno()), PADDING]
             os.execv(sys.executable, arguments)
+    del sys.path[: len(layers)]
 
 
 def _share_descriptions(services: list[str]) -> None:
@@ -138,9 +143,10 @@ def _share_memory() -> None:
 
 
 class _Zygote:
-    def __init__(self, control: socket.socket, config: dict[str, Any]) -> None:
+    def __init__(self, control: socket.socket, config: dict[str, Any], preloaded: Sequence[str] = ()) -> None:
         self._control = control
         self._config = config
+        self._preloaded = preloaded
         self._workers: dict[int, str] = {}
 
     def serve(self) -> None:
@@ -192,6 +198,7 @@ class _Zygote:
         if config["ignore_bytecode"]:
             sys.dont_write_bytecode = True
             sys.pycache_prefix = os.devnull
+        _forget_layers(self._preloaded, () if config["ignore_bytecode"] else config["path"])
         importlib.invalidate_caches()
         module, _, attribute = config["handler"].rpartition(".")
         try:
@@ -242,6 +249,14 @@ class _Zygote:
             self._control.send(json.dumps(message).encode())
         except OSError:
             os._exit(0)  # The local cloud ended.
+
+
+def _forget_layers(layers: Sequence[str], kept: Sequence[str]) -> None:
+    """Forget the modules of `layers` that the root has imported, but for those of the folders `kept`."""
+    forgotten = tuple(f"{layer}/" for layer in set(layers) - set(kept))
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(forgotten):
+            del sys.modules[name]
 
 
 def _run_worker(config: dict[str, Any], worker: str) -> None:

@@ -83,9 +83,8 @@ class WorkerConfig:
 class Root:
     """The process that all zygotes are forked from. It is restarted if it ends."""
 
-    def __init__(self, modules: list[str], services: list[str]) -> None:
-        self._modules = [*_RUNTIME_CLIENT_NEEDS, *modules]
-        self._services = services
+    def __init__(self, modules: list[str], services: list[str], layers: list[str]) -> None:
+        self._shared = {"preload": [*_RUNTIME_CLIENT_NEEDS, *modules], "services": services, "layers": layers}
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -101,7 +100,7 @@ class Root:
                 pass_fds=(theirs.fileno(),),
             )
         self._control = ours
-        ours.send(json.dumps({"preload": self._modules, "services": self._services}).encode())
+        ours.send(json.dumps(self._shared).encode())
 
     def fork(self, message: dict[str, Any], descriptors: list[int]) -> None:
         if self._process is None or self._process.poll() is not None:

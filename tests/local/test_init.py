@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -122,7 +123,8 @@ def test_posts_to_the_events_domain_name_work(cloud: LocalCloud) -> None:
 
 def test_it_ends_with_a_message_if_the_emulator_dies(cloud: LocalCloud) -> None:
     for process in psutil.Process(cloud.process.pid).children(recursive=True):
-        if "codelab_local.emulator_process" in process.cmdline():
-            process.kill()
+        with suppress(psutil.NoSuchProcess):  # It ended with its parent.
+            if "codelab_local.emulator_process" in process.cmdline():
+                process.kill()
     assert cloud.process.wait(20) == 1
     assert "the AWS emulator ended" in cloud.logs()

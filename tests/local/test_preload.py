@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from codelab_local.function_environment import aws_clients, third_party_imports
+from codelab_local.function_environment import aws_clients, shared_imports
 
 SOURCE = '''"""from here on: that is prose
 import nothing of this
@@ -24,5 +24,6 @@ def late():
 def test_the_sources_are_read_for_packages_and_for_services(tmp_path: Path) -> None:
     (tmp_path / "handler.py").write_text(SOURCE)
     (tmp_path / "own.py").write_text("this is no Python")
-    assert third_party_imports([tmp_path]) == ["boto3", "fastapi.routing", "pydantic"]
+    assert shared_imports([tmp_path]) == ["boto3", "fastapi.routing", "pydantic"]
+    assert shared_imports([tmp_path], ["own"]) == ["boto3", "fastapi.routing", "own", "pydantic"]
     assert aws_clients([tmp_path]) == ["dynamodb", "s3"]

@@ -25,9 +25,9 @@ def cloud(source: Path) -> Iterator[LocalCloud]:
         yield running
 
 
-def becomes(cloud: LocalCloud, expected: Any) -> None:
+def becomes(cloud: LocalCloud, expected: Any, what: str = "word") -> None:
     deadline = time.monotonic() + 20
-    while (word := cloud.invoke("command", {"do": "word"})) != expected:
+    while (word := cloud.invoke("command", {"do": what})) != expected:
         assert time.monotonic() < deadline, f"still {word!r}"
         time.sleep(0.02)
 
@@ -39,6 +39,10 @@ def shown(cloud: LocalCloud, text: str) -> str:
         assert time.monotonic() < deadline, cloud.logs()
         time.sleep(0.02)
     return lines[-1]
+
+
+def test_functions_share_a_module_that_is_preloaded(cloud: LocalCloud) -> None:
+    assert cloud.invoke("command", {"do": "phrase"}) == ["first", True]
 
 
 def test_the_next_invocation_uses_changed_code(cloud: LocalCloud, source: Path) -> None:
@@ -68,6 +72,13 @@ def test_a_changed_layer_reloads_its_functions(cloud: LocalCloud, source: Path) 
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert cloud.invoke("command", {"a": 1}) == {"a": 1}
+
+
+def test_a_changed_module_is_no_longer_the_shared_one(cloud: LocalCloud, source: Path) -> None:
+    # The test before this one changed the layer, so that this worker has imported it itself.
+    becomes(cloud, ["first", False], "phrase")
+    (source / "layers" / "shared" / "python" / "phrases.py").write_text("PHRASE, SHARED = 'second', False\n")
+    becomes(cloud, ["second", False], "phrase")
 
 
 def test_a_running_request_finishes_when_the_source_changes(cloud: LocalCloud, source: Path) -> None:

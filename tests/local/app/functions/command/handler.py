@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import phrases
 import words
 from botocore.exceptions import ClientError
 from sample import callback, number_of, recorded, send
@@ -91,6 +92,8 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
             raise RuntimeError("broken on purpose")
         case "word":
             return words.WORD
+        case "phrase":
+            return [phrases.PHRASE, phrases.SHARED]
         case "big":
             return "x" * event["size"]
         case "count":
