@@ -65,18 +65,28 @@ class App:
 
 
 def break_often(app: App, seed: int, over: threading.Event) -> int:
-    """Break the connection at random moments, politely or not, until it is over."""
-    choose, breaks = random.Random(seed), 0
-    while not over.wait(choose.expovariate(4)):
-        broken = getattr(app.session, "socket", None)
-        if broken is not None:
-            breaks += 1
-            broken.close_timeout = 0.2  # its reader may be gone already
-            if choose.random() < 0.5:
-                broken.close()
-            else:
-                with contextlib.suppress(OSError):
-                    broken.socket.shutdown(socket.SHUT_RDWR)
+    """Break the connection at random moments, politely or not, until it is over.
+
+    Between two breaks are some frames, however slow the machine is. Every fourth time, the next connection breaks too.
+    """
+    choose, breaks, broken = random.Random(seed), 0, None
+    while not over.is_set():
+        wanted = len(app.frames) + choose.randrange(1, 12)
+        while len(app.frames) < wanted and not over.wait(0.005):
+            pass
+        over.wait(choose.uniform(0, 0.03))
+        for _ in range(2 if choose.random() < 0.25 else 1):
+            while (found := getattr(app.session, "socket", None)) is broken and not over.wait(0.001):
+                pass
+            broken = found
+            if broken is not None:
+                breaks += 1
+                broken.close_timeout = 0.2  # its reader may be gone already
+                if choose.random() < 0.5:
+                    broken.close()
+                else:
+                    with contextlib.suppress(OSError):
+                        broken.socket.shutdown(socket.SHUT_RDWR)
     return breaks
 
 
@@ -99,7 +109,7 @@ def test_it_misses_nothing_and_repeats_nothing_however_often_its_connection_brea
     finally:
         over.set()
         killer.join(PATIENCE)
-    assert breaks[0] > 0
+    assert breaks[0] >= 5
     assert [frame["seq"] for frame in app.frames] == list(range(1, len(app.frames) + 1))
     assert text_of(app.frames) == text * 2 * TURNS
     assert len(app.executed) == TURNS
