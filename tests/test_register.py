@@ -15,7 +15,7 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change():
         settings={"autonomy": "manual"},
         failures={"digest": 1},
         usage={"total_tokens": 2},
-        rules={"user": 3},
+        rule_versions={"user": 3},
         calls={"c1": CallEntry(*entry)},
         out_of_turn_calls={"c2": OutOfTurnCall(*entry, executor="one")},
         inbox=["message"],

@@ -137,7 +137,7 @@ class StepRunner:
         if started is None:
             wait([reading])
             return None
-        meter.plan = started.after.plan
+        meter.plan = started.after.user_plan
         cancellation = Cancellation()
         sender = StreamSender(
             engine.store,

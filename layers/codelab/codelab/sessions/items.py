@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from codelab.protocol import limits
 from codelab.sessions import keys
+from codelab.sessions.layout import Layout
 
 
 def dumps(value: Any) -> str:
@@ -82,15 +83,11 @@ def _digest(text: str) -> str:
 
 
 def _stored(content: Content | None) -> Any:
-    return _map(content) if isinstance(content, Reference) else dumps(content)
-
-
-def _map(reference: Reference) -> dict[str, Any]:
-    return {"digest": reference.digest, "bytes": reference.bytes}
+    return _REFERENCE.write(content) if isinstance(content, Reference) else dumps(content)
 
 
 def _content(stored: Any) -> Any:
-    return json.loads(stored) if isinstance(stored, str) else Reference(**stored)
+    return json.loads(stored) if isinstance(stored, str) else _REFERENCE.read(stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,38 +153,11 @@ class MessageItem:
         return keys.message_key(self.n)
 
     def attributes(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "role": self.role,
-            "content": self.content,
-            "at": self.at,
-            "turn_id": self.turn_id,
-        }
-        if self.calls:
-            found["calls"] = dumps([[call.call_id, call.tool, call.arguments] for call in self.calls])
-        if self.call_id:
-            found["call_id"] = self.call_id
-        if self.message_id:
-            found["message_id"] = self.message_id
-        if self.whole:
-            found["whole"] = self.whole
-        if self.tokens:
-            found["tokens"] = self.tokens
-        return found
+        return _MESSAGE.write(self)
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "MessageItem":
-        return cls(
-            n=int(item["sk"].removeprefix("MESSAGE#")),
-            role=item["role"],
-            content=item["content"],
-            at=item["at"],
-            turn_id=item["turn_id"],
-            calls=tuple(CallRequest(*call) for call in json.loads(item.get("calls", "[]"))),
-            call_id=item.get("call_id", ""),
-            message_id=item.get("message_id", ""),
-            whole=item.get("whole", 0),
-            tokens=item.get("tokens", 0),
-        )
+        return _MESSAGE.read(item, n=int(item["sk"].removeprefix("MESSAGE#")))
 
 
 @dataclass(slots=True)
@@ -237,42 +207,11 @@ class CallItem:
         return replace(self, **large) if large else self
 
     def attributes(self) -> dict[str, Any]:
-        return {
-            "turn_id": self.turn_id,
-            "agent": self.agent,
-            "tool": self.tool,
-            "arguments": _stored(self.arguments),
-            "requires_approval": self.requires_approval,
-            "state": self.state,
-            "at": self.at,
-            "settled_at": self.settled_at,
-            "decision": dumps(self.decision),
-            "edited_arguments": _stored(self.edited_arguments),
-            "outcome": _stored(self.outcome),
-            "declaration": dumps(self.declaration),
-            "progress": self.progress,
-            "progress_end": self.progress_end,
-        }
+        return _CALL.write(self)
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "CallItem":
-        return cls(
-            call_id=item["sk"].removeprefix("CALL#"),
-            turn_id=item["turn_id"],
-            agent=item.get("agent", ""),
-            tool=item["tool"],
-            arguments=_content(item["arguments"]),
-            requires_approval=item["requires_approval"],
-            state=item["state"],
-            at=item["at"],
-            settled_at=item["settled_at"],
-            decision=json.loads(item["decision"]),
-            edited_arguments=_content(item["edited_arguments"]),
-            outcome=_content(item["outcome"]),
-            declaration=json.loads(item["declaration"]),
-            progress=item["progress"],
-            progress_end=item["progress_end"],
-        )
+        return _CALL.read(item, call_id=item["sk"].removeprefix("CALL#"), agent="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,20 +335,41 @@ class EventItem:
         return keys.event_key(self.seq)
 
     def attributes(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"frame": dumps(self.frame), "audience": self.audience.value, "ttl": self.ttl}
-        if self.write_id:
-            found["write_id"] = self.write_id
-        if self.payload is not None:
-            found["payload"] = _map(self.payload)
-        return found
+        return _EVENT.write(self)
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "EventItem":
-        return cls(
-            seq=int(item["sk"].removeprefix("EVENT#")),
-            frame=json.loads(item["frame"]),
-            audience=Audience(item["audience"]),
-            ttl=item["ttl"],
-            write_id=item.get("write_id", ""),
-            payload=Reference(**item["payload"]) if "payload" in item else None,
+        return _EVENT.read(item, seq=int(item["sk"].removeprefix("EVENT#")))
+
+
+_REFERENCE = Layout(Reference)
+_JSON = (dumps, json.loads)
+_CONTENT = (_stored, _content)
+_MESSAGE = Layout(
+    MessageItem,
+    forms={
+        "calls": (
+            lambda calls: dumps([[call.call_id, call.tool, call.arguments] for call in calls]),
+            lambda stored: tuple(CallRequest(*call) for call in json.loads(stored)),
         )
+    },
+    optional={"calls", "call_id", "message_id", "whole", "tokens"},
+    elsewhere={"n"},
+)
+_CALL = Layout(
+    CallItem,
+    forms={
+        "arguments": _CONTENT,
+        "edited_arguments": _CONTENT,
+        "outcome": _CONTENT,
+        "decision": _JSON,
+        "declaration": _JSON,
+    },
+    elsewhere={"call_id"},
+)
+_EVENT = Layout(
+    EventItem,
+    forms={"frame": _JSON, "audience": (str, Audience), "payload": (_REFERENCE.write, _REFERENCE.read)},
+    optional={"write_id", "payload"},
+    elsewhere={"seq"},
+)

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 from codelab.protocol.outgoing import Status
 from codelab.sessions import keys
+from codelab.sessions.layout import Layout
 
 #: A frame that nobody has reported as posted, or a step that nobody acquired, is looked at after this time.
 REPAIR_AFTER_MS = 10_000
@@ -59,10 +60,10 @@ class Connection:
     issued: int = 0
     expires: int = 0
     greeted: bool = False
-    #: What its `hello` has said that it runs on; empty: unknown.
-    platform: str = ""
     #: Until when (ms) a replayer alone posts to it; writers log and leave it out. A replayer that died is outlived.
     replaying_until: int = 0
+    #: What its `hello` has said that it runs on; empty: unknown.
+    platform: str = ""
 
     def may_be_joining(self, now: int) -> bool:
         """Before `$connect` has returned a post is answered by 410, as if it were gone. Who has sent a frame is in."""
@@ -76,10 +77,6 @@ class Connection:
     def closes_at(self) -> int | None:
         """When (ms) it is to be closed; None without tokens."""
         return 1000 * self.expires + REFRESH_MS if self.expires else None
-
-
-#: A newer version of this code may have written more, while both are deployed.
-_CONNECTION_FIELDS = frozenset(it.name for it in fields(Connection))
 
 
 @dataclass(slots=True)
@@ -171,8 +168,8 @@ class Register:
     #: Calls that failed, by digest, and how often in a row: what fails again and again is not sent again.
     failures: dict[str, int] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
-    #: The newest versions of the two rule books that this session knows of, by scope: older ones are not relied on.
-    rules: dict[str, int] = field(default_factory=dict)
+    #: The newest versions of the rule sets that this session knows of, by scope: older ones are not relied on.
+    rule_versions: dict[str, int] = field(default_factory=dict)
     #: The rule by which a command may run again, while it holds: until another call may have changed something.
     command_rule: str = ""
     #: How often agents have handed this turn over.
@@ -180,8 +177,8 @@ class Register:
     #: The slot of the open turn, `{k}.{random}`, and until when (ms) it is held; empty where turns take none.
     slot: str = ""
     slot_until: int = 0
-    #: The plan of who spoke last: what the limits of the running turn are.
-    plan: str = ""
+    #: The plan of the user who spoke last: it determines the limits of the running turn.
+    user_plan: str = ""
 
     #: The calls of the running step, open or not.
     calls: dict[str, CallEntry] = field(default_factory=dict)
@@ -271,7 +268,7 @@ class Register:
             settings=dict(self.settings),
             failures=dict(self.failures),
             usage=dict(self.usage),
-            rules=dict(self.rules),
+            rule_versions=dict(self.rule_versions),
             calls=_copies(self.calls),
             out_of_turn_calls=_copies(self.out_of_turn_calls),
             inbox=list(self.inbox),
@@ -282,143 +279,43 @@ class Register:
 
     def attributes(self) -> dict[str, Any]:
         """The item's attributes but for keys, `version` and the due index; what is empty or zero is absent."""
-        plain = {
-            "owner": self.user,
-            "session_id": self.session_id,
-            "created_at": self.created_at,
-            "agent": self.agent,
-            "title": self.title,
-            "title_is_draft": self.title_is_draft,
-            "last_activity": self.last_activity,
-            "settings": self.settings,
-            "status": self.status.value,
-            "phase": self.phase.value,
-            "turn_id": self.turn_id,
-            "turn_seq": self.turn_seq,
-            "step": self.step,
-            "attempt": self.attempt,
-            "dispatched_at": self.dispatched_at,
-            "lease": self.lease,
-            "lease_until": self.lease_until,
-            "message_id": self.message_id,
-            "message_seq": self.message_seq,
-            "cancelled_at": self.cancelled_at,
-            "failures": self.failures,
-            "usage": self.usage,
-            "rules": self.rules,
-            "command_rule": self.command_rule,
-            "handovers": self.handovers,
-            "slot": self.slot,
-            "slot_until": self.slot_until,
-            "plan": self.plan,
-            "calls": {
-                call_id: {"tool": call.tool, "state": call.state.value, "due": call.due, "seq": call.seq}
-                for call_id, call in self.calls.items()
-            },
-            "side_calls": {
-                call_id: {
-                    "tool": call.tool,
-                    "state": call.state.value,
-                    "due": call.due,
-                    "seq": call.seq,
-                    "executor": call.executor,
-                }
-                for call_id, call in self.out_of_turn_calls.items()
-            },
-            "inbox": self.inbox,
-            "files": {digest: [it.tokens, it.size, it.added_at] for digest, it in self.files.items()},
-            "last_seq": self.last_seq,
-            "history_n": self.history_n,
-            "turn_n": self.turn_n,
-            "summary_n": self.summary_n,
-            "history_tokens": self.history_tokens,
-            "generation": self.generation,
-            "executor": self.executor,
-            "erase_at": self.erase_at,
-            "purge_after": self.purge_after,
-        }
-        found = {name: value for name, value in plain.items() if value not in ("", 0, {}, [])}
+        found = _REGISTER.write(self)
         for connection_id, connection in self.connections.items():
-            found[f"conn#{connection_id}"] = {
-                "generation": connection.generation,
-                "joined": connection.joined,
-                "joined_seq": connection.joined_seq,
-                "extensions": connection.extensions,
-                "viewer": connection.viewer,
-                "args_profile": connection.args_profile,
-                "issued": connection.issued,
-                "expires": connection.expires,
-                "greeted": connection.greeted,
-                "replaying_until": connection.replaying_until,
-                **({"platform": connection.platform} if connection.platform else {}),
-            }
+            found[f"conn#{connection_id}"] = _CONNECTION.write(connection)
         for first, entry in self.outbox.items():
-            found[f"post#{first}"] = {"last": entry.last, "at": entry.at}
+            found[f"post#{first}"] = _OUTBOX_ENTRY.write(entry)
         return found
 
-    @classmethod
-    def of(cls, item: dict[str, Any]) -> Self:
+    @staticmethod
+    def of(item: dict[str, Any]) -> "Register":
         """The register in an item that `attributes` made."""
-        register = cls(
-            pk=item.get("pk", ""),
-            user=item["owner"],
-            session_id=item["session_id"],
-            created_at=item["created_at"],
-            agent=item["agent"],
-            version=item["version"],
-            title=item.get("title", ""),
-            title_is_draft=item.get("title_is_draft", False),
-            last_activity=item.get("last_activity", 0),
-            settings=item.get("settings", {}),
-            status=Status(item["status"]),
-            phase=Phase(item["phase"]),
-            turn_id=item.get("turn_id", ""),
-            turn_seq=item.get("turn_seq", 0),
-            step=item.get("step", 0),
-            attempt=item.get("attempt", 0),
-            dispatched_at=item.get("dispatched_at", 0),
-            lease=item.get("lease", ""),
-            lease_until=item.get("lease_until", 0),
-            message_id=item.get("message_id", ""),
-            message_seq=item.get("message_seq", 0),
-            cancelled_at=item.get("cancelled_at", 0),
-            failures=item.get("failures", {}),
-            usage=item.get("usage", {}),
-            rules=item.get("rules", {}),
-            command_rule=item.get("command_rule", ""),
-            handovers=item.get("handovers", 0),
-            slot=item.get("slot", ""),
-            slot_until=item.get("slot_until", 0),
-            plan=item.get("plan", ""),
-            inbox=item.get("inbox", []),
-            files={digest: FileEntry(*entry) for digest, entry in item.get("files", {}).items()},
-            last_seq=item.get("last_seq", 0),
-            history_n=item.get("history_n", 0),
-            turn_n=item.get("turn_n", 0),
-            summary_n=item.get("summary_n", 0),
-            history_tokens=item.get("history_tokens", 0),
-            generation=item.get("generation", 0),
-            executor=item.get("executor", ""),
-            erase_at=item.get("erase_at", 0),
-            purge_after=item.get("purge_after", 0),
-            stored_due_at=item.get("due_at"),
-        )
-        for call_id, call in item.get("calls", {}).items():
-            register.calls[call_id] = CallEntry(
-                tool=call["tool"], state=CallState(call["state"]), due=call["due"], seq=call["seq"]
-            )
-        for call_id, call in item.get("side_calls", {}).items():
-            register.out_of_turn_calls[call_id] = OutOfTurnCall(
-                tool=call["tool"],
-                state=CallState(call["state"]),
-                due=call["due"],
-                seq=call["seq"],
-                executor=call["executor"],
-            )
+        due_at = item.get("due_at")
+        register = _REGISTER.read(item, pk=item.get("pk", ""), version=item["version"], stored_due_at=due_at)
         for name, value in item.items():
             if name.startswith("conn#"):
-                known = {field: found for field, found in value.items() if field in _CONNECTION_FIELDS}
-                register.connections[name[5:]] = Connection(**known)
+                register.connections[name[5:]] = _CONNECTION.read(value)
             elif name.startswith("post#"):
-                register.outbox[int(name[5:])] = OutboxEntry(last=value["last"], at=value["at"])
+                register.outbox[int(name[5:])] = _OUTBOX_ENTRY.read(value)
         return register
+
+
+_STATE = {"state": (str, CallState)}
+_ELSEWHERE = frozenset({"version", "connections", "outbox", "stored_due_at", "pk"})
+_CONNECTION = Layout(Connection, optional={"platform"})
+_OUTBOX_ENTRY = Layout(OutboxEntry)
+_REGISTER = Layout(
+    Register,
+    names={"user": "owner", "out_of_turn_calls": "side_calls", "rule_versions": "rules", "user_plan": "plan"},
+    forms={
+        "status": (str, Status),
+        "phase": (str, Phase),
+        "calls": Layout(CallEntry, forms=_STATE).as_map,
+        "out_of_turn_calls": Layout(OutOfTurnCall, forms=_STATE).as_map,
+        "files": (
+            lambda files: {digest: [it.tokens, it.size, it.added_at] for digest, it in files.items()},
+            lambda stored: {digest: FileEntry(*entry) for digest, entry in stored.items()},
+        ),
+    },
+    optional={it.name for it in fields(Register)},
+    elsewhere=_ELSEWHERE,
+)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from codelab.protocol import limits
@@ -168,7 +169,8 @@ def _rule_sets(draft: Draft) -> list[ApprovalRules] | None:
     stale = [
         rule_set.key()
         for rule_set in rule_sets
-        if rule_set.version < draft.register.rules.get(rule_set.scope, 0) and rule_set.key() not in draft.inputs.fresh
+        if rule_set.version < draft.register.rule_versions.get(rule_set.scope, 0)
+        and rule_set.key() not in draft.inputs.fresh
     ]
     if stale:  # read before a change that this session was part of: a step reads them when it begins
         raise NeedsItems(stale)
@@ -184,7 +186,7 @@ def _rule_set(draft: Draft, scope: Scope) -> ApprovalRules:
 
 def _write(draft: Draft, rule_set: ApprovalRules) -> None:
     draft.put(rule_set)
-    draft.register.rules[rule_set.scope] = rule_set.version
+    draft.register.rule_versions[rule_set.scope] = rule_set.version
 
 
 def _autonomy(register: Register) -> str:
@@ -282,13 +284,7 @@ def _folded(path: str) -> str:
 
 
 def _same(rule: ApprovalRule, other: ApprovalRule) -> bool:
-    return (rule.agent, rule.tool, rule.effect, rule.pattern, rule.digest) == (
-        other.agent,
-        other.tool,
-        other.effect,
-        other.pattern,
-        other.digest,
-    )
+    return replace(rule, rule_id=other.rule_id, covers=other.covers, at=other.at) == other
 
 
 def _refused(call: CallItem, where: str, message: str) -> ProtocolError:

@@ -85,7 +85,7 @@ def reveal(draft: Draft, lease: Lease, source: Register, history_n: int, title: 
     register.title = title
     register.last_activity = draft.now
     register.settings = dict(source.settings)
-    register.rules = dict(source.rules)
+    register.rule_versions = dict(source.rule_versions)
     register.files = dict(source.files)
     register.history_n = history_n
     if source.summary_n <= history_n:

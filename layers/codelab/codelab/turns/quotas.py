@@ -69,7 +69,7 @@ def accept_message(draft: Draft, plan: str) -> None:
     if draft.register.phase is Phase.IDLE and limits.open_turns:
         _take_slot(draft, limits.open_turns)
     _spend(draft, limits, Spending(messages=1))
-    draft.register.plan = plan
+    draft.register.user_plan = plan
 
 
 def spend(draft: Draft, plan: str, spending: Spending) -> None:

@@ -1,0 +1,65 @@
+"""How the fields of a class are stored as attributes of an item: one description for both directions."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
+from typing import Any, Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+#: What turns a field's value into the stored one, and the inverse.
+Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+class Layout(Generic[T]):
+    """Stores each field of the dataclass `kind` as an attribute.
+
+    names: fields whose attributes have other names.
+    forms: fields that are stored in another form.
+    optional: fields that are not stored while they are empty or zero.
+    elsewhere: fields that are not stored here.
+    """
+
+    def __init__(
+        self,
+        kind: Callable[..., T],
+        *,
+        names: Mapping[str, str] = {},
+        forms: Mapping[str, Form] = {},
+        optional: Collection[str] = (),
+        elsewhere: Collection[str] = (),
+    ) -> None:
+        self._kind = kind
+        self._written: list[tuple[str, str, bool, Callable[[Any], Any] | None]] = []
+        self._read: dict[str, tuple[str, Callable[[Any], Any] | None]] = {}
+        for name in [it.name for it in fields(cast(Any, kind)) if it.name not in elsewhere]:
+            attribute, (write, read) = names.get(name, name), forms.get(name, (None, None))
+            self._written.append((name, attribute, name in optional, write))
+            self._read[attribute] = (name, read)
+
+    def write(self, entry: T) -> dict[str, Any]:
+        """The attributes of `entry`."""
+        found: dict[str, Any] = {}
+        for name, attribute, is_optional, write in self._written:
+            value = getattr(entry, name)
+            if value or not is_optional:
+                found[attribute] = value if write is None else write(value)
+        return found
+
+    def read(self, item: Mapping[str, Any], **known: Any) -> T:
+        """The entry with these attributes, and the `known` fields; what is neither has its default.
+
+        Other attributes are ignored: a newer version of this code may have written more, while both are deployed.
+        """
+        for attribute, stored in item.items():
+            if attribute in self._read:
+                name, read = self._read[attribute]
+                known[name] = stored if read is None else read(stored)
+        return self._kind(**known)
+
+    @property
+    def as_map(self) -> Form:
+        """The form of a field that has many entries, by key."""
+        return (
+            lambda entries: {key: self.write(entry) for key, entry in entries.items()},
+            lambda stored: {key: self.read(item) for key, item in stored.items()},
+        )
