@@ -37,7 +37,7 @@ else:
     )
 engine = posting_engine()
 unsupported = UnsupportedFeatures(UnsupportedItem(aws.client("dynamodb"), configured.table_name, KEPT_S))
-runner = StepRunner(engine, transport, configured, unsupported)
+runner = StepRunner(engine, transport, unsupported)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:

@@ -73,7 +73,7 @@ def running() -> World:
 
 
 def delete(world: World, lease: Lease) -> bool:
-    return world.decide(lambda draft: lifecycle.begin_deletion(draft, lease), absent_too=True) is not None
+    return world.decide(lambda draft: lifecycle.begin_deletion(draft, lease), include_hidden=True) is not None
 
 
 def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write(running):

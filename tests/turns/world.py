@@ -26,7 +26,7 @@ from codelab.sessions.store import Duplicate, SeqTaken, SlotTaken
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import calls, cancel, connections, control, files, messages, out_of_turn_calls, routing, steps, sweep
 from codelab.turns.caller import Caller
-from codelab.turns.decision import Decision, settle
+from codelab.turns.decision import Decision, decide_and_commit
 from codelab.turns.draft import Draft
 from codelab.turns.out_of_turn_calls import ExecuteTool
 from codelab.turns.routing import Choice
@@ -61,12 +61,16 @@ class World:
         self.resends: list[tuple[str, int]] = []
         self._exists = False
         self.register = Register("ann", "s1", self.now, "universal")
-        settle(lambda draft: connections.connect(draft, IDE, None), self, caller=IDE, creates=True)
+        decide_and_commit(lambda draft: connections.connect(draft, IDE, None), self, caller=IDE, creates=True)
 
-    def decide(self, decide: Callable[[Draft], Transition | None], *, absent_too: bool = False) -> Transition | None:
+    def decide(
+        self, decide: Callable[[Draft], Transition | None], *, include_hidden: bool = False
+    ) -> Transition | None:
         """Make a decision, and apply it as the table would."""
         known, self.known = self.known, {}
-        transition = settle(decide, self, register=self.register, known=known, absent_too=absent_too).transition
+        transition = decide_and_commit(
+            decide, self, register=self.register, known=known, include_hidden=include_hidden
+        ).transition
         if transition is not None:
             self._run_effects(transition)
         return transition

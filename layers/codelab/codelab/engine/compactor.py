@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-from codelab.config import Settings
 from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
 from codelab.llm.client.request import Request
@@ -25,12 +24,10 @@ _LEAST_MS, _MOST_MS, _MARGIN_MS = 20_000, 60_000, 5_000
 class Compactor:
     """One for a process. What it does not finish, or what dies with it, is done after the next step."""
 
-    def __init__(
-        self, engine: Engine, transport: Transport, settings: Settings, unsupported: UnsupportedFeatures
-    ) -> None:
+    def __init__(self, engine: Engine, transport: Transport, unsupported: UnsupportedFeatures) -> None:
         self._engine = engine
         self._transport = transport
-        self._settings = settings
+        self._settings = engine.settings
         self._unsupported = unsupported
 
     def compact(self, register: Register, config: RequestConfig, meter: Meter, remaining_ms: Callable[[], int]) -> None:

@@ -39,7 +39,7 @@ class Deleter:
         engine = self._engine
         lease = Lease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
         begun = engine.decide(
-            user, session_id, lambda draft: lifecycle.begin_deletion(draft, lease), caller=caller, absent_too=True
+            user, session_id, lambda draft: lifecycle.begin_deletion(draft, lease), caller=caller, include_hidden=True
         )
         if begun is None:
             return False
@@ -55,16 +55,16 @@ class Deleter:
         """The windows are told, and closed: nothing they send would find the session."""
         assert begun.before is not None
         frame = Error.of(ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")).wire()
-        windows, now = begun.before.connections, self._engine.clock()
+        connected, now = begun.before.connections, self._engine.clock()
 
         def tell(connection_id: str) -> None:
-            if not windows[connection_id].has_expired(now):
+            if not connected[connection_id].has_expired(now):
                 self._engine.poster.attempt(connection_id, frame)
             self._engine.poster.close(connection_id)
 
         # Once and beside each other: of eight that do not answer none may take the request's time.
         with ThreadPoolExecutor(max_workers=CONNECTIONS_PER_SESSION) as pool:
-            list(pool.map(tell, windows))
+            list(pool.map(tell, connected))
 
     def _purge(self, register: Register, remaining_ms: Callable[[], int]) -> bool:
         """Items first: what they refer to is no longer asked for. False if the time has run out."""
@@ -82,6 +82,6 @@ class Deleter:
             register.user,
             register.session_id,
             lambda draft: lifecycle.release(draft, lease, erase_at),
-            absent_too=True,
+            include_hidden=True,
         )
         return False

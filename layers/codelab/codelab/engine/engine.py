@@ -26,7 +26,7 @@ from codelab.sessions.store import Over, SessionStore, StoredItem
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import admission, connections, quotas
 from codelab.turns.caller import Caller
-from codelab.turns.decision import Decided, Decision, settle
+from codelab.turns.decision import Decided, Decision, decide_and_commit
 from codelab.turns.draft import Draft
 
 E = TypeVar("E")
@@ -74,7 +74,7 @@ class Engine:
 
         Raises ProtocolError: what refuses the event, SESSION_NOT_FOUND, DATABASE_ERROR after too many conflicts.
         """
-        decided = settle(
+        decided = decide_and_commit(
             decision.decide,
             _SessionAccess(self, caller.user, caller.session_id),
             caller,
@@ -97,11 +97,13 @@ class Engine:
         register: Register | None = None,
         known: Mapping[str, StoredItem | None] = MappingProxyType({}),
         caller: Caller | None = None,
-        absent_too: bool = False,
+        include_hidden: bool = False,
     ) -> Transition | None:
-        """Commit what `decide` makes of the session, without running its effects; see `settle` for the parameters."""
+        """Commit what `decide` makes of the session, without running its effects: see `decide_and_commit`."""
         access = _SessionAccess(self, user, session_id)
-        return settle(decide, access, register=register, known=known, caller=caller, absent_too=absent_too).transition
+        return decide_and_commit(
+            decide, access, register=register, known=known, caller=caller, include_hidden=include_hidden
+        ).transition
 
     def apply(
         self,

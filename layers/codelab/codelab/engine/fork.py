@@ -51,11 +51,11 @@ def fork(
         _copy(engine, caller, source, made, last, remaining_ms)
         name = source.title if title is None else title
         revealed = engine.decide(
-            user, fork_id, lambda draft: lifecycle.reveal(draft, lease, source, last, name), absent_too=True
+            user, fork_id, lambda draft: lifecycle.reveal(draft, lease, source, last, name), include_hidden=True
         )
     except ProtocolError:
         now = engine.clock()
-        engine.decide(user, fork_id, lambda draft: lifecycle.release(draft, lease, now), absent_too=True)
+        engine.decide(user, fork_id, lambda draft: lifecycle.release(draft, lease, now), include_hidden=True)
         raise
     if revealed is None:
         raise ProtocolError(ErrorCode.BUSY, "The fork timed out; send the request again")

@@ -11,12 +11,12 @@ from codelab.turns import quotas
 class Meter:
     """Of one invocation, for one user. Requests whose answers nobody wanted in the end are counted as well."""
 
-    def __init__(self, engine: Engine, user: str, plan: str = "") -> None:
+    def __init__(self, engine: Engine, user: str) -> None:
         self._engine = engine
         self._user = user
         self._asked = Spending()
-        #: The plan of who has begun the turn.
-        self.plan = plan
+        #: The plan of the user who began the turn.
+        self.user_plan = ""
 
     def add(self, usage: Mapping[str, int], estimate: int = 0) -> None:
         """A Request has ended. `usage` is what it has cost; `estimate` are its tokens where the provider said nothing,
@@ -27,10 +27,12 @@ class Meter:
     def over_budget(self, item: Mapping[str, object] | None) -> ProtocolError | None:
         """What ends a turn whose user has no tokens left of the day, by the counters in `item` and what was asked
         since; None if there are some."""
-        return quotas.out_of_budget(self._engine.settings, self.plan, item, self._asked.tokens, self._engine.clock())
+        return quotas.out_of_budget(
+            self._engine.settings, self.user_plan, item, self._asked.tokens, self._engine.clock()
+        )
 
     def flush(self) -> None:
         """Have counted what was asked since the last time, in one call."""
-        limits = self._engine.settings.limits_of(self.plan)
+        limits = self._engine.settings.limits_of(self.user_plan)
         self._engine.count(self._user, quotas.counted(limits, self._asked))
         self._asked = Spending()

@@ -47,7 +47,7 @@ class Revoker:
         """End what the revocation itself has missed, or not come to; go on where the last look had to stop."""
         revoked_at, position = self._engine.store.revocations.pending(user)
         ended = self._end(user, revoked_at, remaining_ms, position)
-        self._engine.store.revocations.settle(user, revoked_at, ended.position)
+        self._engine.store.revocations.save_progress(user, revoked_at, ended.position)
 
     def _end(
         self, user: str, revoked_at: int, remaining_ms: Callable[[], int], position: tuple[int, str] | None = None

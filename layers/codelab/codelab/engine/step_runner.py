@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from codelab.agents import Agent, agents
-from codelab.config import ConfigurationError, Settings
+from codelab.config import ConfigurationError
 from codelab.delivery.fan_out import DRAIN_S, FanOut
 from codelab.delivery.stream import StreamSender
 from codelab.engine.compactor import Compactor
@@ -52,12 +52,10 @@ _READ = (*RULE_KEYS.values(), keys.TOOLS)
 class StepRunner:
     """One for a process. `remaining_ms` of `run` is what the invocation has left."""
 
-    def __init__(
-        self, engine: Engine, transport: Transport, settings: Settings, unsupported: UnsupportedFeatures
-    ) -> None:
+    def __init__(self, engine: Engine, transport: Transport, unsupported: UnsupportedFeatures) -> None:
         self._engine = engine
         self._transport = transport
-        self._settings = settings
+        self._settings = settings = engine.settings
         self._unsupported = unsupported
         self._config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self._config.check()
@@ -70,7 +68,7 @@ class StepRunner:
             self._config.changed(**agent.model).check()
         plans = {"", *settings.plan_limits}
         self._has_budgets = any(settings.limits_of(plan).tokens_per_day for plan in plans)
-        self._compactor = Compactor(engine, transport, settings, unsupported)
+        self._compactor = Compactor(engine, transport, unsupported)
         self._rehearse(agents()[settings.default_agent])
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
 
@@ -137,7 +135,7 @@ class StepRunner:
         if started is None:
             wait([reading])
             return None
-        meter.plan = started.after.user_plan
+        meter.user_plan = started.after.user_plan
         cancellation = Cancellation()
         sender = StreamSender(
             engine.store,

@@ -299,7 +299,7 @@ class Register:
         return register
 
 
-_STATE = {"state": (str, CallState)}
+_STATE = {"state": (str, {it.value: it for it in CallState}.__getitem__)}
 _ELSEWHERE = frozenset({"version", "connections", "outbox", "stored_due_at", "pk"})
 _CONNECTION = Layout(Connection, optional={"platform"})
 _OUTBOX_ENTRY = Layout(OutboxEntry)

@@ -129,7 +129,7 @@ class Revocations(Protocol):
     def pending(self, user: str) -> tuple[int, tuple[int, str] | None]:
         """The same time, and the session (its last activity, its id) behind which the sweep goes on."""
 
-    def settle(self, user: str, revoked_at: int, seen_to: tuple[int, str] | None = None) -> None:
+    def save_progress(self, user: str, revoked_at: int, seen_to: tuple[int, str] | None = None) -> None:
         """Connections are ended up to the session `seen_to`; None: all of them, and the sweep need not look again.
 
         A user who was revoked again meanwhile is looked at from the beginning.

@@ -16,7 +16,7 @@ from codelab.sessions.register import CallEntry, CallState, OutOfTurnCall, Phase
 from codelab.sessions.transition import Transition
 from codelab.turns import approval_rules, commands, files, policy, turn
 from codelab.turns.caller import Caller
-from codelab.turns.connections import touch
+from codelab.turns.connections import executor_of, touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
 from codelab.turns.shown_results import shown_result
@@ -54,7 +54,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     touch(draft, caller)
     if entry.state is CallState.AWAITING_APPROVAL:
         _check_in_time(draft, call, entry)
-        if draft.settings.hitl_strict or _executor(draft.register, entry) != caller.connection_id:
+        if draft.settings.hitl_strict or executor_of(draft.register, entry) != caller.connection_id:
             raise ProtocolError(
                 ErrorCode.PERMISSION_DENIED,
                 "The call awaits approval; send the result again once it is approved",
@@ -103,7 +103,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
             call.decision["shown"] = shortened(edited, _EDIT_BYTES)
     if frame.remember is not None:
         effect: Effect = "deny" if frame.decision == "reject" else "allow"
-        approval_rules.remember(draft, call, tool, effect, frame.remember, _executor(draft.register, entry))
+        approval_rules.remember(draft, call, tool, effect, frame.remember, executor_of(draft.register, entry))
         call.decision["remember"] = frame.remember.model_dump()
     if frame.decision == "reject":
         outcome = {"result": {"status": "rejected", "feedback": frame.feedback or ""}}
@@ -156,7 +156,7 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
         turn_id=call.turn_id or None,
         deadline=entry.due,
         risk=tool.risk_of(arguments),
-        remember=approval_rules.offer(draft, tool, arguments, _executor(draft.register, entry)) if awaiting else None,
+        remember=approval_rules.offer(draft, tool, arguments, executor_of(draft.register, entry)) if awaiting else None,
         reason=f"Approved by {rule_id}" if (rule_id := call.decision.get("rule_id")) else None,
     )
     payload = content if isinstance(content, Reference) else None
@@ -299,11 +299,6 @@ def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> di
 
 def _entry(register: Register, call_id: str) -> CallEntry | None:
     return register.calls.get(call_id) or register.out_of_turn_calls.get(call_id)
-
-
-def _executor(register: Register, entry: CallEntry) -> str:
-    """The connection that executes the call, once it may be."""
-    return entry.executor if isinstance(entry, OutOfTurnCall) else register.executor
 
 
 def _let_go(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from types import NoneType
 
 from codelab.protocol import limits
-from codelab.sessions.register import CallState, Connection, OutOfTurnCall, Phase, Register
+from codelab.sessions.register import CallEntry, CallState, Connection, OutOfTurnCall, Phase, Register
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Resend, Transition
 from codelab.turns import quotas
@@ -141,9 +141,13 @@ def executing(register: Register) -> list[Resend]:
     found = []
     for call in (*register.calls.values(), *register.out_of_turn_calls.values()):
         if call.state is CallState.EXECUTING:
-            executor = call.executor if isinstance(call, OutOfTurnCall) else register.executor
-            found.append(Resend(executor, call.seq))
+            found.append(Resend(executor_of(register, call), call.seq))
     return sorted(found, key=lambda resend: resend.seq)
+
+
+def executor_of(register: Register, call: CallEntry) -> str:
+    """The connection that executes an open call, as soon as it may be executed."""
+    return call.executor if isinstance(call, OutOfTurnCall) else register.executor
 
 
 def _join(draft: Draft, caller: Caller) -> Connection:

@@ -39,10 +39,6 @@ class Change:
     settings: Mapping[str, Any]
 
 
-def _plan(_: object) -> list[str]:
-    return [keys.PLAN]
-
-
 @decision(
     Hello,
     reads=lambda frame: [keys.PLAN] if frame.capabilities.tools is None else [keys.PLAN, keys.TOOLS],
@@ -93,7 +89,7 @@ def end_replay(draft: Draft, caller: Caller) -> Transition:
     return draft.finish()
 
 
-@decision(Refresh, reads=_plan, quota=Asks.SHOWN)
+@decision(Refresh, reads=lambda _: [keys.PLAN], quota=Asks.SHOWN)
 def refresh(draft: Draft, caller: Caller, event: Refresh) -> Transition:
     """Keep the connection for as long as its new token is valid. Its client resumes what it missed."""
     _greet(draft, caller)
@@ -101,7 +97,7 @@ def refresh(draft: Draft, caller: Caller, event: Refresh) -> Transition:
     return _inform(draft, caller)
 
 
-@decision(SessionConfig, reads=_plan, quota=Asks.SHOWN)
+@decision(SessionConfig, reads=lambda _: [keys.PLAN], quota=Asks.SHOWN)
 def configure(draft: Draft, caller: Caller, frame: SessionConfig) -> Transition:
     """Change the settings that the frame names."""
     _greet(draft, caller)

@@ -110,7 +110,7 @@ class Access(Protocol):
         """Wait a little, longer from attempt to attempt."""
 
 
-def settle(
+def decide_and_commit(
     decide: Callable[..., Transition | None],
     access: Access,
     *event: Any,
@@ -120,14 +120,14 @@ def settle(
     caller: Caller | None = None,
     asks: Asks = Asks.NOTHING,
     creates: bool = False,
-    absent_too: bool = False,
+    include_hidden: bool = False,
 ) -> Decided:
     """Commit what `decide(draft, *event)` makes of the session, without running its effects.
 
     `wanted` items are read with the register; a `register` and `known` items that were just read save the first read.
     `caller` is who sent the event: their quotas (`asks`) and revocation are read as well, and checked. `creates`: where
-    there is no session, decide about a new one of the caller's. `absent_too`: decide also about a session that is being
-    forked or deleted.
+    there is no session, decide about a new one of the caller's. `include_hidden`: decide also about a session that is
+    being forked or deleted.
 
     Raises ProtocolError: SESSION_NOT_FOUND (BeingDeleted while the session is being deleted; BUSY if the decision
     creates sessions), DATABASE_ERROR after too many conflicts, and what the decision raises.
@@ -153,7 +153,7 @@ def settle(
         seen = {**accepted, **items}
         inputs = Inputs(now, access.settings, access.new_id, event_id, seen, fresh, log, objects, lost)
         try:
-            draft = _draft(register, inputs, caller if creates else None, log_end, absent_too=absent_too)
+            draft = _draft(register, inputs, caller if creates else None, log_end, include_hidden=include_hidden)
             transition = decide(draft, *event)
             if transition is None:
                 return Decided(draft.before or draft.register, None)
@@ -187,13 +187,13 @@ def settle(
 
 
 def _draft(
-    register: Register | None, inputs: Inputs, creator: Caller | None, log_end: int, *, absent_too: bool
+    register: Register | None, inputs: Inputs, creator: Caller | None, log_end: int, *, include_hidden: bool
 ) -> Draft:
     if register is None:
         if creator is None:
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
         return Draft.new(creator.user, creator.session_id, inputs)
-    if register.erase_at and not absent_too:
+    if register.erase_at and not include_hidden:
         if creator is None:
             raise BeingDeleted
         raise ProtocolError(ErrorCode.BUSY, "The session with this id is being deleted; try again in a moment")

@@ -22,7 +22,7 @@ def declare(draft: Draft, caller: Caller, tools: Sequence[ToolDeclaration]) -> N
         return
     register, stored = draft.register, draft.item(keys.TOOLS)
     there = {*register.connections, register.executor}
-    known = {window: its for window, its in ToolsItem.of(stored).by_connection.items() if window in there}
+    known = {found: tools for found, tools in ToolsItem.of(stored).by_connection.items() if found in there}
     known.pop(caller.connection_id, None)
     if tools:
         known[caller.connection_id] = [tool.model_dump() for tool in tools]
@@ -32,6 +32,6 @@ def declare(draft: Draft, caller: Caller, tools: Sequence[ToolDeclaration]) -> N
         draft.deletes.append(keys.TOOLS)
 
 
-def declared_by(declared: ToolsItem, window: str) -> list[Tool]:
+def declared_by(declared: ToolsItem, connection_id: str) -> list[Tool]:
     """The tools that a connection has declared."""
-    return [declared_tool(declaration) for declaration in declared.by_connection.get(window, ())]
+    return [declared_tool(declaration) for declaration in declared.by_connection.get(connection_id, ())]

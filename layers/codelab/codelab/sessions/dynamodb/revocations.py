@@ -49,7 +49,7 @@ class DynamoDBRevocations:
         activity, hash_, session_id = found.get("seen_to", {}).get("S", "").partition("#")
         return int(found.get("revoked_at", {}).get("N", 0)), (int(activity), session_id) if hash_ else None
 
-    def settle(self, user: str, revoked_at: int, seen_to: tuple[int, str] | None = None) -> None:
+    def save_progress(self, user: str, revoked_at: int, seen_to: tuple[int, str] | None = None) -> None:
         change, values = "REMOVE due_at, due_shard, seen_to", {":at": {"N": str(revoked_at)}}
         if seen_to is not None:
             change, values[":seen"] = "SET seen_to = :seen", {"S": f"{seen_to[0]}#{seen_to[1]}"}

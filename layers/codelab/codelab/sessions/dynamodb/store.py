@@ -165,9 +165,9 @@ class DynamoDBStore:
         """The SDK gives every transaction a ClientRequestToken: its own retry of one that worked is harmless."""
         after = transition.after
         writes: list[Any] = [{"Update": self._register_update(transition)}]
-        found = [(item, item.attributes(), item.key()) for item in transition.puts]
-        for item, attributes, sk in found:
-            put: dict[str, Any] = {"TableName": self._table, "Item": {**_key(after.pk, sk), **to_dynamodb(attributes)}}
+        for item in transition.puts:
+            stored = {**_key(after.pk, item.key()), **to_dynamodb(item.attributes())}
+            put: dict[str, Any] = {"TableName": self._table, "Item": stored}
             if isinstance(item, ApprovalRules):
                 put |= _version_is(item.version - 1)
             elif not item.replaces:
@@ -216,24 +216,16 @@ class DynamoDBStore:
         else:
             update = "SET due_at = :due " + remove
             values[":due"] = {"N": str(due_at)}
-        request: Any = {
-            "TableName": self._table,
-            "Key": _key(register.pk, keys.REGISTER),
-            "ExpressionAttributeNames": names,
+        unchanged = {
+            "UpdateExpression": update,
+            "ConditionExpression": "version = :version",
+            "ExpressionAttributeValues": values,
         }
-        for conditional in (True, False):
+        changed = {"UpdateExpression": remove, "ConditionExpression": "attribute_exists(pk)"}
+        request: Any = {"TableName": self._table, "Key": _key(register.pk, keys.REGISTER)}
+        for attempt in (unchanged, changed):
             try:
-                if conditional:
-                    self._client.update_item(
-                        **request,
-                        UpdateExpression=update,
-                        ConditionExpression="version = :version",
-                        ExpressionAttributeValues=values,
-                    )
-                else:
-                    self._client.update_item(
-                        **request, UpdateExpression=remove, ConditionExpression="attribute_exists(pk)"
-                    )
+                self._client.update_item(**request, **attempt, ExpressionAttributeNames=names)
                 return
             except ClientError as error:
                 if _code(error) not in ("ConditionalCheckFailedException", "TransactionConflictException"):
