@@ -61,7 +61,7 @@ class World:
         self.resends: list[tuple[str, int]] = []
         self._exists = False
         self.register = Register("ann", "s1", self.now, "universal")
-        decide_and_commit(lambda draft: connections.connect(draft, IDE, None), self, caller=IDE, creates=True)
+        decide_and_commit(lambda draft: connections.connect.decide(draft, IDE, None), self, caller=IDE, creates=True)
 
     def decide(
         self, decide: Callable[[Draft], Transition | None], *, include_hidden: bool = False
@@ -76,7 +76,7 @@ class World:
         return transition
 
     def handle(self, decision: Decision[E], event: E, caller: Caller = IDE) -> Transition | None:
-        return self.decide(lambda draft: decision(draft, caller, event))
+        return self.decide(lambda draft: decision.decide(draft, caller, event))
 
     # -- what decisions read and write -------------------------------------------------------------------------------
 

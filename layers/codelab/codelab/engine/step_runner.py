@@ -7,6 +7,7 @@ lasts: a function that invokes itself is taken for a loop by Lambda.
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any
 
 from codelab.agents import Agent, agents
@@ -49,6 +50,25 @@ _NEXT_STEP_MS = 30_000
 _READ = (*RULE_KEYS.values(), keys.TOOLS)
 
 
+@dataclass(frozen=True, slots=True)
+class _Invocation:
+    """One invocation of `llm_request`: the id of Lambda's request, and what its steps share."""
+
+    id: str
+    remaining_ms: Callable[[], int]
+    fan_out: FanOut
+    meter: Meter
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """An acquired step: the lease, the sender of its text, and what stops its Requests."""
+
+    lease: Lease
+    sender: StreamSender
+    cancellation: Cancellation
+
+
 class StepRunner:
     """One for a process. `remaining_ms` of `run` is what the invocation has left."""
 
@@ -86,11 +106,12 @@ class StepRunner:
         """
         engine, fan_out = self._engine, FanOut(self._engine.poster, self._engine.clock)
         meter = Meter(engine, user)
+        invoked = _Invocation(invocation, remaining_ms, fan_out, meter)
         following: Step | None = step
         last: Transition | None = None
         try:
             while following is not None:
-                done = self._run_one(user, session_id, following, fan_out, meter, remaining_ms, invocation)
+                done = self._run_one(user, session_id, following, invoked)
                 last, following = done or last, done.invoke if done is not None else None
                 if following is not None and last is not None and remaining_ms() < _NEXT_STEP_MS:
                     engine.invoke(last.after, following)
@@ -107,16 +128,7 @@ class StepRunner:
             self._compactor.compact(last.after, config, meter, remaining_ms)
             meter.flush()
 
-    def _run_one(
-        self,
-        user: str,
-        session_id: str,
-        step: Step,
-        fan_out: FanOut,
-        meter: Meter,
-        remaining_ms: Callable[[], int],
-        invocation: str,
-    ) -> Transition | None:
+    def _run_one(self, user: str, session_id: str, step: Step, invoked: _Invocation) -> Transition | None:
         """Gives what was committed, None if the step is not ours (any more)."""
         engine, pk = self._engine, keys.partition(user, session_id)
         reading = self._pool.submit(self._conversation, pk, step.extent)
@@ -127,19 +139,19 @@ class StepRunner:
         if register.extent != step.extent:  # the context must hold everything that was committed before the step
             reading = self._pool.submit(self._conversation, pk, register.extent)
         lease = Lease(
-            token=steps.token(invocation, engine.ids()),
-            until=engine.clock() + remaining_ms() + LEASE_MARGIN_MS,
+            token=steps.token(invoked.id, engine.ids()),
+            until=engine.clock() + invoked.remaining_ms() + LEASE_MARGIN_MS,
             message_id="msg_" + engine.ids(),
         )
         started = engine.decide(user, session_id, lambda draft: steps.acquire(draft, step, lease), register=register)
         if started is None:
             wait([reading])
             return None
-        meter.user_plan = started.after.user_plan
+        invoked.meter.user_plan = started.after.user_plan
         cancellation = Cancellation()
         sender = StreamSender(
             engine.store,
-            fan_out,
+            invoked.fan_out,
             started,
             max_delay_s=self._settings.stream_max_delay_ms / 1000,
             retention_s=self._settings.event_retention_s,
@@ -147,7 +159,7 @@ class StepRunner:
             on_lost=cancellation.cancel,
         )
         sender.start()
-        result = self._ask(started.after, lease, sender, cancellation, meter, reading.result, remaining_ms, invocation)
+        result = self._ask(started.after, _Attempt(lease, sender, cancellation), invoked, reading.result)
         committed = engine.decide(
             user,
             session_id,
@@ -156,18 +168,10 @@ class StepRunner:
             known=reading.result().items,
         )
         if committed is not None:
-            engine.send(fan_out, committed)
+            engine.send(invoked.fan_out, committed)
         return committed
 
-    def _routed(
-        self,
-        register: Register,
-        lease: Lease,
-        sender: StreamSender,
-        cancellation: Cancellation,
-        meter: Meter,
-        history: list[MessageItem],
-    ) -> Register:
+    def _routed(self, register: Register, attempt: _Attempt, meter: Meter, history: list[MessageItem]) -> Register:
         """The register with an agent that answers: where the session's agent routes, the model chooses one first."""
         router = self._agent(register)
         if not router.routes:
@@ -177,38 +181,31 @@ class StepRunner:
             asked = routing.messages(router, agents(), history)
             retry = RetryPolicy(attempts=2)
             request = Request(config, routing.schema(agents()), asked, unsupported=self._unsupported, retry=retry)
-            result = request.run(self._transport, deadline=deadline, cancel=cancellation)
+            result = request.run(self._transport, deadline=deadline, cancel=attempt.cancellation)
             choice = routing.choice_of(result, self._counted(result.usage, config))
         except RequestError as error:
             logger().warning("no agent chosen", extra={"session": register.pk, "error": str(error)})
             choice = routing.no_choice(self._counted(error.usage, config) if isinstance(error, ModelError) else {})
         meter.add(choice.usage, estimate_tokens(str(asked)))
         routed = None
-        if not cancellation.cancelled:
+        if not attempt.cancellation.cancelled:
             routed = self._engine.decide(
                 register.user,
                 register.session_id,
-                lambda draft: routing.route(draft, lease, router.name, choice),
-                register=sender.register,
+                lambda draft: routing.route(draft, attempt.lease, router.name, choice),
+                register=attempt.sender.register,
             )
         if routed is None:  # not ours any more, or to be stopped: the answer is not asked for
-            cancellation.cancel()
+            attempt.cancellation.cancel()
             return register
-        sender.follow(routed)
+        attempt.sender.follow(routed)
         return routed.after
 
     def _ask(
-        self,
-        register: Register,
-        lease: Lease,
-        sender: StreamSender,
-        cancellation: Cancellation,
-        meter: Meter,
-        conversation: Callable[[], Conversation],
-        remaining_ms: Callable[[], int],
-        invocation: str,
+        self, register: Register, attempt: _Attempt, invoked: _Invocation, conversation: Callable[[], Conversation]
     ) -> Answer | Failure:
         """Call the model and stream its text."""
+        sender, meter = attempt.sender, invoked.meter
         streamed: list[str] = []
         config = self._config
         usage: dict[str, int] = {}
@@ -219,7 +216,7 @@ class StepRunner:
             if spent is not None:
                 raise spent
             own = declared_by(ToolsItem.of(read.items[keys.TOOLS]), register.executor)
-            register = self._routed(register, lease, sender, cancellation, meter, read.history)
+            register = self._routed(register, attempt, meter, read.history)
             agent = self._agent(register).joined_by(own)
             budget = self._settings.max_context_tokens
             messages = assemble(read, agent.prompt, budget=budget)
@@ -229,8 +226,8 @@ class StepRunner:
             request = Request(config, schema, [*tools, *messages], unsupported=self._unsupported, remember=not own)
             # Counted while the model is silent.
             parts = self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget)))
-            deadline = time.monotonic() + max(1.0, (remaining_ms() - _COMMIT_MS) / 1000)
-            for event in request.stream(self._transport, deadline=deadline, cancel=cancellation):
+            deadline = time.monotonic() + max(1.0, (invoked.remaining_ms() - _COMMIT_MS) / 1000)
+            for event in request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation):
                 if isinstance(event, TextDelta):
                     streamed.append(event.text)
                     sender.write(event.text)
@@ -242,8 +239,8 @@ class StepRunner:
                 sender.write(answer.text)
             return answer
         except RequestError as error:
-            problem = failure(error, invocation)
-            log_failure(error, invocation, session=register.pk)
+            problem = failure(error, invoked.id)
+            log_failure(error, invoked.id, session=register.pk)
             usage = self._counted(error.usage, config) if isinstance(error, ModelError) else {}
         except ProtocolError as error:
             problem = error

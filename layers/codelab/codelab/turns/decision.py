@@ -43,9 +43,6 @@ class Decision(Generic[E]):
     quota: Asks | Callable[[E], Asks] = Asks.NOTHING
     creates: bool = False
 
-    def __call__(self, draft: Draft, caller: Caller, event: E) -> Transition | None:
-        return self.decide(draft, caller, event)
-
     def asks(self, event: E) -> Asks:
         """What this event asks of its caller's quotas."""
         return self.quota if isinstance(self.quota, Asks) else self.quota(event)
