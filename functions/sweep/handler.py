@@ -19,7 +19,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     if "requestPayload" in event:
         if event["requestPayload"].get("kind") == "step":  # a bare Request belongs to no session
             user, session_id, _ = step_of(event["requestPayload"])
-            sweeper.revive(user, session_id, event["requestContext"]["requestId"])
+            sweeper.recover(user, session_id, event["requestContext"]["requestId"])
     elif event.get("kind") == "revoke":
         return revoke(event["user"], context)
     else:

@@ -163,7 +163,7 @@ def test_a_revocation_continues_where_the_last_sweep_stopped(system: System, mon
     for _ in range(3):
         left = iter([55_000, 0])  # Time for one page.
         with sweep._running():
-            revoker.look_again("ann", lambda left=left: next(left))
+            revoker.close_remaining("ann", lambda left=left: next(left))
     registers = [system.item("REGISTER", f"s{n}") for n in range(3)]
     assert not [name for register in registers for name in register if name.startswith("conn#")]
     found = system.table.get_item(TableName="Table", Key={"pk": {"S": "USER#ann"}, "sk": {"S": "REVOKED"}})

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 from codelab.config import ConfigurationError, Price, read_settings
 from codelab.llm.outcome import Usage
-from codelab.turns.usage import breakdown, counted, told
+from codelab.turns.usage import breakdown, counted, turn_usage
 
 from tests.turns.world import World
 
@@ -66,17 +66,17 @@ def test_all_requests_of_a_turn_are_summed_up() -> None:
 
 def test_a_turn_costs_what_its_tokens_cost() -> None:
     usage = counted(Usage(prompt=1_000_000, completion=100_000, cached=400_000), PRICE)
-    assert told(usage).cost_usd == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 0.1 * 10)
+    assert turn_usage(usage).cost_usd == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 0.1 * 10)
     without_cache = counted(Usage(prompt=1_000_000, completion=0, cached=400_000), Price(prompt=2, completion=10))
-    assert told(without_cache).cost_usd == pytest.approx(2)
+    assert turn_usage(without_cache).cost_usd == pytest.approx(2)
 
 
 def test_a_cost_that_is_not_known_whole_is_not_told() -> None:
     usage = counted(Usage(prompt=10, completion=10, cached=0), PRICE)
     for name, value in counted(Usage(prompt=10, completion=10, cached=0), None).items():
         usage[name] = usage.get(name, 0) + value
-    assert told(usage).cost_usd is None
-    assert told({}).cost_usd is None
+    assert turn_usage(usage).cost_usd is None
+    assert turn_usage({}).cost_usd is None
 
 
 def test_the_prompt_is_told_by_its_parts() -> None:
@@ -91,7 +91,7 @@ def test_the_prompt_is_told_by_its_parts() -> None:
     assert all(tokens > 0 for tokens in parts.values())
     without = breakdown(tools, messages)
     assert (without["files"], without["history"]) == (0, parts["files"] + parts["history"])
-    assert told(parts).prompt_details.system_tokens == parts["system"]
+    assert turn_usage(parts).prompt_details.system_tokens == parts["system"]
 
 
 def test_prices_come_from_the_environment() -> None:

@@ -43,15 +43,15 @@ class Deleter:
         )
         if begun is None:
             return False
-        self._tell(begun)
+        self._close_connections(begun)
         if not self._purge(begun.after, remaining_ms):
-            return self._leave(begun.after, lease, engine.clock())
+            return self._leave_to_sweep(begun.after, lease, engine.clock())
         if begun.after.purge_after > engine.clock():
-            return self._leave(begun.after, lease, begun.after.purge_after)
+            return self._leave_to_sweep(begun.after, lease, begun.after.purge_after)
         engine.store.remove(begun.after)
         return True
 
-    def _tell(self, begun: Transition) -> None:
+    def _close_connections(self, begun: Transition) -> None:
         """The windows are told, and closed: nothing they send would find the session."""
         assert begun.before is not None
         frame = Error.of(ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")).wire()
@@ -77,7 +77,7 @@ class Deleter:
                 return True
         return False
 
-    def _leave(self, register: Register, lease: Lease, erase_at: int) -> bool:
+    def _leave_to_sweep(self, register: Register, lease: Lease, erase_at: int) -> bool:
         self._engine.decide(
             register.user,
             register.session_id,

@@ -43,7 +43,7 @@ class Revoker:
         logger().warning("tokens revoked", extra={"user": user, "revoked_at": revoked_at})
         return revoked_at, self._end(user, revoked_at, remaining_ms)
 
-    def look_again(self, user: str, remaining_ms: Callable[[], int]) -> None:
+    def close_remaining(self, user: str, remaining_ms: Callable[[], int]) -> None:
         """End what the revocation itself has missed, or not come to; go on where the last look had to stop."""
         revoked_at, position = self._engine.store.revocations.pending(user)
         ended = self._end(user, revoked_at, remaining_ms, position)

@@ -26,16 +26,16 @@ class Sweeper:
         self._deleter = Deleter(engine)
         self._revoker = Revoker(engine)
         #: What is deleted when all sessions that live were looked after: a large one takes as long as there is time.
-        self._deleting: list[tuple[str, str]] = []
+        self._to_delete: list[tuple[str, str]] = []
         #: Whose revocation is looked at again after that: one user's sessions may take all the time that there is.
-        self._revoked: list[str] = []
+        self._revoked_users: list[str] = []
         self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="sweep")
 
     def sweep(self, remaining_ms: Callable[[], int]) -> int:
         """Repair every session that is due. Returns how many were looked at."""
         seen: set[str] = set()
-        self._deleting.clear()
-        self._revoked.clear()
+        self._to_delete.clear()
+        self._revoked_users.clear()
         for shard in keys.DUE_SHARDS:
             while remaining_ms() > _MARGIN_MS:
                 # The index is read as it was moments ago: what this sweep has repaired may still be in it.
@@ -43,32 +43,32 @@ class Sweeper:
                 if not due:
                     break
                 seen.update(due)
-                list(self._pool.map(self._look_at, due))
-        list(self._pool.map(lambda found: self._delete(found[0], found[1], remaining_ms), self._deleting))
-        for user in self._revoked:
+                list(self._pool.map(self._visit, due))
+        list(self._pool.map(lambda found: self._delete(found[0], found[1], remaining_ms), self._to_delete))
+        for user in self._revoked_users:
             with _failures_logged(user, ""):
-                self._revoker.look_again(user, remaining_ms)
+                self._revoker.close_remaining(user, remaining_ms)
         return len(seen)
 
-    def revive(self, user: str, session_id: str, dead: str) -> None:
+    def recover(self, user: str, session_id: str, dead: str) -> None:
         """The invocation `dead` has failed: hand its step to another attempt now instead of when its lease ends."""
         with _failures_logged(user, session_id), suppress(BeingDeleted):
             self._engine.apply(user, session_id, lambda draft: sweep.tick(draft, dead))
 
-    def _look_at(self, pk: str) -> None:
+    def _visit(self, pk: str) -> None:
         user = keys.user_of(pk)
         if user is None:
-            self._look_after(*keys.owner_and_session(pk))
+            self._repair(*keys.owner_and_session(pk))
         else:
-            self._revoked.append(user)
+            self._revoked_users.append(user)
 
-    def _look_after(self, user: str, session_id: str) -> None:
+    def _repair(self, user: str, session_id: str) -> None:
         with _failures_logged(user, session_id):
             try:
                 # It is itself the next try of a post that was refused, and has many sessions to look after.
                 self._engine.apply(user, session_id, sweep.tick, patience_s=0)
             except BeingDeleted:
-                self._deleting.append((user, session_id))
+                self._to_delete.append((user, session_id))
 
     def _delete(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
         if remaining_ms() > _MARGIN_MS:

@@ -47,7 +47,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     is_partial = frame.partial or (tool.streams and frame.has_no_exit_code)
     if entry is None or not entry.state.is_open:
         if call.state == CallState.REJECTED or is_partial or is_same(call.outcome, outcome):
-            return _again(draft)
+            return _repeat(draft)
         raise _unknown(frame.call_id, f"the call is already {call.state}")
     if caller.viewer:
         raise ProtocolError(ErrorCode.PERMISSION_DENIED, "A viewer cannot execute calls", call_id=frame.call_id)
@@ -61,7 +61,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
                 call_id=frame.call_id,
             )
         call.decision = _decision("approve", caller, draft.now, implicit=True)
-        _let_go(draft, call, entry, tool)
+        _approve(draft, call, entry, tool)
     if is_partial:
         show_what_is_open(draft)
         _progress(draft, caller, call, entry, frame)
@@ -85,8 +85,8 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     if call is None:
         raise _unknown(frame.call_id)
     if entry is None or entry.state is not CallState.AWAITING_APPROVAL:
-        if _already(call, frame):
-            return _again(draft)
+        if _was_decided(call, frame):
+            return _repeat(draft)
         raise _unknown(frame.call_id, f"the call is already {call.state}")
     if frame.decision != "reject":
         _check_in_time(draft, call, entry)
@@ -110,7 +110,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
         settle(draft, call, CallState.REJECTED, outcome, by=caller)
         continue_turn(draft)
         return draft.finish()
-    _let_go(draft, call, entry, tool)
+    _approve(draft, call, entry, tool)
     entry.due = draft.now + policy.deadline_ms(tool, awaiting_approval=False, settings=draft.settings)
     draft.puts.append(call)
     entry.seq = send_call(draft, call, entry)
@@ -118,7 +118,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     return draft.finish()
 
 
-def _again(draft: Draft) -> Transition | None:
+def _repeat(draft: Draft) -> Transition | None:
     """A repeat changes nothing; but frames that nobody has reported as posted are posted, perhaps once more."""
     draft.repost = [(first, entry.last) for first, entry in sorted(draft.register.outbox.items())]
     return draft.finish() if draft.repost else None
@@ -138,7 +138,7 @@ def open_call(draft: Draft, call: CallItem) -> None:
         )
     call.state = state.value
     if state is CallState.EXECUTING:
-        commands.note(draft, call, tool)
+        commands.invalidate(draft, call, tool)
     draft.puts.append(call)
     entry.seq = send_call(draft, call, entry)
 
@@ -178,7 +178,7 @@ def settle(
     """
     entry = _entry(draft.register, call.call_id)
     if draft.register.command_rule and was_sent and entry is not None and entry.state is CallState.EXECUTING:
-        commands.note(draft, call, tool_of(call))
+        commands.invalidate(draft, call, tool_of(call))
     call.state = state.value
     call.settled_at = draft.now
     call.outcome = outcome
@@ -192,7 +192,7 @@ def settle(
     else:
         del draft.register.out_of_turn_calls[call.call_id]
     if state is CallState.COMPLETED:
-        files.follow(draft, call, outcome["result"])
+        files.update_from_result(draft, call, outcome["result"])
     if was_sent and _others(draft, by):
         draft.emit(CallUpdate(call_id=call.call_id, state=state.value))
 
@@ -253,14 +253,14 @@ def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, fr
     entry.due = min(draft.now + tool_ms, begun + PROGRESS_CAP * tool_ms)
     text = _output(frame.result)
     if frame.offset is None or frame.offset >= call.progress_end:
-        call.progress = _end_of(call.progress + text, PROGRESS_BYTES)
+        call.progress = _tail(call.progress + text, PROGRESS_BYTES)
         call.progress_end = (call.progress_end if frame.offset is None else frame.offset) + len(text)
     draft.puts.append(call)
     if _others(draft, caller):
         draft.emit(ToolProgress(call_id=call.call_id, offset=frame.offset, result=frame.result))
 
 
-def _end_of(text: str, most: int) -> str:
+def _tail(text: str, most: int) -> str:
     return text[-most:].encode()[-most:].decode(errors="ignore")
 
 
@@ -301,11 +301,11 @@ def _entry(register: Register, call_id: str) -> CallEntry | None:
     return register.calls.get(call_id) or register.out_of_turn_calls.get(call_id)
 
 
-def _let_go(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None:
+def _approve(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None:
     """A human has said yes."""
     entry.state = CallState.EXECUTING
     call.state = entry.state.value
-    commands.note(draft, call, tool)
+    commands.invalidate(draft, call, tool)
 
 
 def _check_in_time(draft: Draft, call: CallItem, entry: CallEntry) -> None:
@@ -314,7 +314,7 @@ def _check_in_time(draft: Draft, call: CallItem, entry: CallEntry) -> None:
         raise _unknown(call.call_id, "its approval deadline has passed, so the call is rejected")
 
 
-def _already(call: CallItem, frame: HitlDecision) -> bool:
+def _was_decided(call: CallItem, frame: HitlDecision) -> bool:
     """Is this a repeat of what was decided? An approve after an implicit approval counts as one."""
     remembered = frame.remember.model_dump() if frame.remember else None
     if call.decision.get("decision") != frame.decision or call.decision.get("remember") != remembered:

@@ -62,7 +62,7 @@ def begin(draft: Draft, call: CallItem, rule_id: str) -> None:
     call.decision["command_rule"] = draft.register.command_rule = rule_id
 
 
-def note(draft: Draft, call: CallItem, tool: Tool) -> None:
+def invalidate(draft: Draft, call: CallItem, tool: Tool) -> None:
     """The call is let go, or has ended: unless it only reads, what the remembered command depends on may be another."""
     register: Register = draft.register
     if not register.command_rule or call.decision.get("command_rule") == register.command_rule:

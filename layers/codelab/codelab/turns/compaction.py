@@ -88,7 +88,7 @@ def piece(register: Register, messages: Sequence[MessageItem], settings: Setting
     found: Piece | None = None
     taken = 0
     for position, message in enumerate(messages[:-1]):
-        room -= len(_told(message))
+        room -= len(_text(message))
         if room < 0 and found is not None:
             break
         taken += message.tokens
@@ -103,7 +103,7 @@ def piece(register: Register, messages: Sequence[MessageItem], settings: Setting
 
 def messages(piece: Piece, before: SummaryItem | None) -> list[dict[str, Any]]:
     """The context of the Request for a summary."""
-    told = "\n\n".join(map(_told, piece.messages))
+    told = "\n\n".join(map(_text, piece.messages))
     so_far = "" if before is None else f"# Summary so far\n{before.content}\n\n"
     return [
         {"role": "system", "content": _PROMPT},
@@ -138,7 +138,7 @@ def _room(register: Register, settings: Settings) -> float:
     return (1 - _PROMPT_SHARE - _SUMMARY_SHARE) * budget - shown
 
 
-def _told(message: MessageItem) -> str:
+def _text(message: MessageItem) -> str:
     if message.role == "tool":
         return f"result: {head_and_tail(message.content, _RESULT_CHARS)}"
     calls = "".join(

@@ -44,7 +44,7 @@ def leave(draft: Draft, gone: Iterable[str]) -> None:
     """These connections are no longer there: what they were to execute is handed on, as `disconnect` says."""
     register = draft.register
     if [connection_id for connection_id in gone if register.connections.pop(connection_id, None)]:
-        successors = {found: it.generation for found, it in _able(register, draft.now).items() if it.greeted}
+        successors = {found: it.generation for found, it in _able_to_execute(register, draft.now).items() if it.greeted}
         draft.resend.extend(_hand_over(register, max(successors, key=lambda found: successors[found], default="")))
 
 
@@ -66,7 +66,7 @@ def revoke(draft: Draft, revoked_at: int) -> Transition | None:
     return draft.finish()
 
 
-def _able(register: Register, now: int) -> dict[str, Connection]:
+def _able_to_execute(register: Register, now: int) -> dict[str, Connection]:
     """The connections that may execute calls."""
     found = register.connections.items()
     return {each: it for each, it in found if not it.viewer and not it.has_expired(now)}
@@ -119,7 +119,7 @@ def choose_executor(draft: Draft, caller: Caller) -> None:
 
 def executor_for_http(register: Register, now: int) -> str:
     """The window that would execute what is asked for over HTTP: the executor there is, else the newest; or none."""
-    able = {found: it.generation for found, it in _able(register, now).items()}
+    able = {found: it.generation for found, it in _able_to_execute(register, now).items()}
     return register.executor if register.executor in able else max(able, key=lambda found: able[found], default="")
 
 

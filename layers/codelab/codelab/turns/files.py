@@ -75,7 +75,7 @@ def context_tokens(register: Register) -> int:
     return sum(file.tokens for file in register.files.values())
 
 
-def follow(draft: Draft, call: CallItem, result: Any) -> None:
+def update_from_result(draft: Draft, call: CallItem, result: Any) -> None:
     """A tool has run: a file of the context that it has read or written is shown as it is now.
 
     What another tool has made of a file is not known here: its content is dropped, and the agent reads it again.

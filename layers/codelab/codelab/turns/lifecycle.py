@@ -69,7 +69,7 @@ def begin_fork(draft: Draft, caller: Caller, lease: Lease) -> Transition | None:
         return None
     quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES))
     draft.register.last_activity = 0
-    _take(draft.register, lease)
+    _take_lease(draft.register, lease)
     return draft.finish()
 
 
@@ -80,7 +80,7 @@ def reveal(draft: Draft, lease: Lease, source: Register, history_n: int, title: 
     """
     if draft.register.lease != lease.token:
         return None
-    register = _renewed(draft)
+    register = _emptied(draft)
     register.agent = source.agent
     register.title = title
     register.last_activity = draft.now
@@ -102,9 +102,9 @@ def begin_deletion(draft: Draft, lease: Lease) -> Transition | None:
     if before.erase_at and before.lease_until > draft.now:
         return None
     purge_after = before.purge_after if before.erase_at else before.lease_until if before.phase is Phase.RUNNING else 0
-    register = _renewed(draft)
+    register = _emptied(draft)
     register.purge_after = purge_after
-    _take(register, lease)
+    _take_lease(register, lease)
     return draft.finish()
 
 
@@ -117,7 +117,7 @@ def release(draft: Draft, lease: Lease, erase_at: int) -> Transition | None:
     return draft.finish()
 
 
-def _renewed(draft: Draft) -> Register:
+def _emptied(draft: Draft) -> Register:
     """The draft's register as if nothing had happened in the session yet; in no list, for it has no last activity."""
     before = draft.register
     draft.register = Register(
@@ -131,5 +131,5 @@ def _renewed(draft: Draft) -> Register:
     return draft.register
 
 
-def _take(register: Register, lease: Lease) -> None:
+def _take_lease(register: Register, lease: Lease) -> None:
     register.lease, register.lease_until, register.erase_at = lease.token, lease.until, lease.until

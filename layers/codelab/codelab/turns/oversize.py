@@ -23,8 +23,8 @@ def cut_off(draft: Draft, connection_id: str) -> Transition:
     is no longer, so that a repeat does not end the next call.
     """
     register = draft.register
-    its_own = {it.seq for it in connections.executing(register) if it.connection_id == connection_id}
-    executed = [call_id for call_id, entry in register.open_calls.items() if entry.seq in its_own]
+    seqs = {it.seq for it in connections.executing(register) if it.connection_id == connection_id}
+    executed = [call_id for call_id, entry in register.open_calls.items() if entry.seq in seqs]
     if len(executed) == 1:
         call = draft.call(executed[0])
         if call is not None:

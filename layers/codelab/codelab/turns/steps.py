@@ -19,7 +19,7 @@ from codelab.turns.text import shortened
 MAX_ATTEMPTS = 3
 #: Failures of one and the same call before it is not sent again, and before the turn ends because of it.
 MAX_FAILURES = 3
-_HOPELESS = 5
+_FAILURES_ENDING_TURN = 5
 #: Bytes that are kept of arguments that are too large.
 _REFUSED_BYTES = 2_000
 
@@ -114,11 +114,11 @@ def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -
         turn.cancelled(draft, result.text if isinstance(result, Answer) else result.streamed)
         return draft.finish()
     if isinstance(result, Failure):
-        return _fail(draft, lease, result)
-    return _take(draft, lease, result)
+        return _commit_failure(draft, lease, result)
+    return _commit_answer(draft, lease, result)
 
 
-def _take(draft: Draft, lease: Lease, answer: Answer) -> Transition:
+def _commit_answer(draft: Draft, lease: Lease, answer: Answer) -> Transition:
     """The answer goes into the history, its calls into the register and on their way; the turn goes on or ends."""
     register = draft.register
     titles.set_title(register, answer.title)
@@ -131,7 +131,7 @@ def _take(draft: Draft, lease: Lease, answer: Answer) -> Transition:
     called = [answer.tools[request.tool] for request, _ in wanted if request.tool in answer.tools]
     changing = sum(tool.risk != "read" for tool in called)
     for request, problem in wanted:
-        _take_call(draft, request, answer, problem, alone=changing <= 1)
+        _make_call(draft, request, answer, problem, alone=changing <= 1)
     register.release()
     register.message_id = ""
     if not answer.calls:
@@ -139,7 +139,7 @@ def _take(draft: Draft, lease: Lease, answer: Answer) -> Transition:
         return draft.finish()
     register.phase = Phase.WAITING
     if not register.open_step_calls:
-        if max(register.failures.values(), default=0) >= _HOPELESS:
+        if max(register.failures.values(), default=0) >= _FAILURES_ENDING_TURN:
             turn.fail(
                 draft,
                 ProtocolError(
@@ -155,7 +155,7 @@ def _take(draft: Draft, lease: Lease, answer: Answer) -> Transition:
     return draft.finish()
 
 
-def _fail(draft: Draft, lease: Lease, failure: Failure) -> Transition:
+def _commit_failure(draft: Draft, lease: Lease, failure: Failure) -> Transition:
     """The turn ends with an `error` frame."""
     if failure.streamed:
         draft.emit(turn.delta(draft, "", lease.message_id, is_final=True, aborted=True))
@@ -195,7 +195,7 @@ def _cut(request: CallRequest, most: int) -> CallRequest:
     return CallRequest(request.call_id, request.tool, shortened(request.arguments, most))
 
 
-def _take_call(
+def _make_call(
     draft: Draft, request: CallRequest, answer: Answer, problem: ProtocolError | None, *, alone: bool
 ) -> None:
     """Open a call, or settle it at once: the client sees none that is bad, denied by a rule or executed here.

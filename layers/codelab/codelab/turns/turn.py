@@ -93,7 +93,7 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
         TurnEnd(
             turn_id=register.turn_id,
             reason=reason,
-            usage=usage.told(register.usage),
+            usage=usage.turn_usage(register.usage),
             final_text_sha256=hashlib.sha256(text.encode()).hexdigest() if text else None,
             title=register.title,
         )

@@ -52,7 +52,7 @@ def _fixed_tokens(text: str) -> int:
     return estimate_tokens(text)
 
 
-def told(usage: Mapping[str, int]) -> TurnUsage:
+def turn_usage(usage: Mapping[str, int]) -> TurnUsage:
     """The sums as clients get them. A turn costs what is known of all its Requests, or nothing is said."""
     has_price = "cost_nano_usd" in usage and "calls_without_price" not in usage
     return TurnUsage(
