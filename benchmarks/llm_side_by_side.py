@@ -20,9 +20,9 @@ from typing import Any
 
 import jsonschema_rs
 from codelab.llm.schema.codec import make_codec
-from codelab.llm.schema.nodes import NotEncodable
 
 from benchmarks.llm_codec import METASCHEMA, Oracle, read, share
+from tests.llm.encoder import NotEncodable, encode
 
 
 def ours(schema: Any) -> tuple[Any, Callable[[Any], bool]]:
@@ -30,7 +30,7 @@ def ours(schema: Any) -> tuple[Any, Callable[[Any], bool]]:
 
     def says(instance: Any) -> bool:
         try:
-            codec.encode(instance)
+            encode(codec, instance)
         except NotEncodable:
             return False
         return True

@@ -3,7 +3,6 @@
     codec = make_codec(schema)
     codec.schema              # what is sent
     codec.decode(answer)      # the answer in the original shape
-    codec.encode(instance)    # the inverse, or NotEncodable with the reason
 
 The strict schema is a relaxation: it says what can be said strictly, and the original schema validates the decoded
 answer afterwards. With `open_objects="close"`, objects that do not forbid further keys lose them on purpose.
@@ -11,11 +10,10 @@ answer afterwards. With `open_objects="close"`, objects that do not forbid furth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from codelab.llm.errors import InvalidRequest
 from codelab.llm.schema.containers import Array, Object
 from codelab.llm.schema.converter import Converter
 from codelab.llm.schema.limits import measure
@@ -23,16 +21,11 @@ from codelab.llm.schema.nodes import (
     Link,
     Mismatch,
     Node,
-    NotEncodable,
     Plain,
     Tried,
     Union,
-    identity,
-    same_but_for_nulls,
-    strict_validator,
 )
 from codelab.llm.schema.strict import NeedsWrapping, Settings, StepCounter, TooLarge, Unsatisfiable
-from codelab.llm.schema.validation import compile_validator
 
 # From generous to frugal.
 _ATTEMPTS = (
@@ -50,30 +43,17 @@ _MAX_STEPS = 400_000
 
 
 class Codec:
-    """A schema in its strict form, and the conversion of its instances in both directions.
+    """A schema in its strict form, and the conversion of answers to the original shape.
 
     schema: what is sent. strict: whether strict mode accepts it. wrapped: whether the answer is the property `value` of
-    an object, because the original schema is not that of a plain object. text_places: how many places are JSON text, by
-    reason ("untyped", "unresolved", or the limit that forced it).
+    an object, because the original schema is not that of a plain object.
     """
 
-    def __init__(
-        self,
-        schema: Any,
-        node: Node | None,
-        *,
-        wrapped: bool = False,
-        text_places: Mapping[str, int] | None = None,
-        original: Any = None,
-    ) -> None:
+    def __init__(self, schema: Any, node: Node | None, *, wrapped: bool = False) -> None:
         self.schema = schema
         self.strict = node is not None
         self.wrapped = wrapped
-        self.text_places = dict(text_places or {})
         self._node = node
-        self._original = original
-        self._validator: Any = None
-        self._original_validator: Any = None
 
     def decode(self, answer: Any) -> Any:
         """The answer in the original shape.
@@ -89,39 +69,6 @@ class Codec:
                 return answer
             answer = answer["value"]
         return _restored(node, answer)
-
-    def encode(self, instance: Any) -> Any:
-        """The strict form of an original instance, with keys in the order of the schema. `decode` is the inverse.
-
-        Raises NotEncodable with the place and the reason.
-        """
-        node = self._node
-        if node is None:
-            return instance
-        strict = node.encode(instance)
-        if self.wrapped:
-            strict = {"value": strict}
-        if self._validator is None:
-            self._validator = strict_validator(self.schema)
-        for error in self._validator.iter_errors(strict):
-            problem = NotEncodable(str(error.message))
-            problem.parts = list(error.instance_path)[::-1]
-            raise problem
-        restored = self.decode(strict)
-        if identity(restored) != identity(instance) and not self._as_good(restored, instance):
-            raise NotEncodable("would be restored as something else")
-        return strict
-
-    def _as_good(self, restored: Any, instance: Any) -> bool:
-        """Whether only nulls of optional properties are absent, and the original schema does not mind."""
-        if not same_but_for_nulls(restored, instance):
-            return False
-        if self._original_validator is None:
-            try:
-                self._original_validator = compile_validator(self._original)
-            except InvalidRequest:
-                return True
-        return bool(self._original_validator.is_valid(restored) or not self._original_validator.is_valid(instance))
 
     def strict_path(self, path: Sequence[str]) -> tuple[str, ...] | None:
         """Where a string field or an array of the original is in the strict form; None if it is not there as such."""
@@ -184,28 +131,21 @@ def make_codec(schema: Any, *, open_objects: str = "close", without: frozenset[s
     """
     if not isinstance(schema, (dict, bool)):
         return Codec(schema, None)
-    exceeded: list[str] = []
     steps = StepCounter(_MAX_STEPS)
     for settings in _ATTEMPTS:
         new = partial(Converter, schema, keep=open_objects == "keep", settings=settings, without=without, steps=steps)
         try:
             try:
-                converter = new()
-                strict, node, wrapped = converter.root()
+                strict, node, wrapped = new().root()
             except NeedsWrapping:
-                converter = new()
-                strict, node, wrapped = converter.root(depth=1)
+                strict, node, wrapped = new().root(depth=1)
         except Unsatisfiable:
-            exceeded = ["unsatisfiable"]
             break
         except (TooLarge, NeedsWrapping, RecursionError):
-            exceeded = ["size"]
             continue
-        exceeded = measure(strict).exceeded()
-        if not exceeded:
-            return Codec(strict, node, wrapped=wrapped, text_places=converter.text_places, original=schema)
+        if not measure(strict).exceeded():
+            return Codec(strict, node, wrapped=wrapped)
     # The last resort: the whole answer as JSON text.
     converter = Converter(True, keep=False, settings=Settings(), without=frozenset(), steps=StepCounter(_MAX_STEPS))
     strict, node, _ = converter.root()
-    reasons = dict.fromkeys(exceeded, 1)
-    return Codec(strict, node, wrapped=True, text_places=reasons, original=schema)
+    return Codec(strict, node, wrapped=True)

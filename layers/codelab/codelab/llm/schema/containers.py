@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codelab.llm.schema.nodes import Mismatch, Node, NotEncodable, Text, Tried, json_type
+from codelab.llm.schema.nodes import Mismatch, Node, Text, Tried
 
 
 class Array(Node):
@@ -26,24 +26,9 @@ class Array(Node):
         decode = self.item.decode
         return [decode(item, exact, tried) for item in value]
 
-    def encode(self, value: Any) -> Any:
-        if not isinstance(value, list):
-            raise NotEncodable(f"{json_type(value)} instead of array")
-        if _wrong_count(len(value), self.min_count, self.max_count):
-            raise NotEncodable("too few items" if len(value) < self.min_count else "too many items")
-        return [_inner(self.item, item, index) for index, item in enumerate(value)]
-
 
 def _wrong_count(count: int, min_count: int, max_count: int | None) -> bool:
     return count < min_count or (max_count is not None and count > max_count)
-
-
-def _inner(node: Node, value: Any, part: str | int) -> Any:
-    try:
-        return node.encode(value)
-    except NotEncodable as error:
-        error.parts.append(part)
-        raise
 
 
 class Tuple(Node):
@@ -83,29 +68,13 @@ class Tuple(Node):
                 out += rest
         return out
 
-    def encode(self, value: Any) -> Any:
-        if not isinstance(value, list):
-            raise NotEncodable(f"{json_type(value)} instead of array")
-        size = len(self.items)
-        if len(value) < self.min_count:
-            raise NotEncodable(f"fewer than {self.min_count} items")
-        out: dict[str, Any] = {}
-        for index, node in enumerate(self.items):
-            out[str(index)] = _inner(node, value[index], index) if index < len(value) else None
-        if self.rest is not None:
-            out["rest"] = self.rest.encode(value[size:])
-        elif len(value) > size:
-            raise NotEncodable(f"more than {size} items")
-        return out
-
 
 class Entry:
-    """One kind of entry of a map: which keys, and the nodes of keys and values."""
+    """One kind of entry of a map: the node of the values, and which keys (None for any)."""
 
-    __slots__ = ("key", "matches", "node")
+    __slots__ = ("matches", "node")
 
-    def __init__(self, key: Node, node: Node, matches: Callable[[str], bool] | None = None) -> None:
-        self.key = key
+    def __init__(self, node: Node, matches: Callable[[str], bool] | None = None) -> None:
         self.node = node
         self.matches = matches
 
@@ -156,27 +125,6 @@ class Entries(Node):
             raise Mismatch
         return kinds[0].node.decode(value, False, tried)
 
-    def encode(self, value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise NotEncodable(f"{json_type(value)} instead of object")
-        if _wrong_count(len(value), self.min_count, self.max_count):
-            raise NotEncodable("too few keys" if len(value) < self.min_count else "too many keys")
-        out = []
-        for key, item in value.items():
-            problem: NotEncodable | None = None
-            for kind in self.kinds:
-                if kind.matches is not None and not kind.matches(key):
-                    continue
-                try:
-                    kind.key.encode(key)
-                    out.append({"key": key, "value": _inner(kind.node, item, key)})
-                    break
-                except NotEncodable as error:
-                    problem = problem or error
-            else:
-                raise problem or NotEncodable(f"the key {key!r} is not allowed")
-        return out
-
 
 class Field:
     """A property of an object. An optional one is null when it is absent."""
@@ -192,16 +140,13 @@ class Field:
 class Object(Node):
     """An object with known keys. extra: the node of the further ones, under the name `extra_name`."""
 
-    __slots__ = ("extra", "extra_name", "fields", "names", "why_closed")
+    __slots__ = ("extra", "extra_name", "fields", "names")
 
-    def __init__(
-        self, fields: list[Field], extra_name: str = "", extra: Node | None = None, why_closed: str = ""
-    ) -> None:
+    def __init__(self, fields: list[Field], extra_name: str = "", extra: Node | None = None) -> None:
         self.fields = fields
         self.names = {field.name for field in fields}
         self.extra_name = extra_name
         self.extra = extra
-        self.why_closed = why_closed
 
     def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
         if not isinstance(value, dict):
@@ -237,27 +182,6 @@ class Object(Node):
                     out[name] = item
         return out
 
-    def encode(self, value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise NotEncodable(f"{json_type(value)} instead of object")
-        out: dict[str, Any] = {}
-        known = 0
-        for field in self.fields:
-            name = field.name
-            if name in value:
-                known += 1
-                out[name] = _inner(field.node, value[name], name)
-            elif field.optional:
-                out[name] = None
-            else:
-                raise NotEncodable(f"{name!r} is missing")
-        more = {key: item for key, item in value.items() if key not in self.names} if known < len(value) else {}
-        if self.extra is not None:
-            out[self.extra_name] = self.extra.encode(more)
-        elif more:
-            raise NotEncodable(f"the key {next(iter(more))!r} is {self.why_closed or 'not allowed'}")
-        return out
-
 
 class ObjectText(Text):
     """Further keys as the JSON text of an object, because a list of them would be nested too deeply."""
@@ -284,6 +208,3 @@ class Boxed(Node):
         if exact:
             raise Mismatch
         return self.inner.decode(value, exact, tried)
-
-    def encode(self, value: Any) -> Any:
-        return {self.name: self.inner.encode(value)}

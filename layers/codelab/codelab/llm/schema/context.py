@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +23,6 @@ class Context(ABC):
         self.settings = settings
         self.without = without
         self.steps = steps
-        self.text_places: Counter[str] = Counter()
         self.values_left = settings.values
         self.characters_left = settings.characters
         self.names: set[str] = set()
@@ -42,15 +40,14 @@ class Context(ABC):
     def properties_of(self, raw: Raw) -> dict[str, Raw]:
         """The properties that a schema mentions, through references and allOf."""
 
-    def text(self, reason: str, plain: Sequence[dict[str, Any]] = ()) -> Place:
-        """A string with JSON text. The reason is "untyped", "unresolved" or the limit that forces it."""
-        self.text_places[reason] += 1
+    def text(self, plain: Sequence[dict[str, Any]] = ()) -> Place:
+        """A string with JSON text. plain: the schemas that a limit leaves out."""
         words = f"{JSON_TEXT} of a value for {short_json(plain[0])}" if plain else "Any value, as JSON text"
         return Place([Branch({"type": "string", "description": words}, Text(), "string")], cut=bool(plain))
 
     def too_deep(self, facts: Facts) -> Branch:
         """JSON text where the schema would be nested too deeply."""
-        [branch] = self.text("levels", facts.raws).branches
+        [branch] = self.text(facts.raws).branches
         return branch
 
     def extra_entries(self) -> Schema:

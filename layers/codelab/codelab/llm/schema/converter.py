@@ -119,7 +119,7 @@ class Converter(Context):
                 raise Unsatisfiable
             key = tuple(sorted(id(raw) for raw in gathered.plain if not _OWN.isdisjoint(raw)))
         if not key:
-            return self._described(self.text("unresolved" if gathered.unresolved else "untyped"), gathered.plain)
+            return self._described(self.text(), gathered.plain)
         active = self._active.get(key)
         if active is not None:
             if active in self._same_value:
@@ -164,7 +164,7 @@ class Converter(Context):
         if len(place.branches) > 1:
             place.branches = self._distinct(place.branches, depth)
         if depth + place.height > self.settings.levels:
-            place = self._described(self.text("levels", gathered.plain), gathered.plain)
+            place = self._described(self.text(gathered.plain), gathered.plain)
             place.cut = True
         return place
 
@@ -206,7 +206,7 @@ class Converter(Context):
             if groups:
                 place = self._combinations(gathered, groups, hints, depth)
             else:
-                place = branches_of(self, Facts(gathered.plain), depth, hints, unresolved=gathered.unresolved)
+                place = branches_of(self, Facts(gathered.plain), depth, hints)
         if place.is_empty:
             raise Unsatisfiable
         return place
@@ -246,7 +246,6 @@ class Converter(Context):
             # The base comes first: keys keep its order.
             combined = Gathered()
             combined.plain = [*gathered.plain]
-            combined.unresolved = gathered.unresolved
             raws = [raw for branch in choice for raw in branch]
             combined = gather(raws, self._references, self._legacy, self.steps, combined)
             if combined.false:

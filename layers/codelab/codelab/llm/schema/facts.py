@@ -33,17 +33,16 @@ class Gathered:
     """The schemas of a place.
 
     plain: those that apply. groups: their unions. hints: schemas that only suggest properties. false: whether one
-    allows nothing. unresolved: whether a reference has no target.
+    allows nothing.
     """
 
-    __slots__ = ("false", "groups", "hints", "plain", "unresolved")
+    __slots__ = ("false", "groups", "hints", "plain")
 
     def __init__(self) -> None:
         self.plain: list[dict[str, Any]] = []
         self.groups: list[tuple[str, list[Raws]]] = []
         self.hints: list[Raw] = []
         self.false = False
-        self.unresolved = False
 
 
 def gather(
@@ -65,9 +64,7 @@ def gather(
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             if keyword in raw:
                 target = references.target(raw, keyword)
-                if target is None:
-                    out.unresolved = True
-                else:
+                if target is not None:
                     stack.append(target)
         if legacy and "$ref" in raw:
             continue

@@ -3,8 +3,6 @@
 `decode` restores the original form. With `exact` it raises Mismatch if the value does not have the node's strict form,
 so that a union finds the right branch. Without, it restores what it can, because a provider may enforce nothing; the
 original schema decides whether the result is valid.
-
-`encode` is the inverse. It raises NotEncodable for a value without a strict form.
 """
 
 from __future__ import annotations
@@ -17,27 +15,9 @@ from typing import Any
 
 import jsonschema_rs
 
-from codelab.llm.errors import json_pointer
-
 
 class Mismatch(Exception):
     """The value does not have the strict form of this node."""
-
-
-class NotEncodable(Exception):
-    """An original value has no strict form. path: a JSON Pointer of the place. why: the reason."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
-        self.parts: list[str | int] = []
-
-    @property
-    def path(self) -> str:
-        return json_pointer(*reversed(self.parts))
-
-    def __str__(self) -> str:
-        return f"{self.path or 'the root'}: {self.why}"
 
 
 #: What unions have decoded so far, by the ids of union and value. The branches of a union decode the same parts in
@@ -57,9 +37,6 @@ class Node:
     lenient = False
 
     def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
-        raise NotImplementedError
-
-    def encode(self, value: Any) -> Any:
         raise NotImplementedError
 
 
@@ -87,19 +64,6 @@ def identity(value: Any) -> Any:
     if isinstance(value, list):
         return ("array", tuple(map(identity, value)))
     return value
-
-
-def same_but_for_nulls(one: Any, other: Any) -> bool:
-    """Whether two values are equal if null and absent properties count as the same."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in one.keys() | other.keys():
-            a, b = one.get(key), other.get(key)
-            if not (a is None and b is None) and not same_but_for_nulls(a, b):
-                return False
-        return True
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_but_for_nulls, one, other))
-    return bool(identity(one) == identity(other))
 
 
 class Plain(Node):
@@ -135,16 +99,6 @@ class Plain(Node):
             raise Mismatch
         return value
 
-    def encode(self, value: Any) -> Any:
-        if not self.fits(value):
-            if self.allowed is not None and json_type(value) in (self.type, "integer"):
-                raise NotEncodable("not one of the allowed values")
-            found = json_type(value)
-            if self._keywords and (found == self.type or (found == "integer" and self.type == "number")):
-                raise NotEncodable(f"not within {label(self._keywords)}")
-            raise NotEncodable(f"{found} instead of {self.type}")
-        return value
-
 
 class Text(Node):
     """Any value, as JSON text in a string."""
@@ -162,31 +116,21 @@ class Text(Node):
         except (ValueError, RecursionError):
             return value  # the model forgot the quotes: the string itself is the value
 
-    def encode(self, value: Any) -> Any:
-        return label(value)
-
 
 class Labels(Node):
     """One of a few objects or arrays, written as its JSON text."""
 
-    __slots__ = ("_labels", "_values")
+    __slots__ = ("labels",)
 
     def __init__(self, values: Sequence[Any]) -> None:
-        self._labels = {identity(value): label(value) for value in values}
-        self._values = frozenset(self._labels.values())
+        self.labels = frozenset(map(label, values))
 
     def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
-        if isinstance(value, str) and value in self._values:
+        if isinstance(value, str) and value in self.labels:
             return json.loads(value)
         if exact:
             raise Mismatch
         return value
-
-    def encode(self, value: Any) -> Any:
-        found = self._labels.get(identity(value)) if isinstance(value, (dict, list)) else None
-        if found is None:
-            raise NotEncodable("not one of the allowed values")
-        return found
 
 
 def label(value: Any) -> str:
@@ -205,10 +149,6 @@ class Link(Node):
         assert self.node is not None
         return self.node.decode(value, exact, tried)
 
-    def encode(self, value: Any) -> Any:
-        assert self.node is not None
-        return self.node.encode(value)
-
 
 class NullText(Node):
     """Null, written as the string "null" because null itself means absent."""
@@ -220,11 +160,6 @@ class NullText(Node):
             raise Mismatch
         return None if value == "null" else value
 
-    def encode(self, value: Any) -> Any:
-        if value is not None:
-            raise NotEncodable(f"{json_type(value)} instead of null")
-        return "null"
-
 
 class Null(Node):
     __slots__ = ()
@@ -233,11 +168,6 @@ class Null(Node):
         if exact and value is not None:
             raise Mismatch
         return value
-
-    def encode(self, value: Any) -> Any:
-        if value is not None:
-            raise NotEncodable(f"{json_type(value)} instead of null")
-        return None
 
 
 # The Python types of each strict JSON type.
@@ -290,35 +220,6 @@ class Union(Node):
         if isinstance(value, (dict, list)):
             tried[key] = found, value  # keeps the value alive, so that no other gets its id
         return found
-
-    def encode(self, value: Any) -> Any:
-        problem: NotEncodable | None = None
-        nearly: Any = problem
-        for _, node in self.branches:
-            try:
-                strict = node.encode(value)
-            except NotEncodable as error:
-                # The branch with the deepest problem came closest.
-                if problem is None or len(error.parts) > len(problem.parts):
-                    problem = error
-                continue
-            if len(self.branches) == 1:
-                return strict
-            restored = self._restored(strict)
-            if identity(restored) == identity(value):
-                return strict
-            if nearly is None and same_but_for_nulls(restored, value):
-                nearly = strict
-            problem = problem or NotEncodable("would be restored as something else")
-        if nearly is not None:
-            return nearly
-        raise problem or NotEncodable("no branch")
-
-    def _restored(self, strict: Any) -> Any:
-        try:
-            return self.decode(strict, True, {})
-        except Mismatch:
-            return MISMATCH
 
 
 def strict_validator(schema: Any) -> Any:

@@ -12,7 +12,6 @@ from codelab.llm.schema.nodes import Plain, Text, matcher
 from codelab.llm.schema.scalars import null_as_text
 from codelab.llm.schema.strict import EXTRA, JSON_TEXT, Branch, Place, Schema, Unsatisfiable, closed_object, combine
 
-_DROPPED = "dropped: the object does not say that it is open"
 # The kinds of further keys: a pattern (None for any key) and the schemas of the values.
 Kinds = list[tuple[str | None, tuple[Raw, ...]]]
 
@@ -26,7 +25,6 @@ def object_(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]) ->
     left_out = False
     if len(children) > context.settings.width:
         children, left_out = _narrowed(children, facts.required, context.settings.width), True
-        context.text_places["properties"] += 1
     properties: Schema = {}
     fields: list[Field] = []
     height = size = 0
@@ -59,7 +57,7 @@ def object_(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]) ->
             properties[extra_name] = schema
             height, size = max(height, deep), size + wide + 1
     words = facts.description("object")
-    node = Object(fields, extra_name, extra, _DROPPED if implicit and not kinds else "")
+    node = Object(fields, extra_name, extra)
     return Branch(closed_object(properties, words), node, "object", height + 1 if properties else 0, size)
 
 
@@ -156,7 +154,7 @@ def _entries(context: Context, kinds: Kinds, facts: Facts, depth: int) -> tuple[
     entries: list[Entry] = []
     schemas: list[Schema] = []
     height = size = 0
-    key_node, key_schema = _key(context, facts, item_depth + 1)
+    key_schema = _key(context, facts, item_depth + 1)
     for pattern, raws in kinds:
         try:
             place = context.child(raws, item_depth + 1)
@@ -171,7 +169,7 @@ def _entries(context: Context, kinds: Kinds, facts: Facts, depth: int) -> tuple[
                 key["description"] = f"matches {pattern}"[:200]
         value = context.written(place, item_depth + 1)
         schemas.append(closed_object({"key": key, "value": value}))
-        entries.append(Entry(key_node, place.node, matcher(pattern) if pattern is not None else None))
+        entries.append(Entry(place.node, matcher(pattern) if pattern is not None else None))
         height, size = max(height, place.height), size + place.size + 2
     if not schemas:
         raise Unsatisfiable
@@ -179,25 +177,23 @@ def _entries(context: Context, kinds: Kinds, facts: Facts, depth: int) -> tuple[
     return {"type": "array", "items": items}, Entries(entries), height + 2 + several, size
 
 
-def _key(context: Context, facts: Facts, depth: int) -> tuple[Plain, Schema]:
+def _key(context: Context, facts: Facts, depth: int) -> Schema:
     """The form of keys: what `propertyNames` says if that is a plain string, else any string."""
-    fallback = Plain("string"), {"type": "string"}
+    fallback = {"type": "string"}
     if not facts.keys:
         return fallback
     place = context.child((*facts.keys, {"type": "string"}), depth)
     branch = place.branches[0] if len(place.branches) == 1 and not place.null else None
     if branch is None or branch.definition is not None or not isinstance(branch.node, Plain) or branch.kind != "string":
         return fallback
-    return branch.node, combine(place, False)
+    return combine(place, False)
 
 
 def _extra(context: Context, kinds: Kinds, facts: Facts, depth: int) -> tuple[Schema, Any, int, int]:
     """The property with the further keys."""
     if depth + 3 <= context.settings.levels:
         if len(kinds) == 1 and kinds[0] == (None, (True,)) and not facts.keys:
-            context.text_places["untyped"] += 1
-            node = Entries([Entry(Plain("string"), Text())])
-            return context.extra_entries(), node, 2, 0
+            return context.extra_entries(), Entries([Entry(Text())]), 2, 0
         try:
             schema, entries, height, size = _entries(context, kinds, facts, depth)
         except Unsatisfiable:
@@ -205,7 +201,6 @@ def _extra(context: Context, kinds: Kinds, facts: Facts, depth: int) -> tuple[Sc
         if depth + height <= context.settings.levels:
             schema["description"] = "Further keys and their values"
             return schema, entries, height, size
-    context.text_places["levels"] += 1
     return {"type": "string", "description": f"{JSON_TEXT} of an object with further keys"}, ObjectText(), 0, 0
 
 

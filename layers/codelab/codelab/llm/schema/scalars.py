@@ -78,11 +78,7 @@ def enumeration(context: Context, facts: Facts, values: list[Any]) -> Place:
             words = (
                 (f"{words} " if words else "") + "One of many values, for example " + ", ".join(map(str, members[:5]))
             )
-            if isinstance(node, Labels):
-                node = Text()
-                context.text_places["enum values"] += 1
-            else:
-                node = Plain(kind)
+            node = Text() if isinstance(node, Labels) else Plain(kind)
         elif len(members) == 1 and "const" not in context.without:
             schema["const"] = members[0]
         else:

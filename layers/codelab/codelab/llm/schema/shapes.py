@@ -14,9 +14,7 @@ from codelab.llm.schema.scalars import enumeration, number, string
 from codelab.llm.schema.strict import Branch, Place, Unsatisfiable, describe
 
 
-def branches_of(
-    context: Context, facts: Facts, depth: int, hints: Sequence[Raw] = (), *, unresolved: bool = False
-) -> Place:
+def branches_of(context: Context, facts: Facts, depth: int, hints: Sequence[Raw] = ()) -> Place:
     """Convert a place without unions."""
     values = facts.allowed()
     context.steps.spend(sum(map(len, facts.raws)) + 2 * len(values or ()))
@@ -25,7 +23,7 @@ def branches_of(
     types = facts.types
     if types is None:
         if not facts.implied:
-            [branch] = context.text("unresolved" if unresolved else "untyped").branches
+            [branch] = context.text().branches
             words = facts.description("any")
             if words:
                 branch.schema["description"] += f": {words}"
@@ -51,5 +49,5 @@ def branches_of(
         out.append(Branch(schema, Plain("boolean"), "boolean"))
     if facts.types is None and context.keep:
         # Its keywords only imply these types: nothing says that it has one of them.
-        out += context.text("untyped").branches
+        out += context.text().branches
     return Place(out, "null" in types)
