@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -249,7 +251,7 @@ def test_each_end_without_an_answer_has_its_error(
     with pytest.raises(error) as caught:
         collect(asked.stream(transport)) if streamed else asked.run(transport)
     assert caught.value.usage == Usage(3, 4, None, 2)
-    assert caught.value.text == ("half an ans" if streamed else "")
+    assert caught.value.streamed == ({"message": "half an ans"} if streamed else {})
     assert caught.value.code == error.code
 
 
@@ -379,10 +381,10 @@ def test_cancel_interrupts_a_silent_model(server: ScriptedServer, transport: Any
             closed.set()
 
     server.answer(silent)
-    asked = request()
-    threading.Timer(0.1, asked.cancel).start()
+    switch = Cancellation()
+    threading.Timer(0.1, switch.cancel).start()
     with pytest.raises(Cancelled):
-        asked.run(transport)
+        request().run(transport, cancel=switch)
     assert closed.wait(5)
 
 
@@ -396,13 +398,13 @@ def test_cancel_interrupts_a_stream_and_keeps_its_text(server: ScriptedServer, t
             closed.set()
 
     server.answer(stalled)
-    asked = request()
-    events = asked.stream(transport)
+    switch = Cancellation()
+    events = request().stream(transport, cancel=switch)
     assert next(iter(events)) == TextDelta("message", "Hel")
-    threading.Timer(0.1, asked.cancel).start()
+    threading.Timer(0.1, switch.cancel).start()
     with pytest.raises(Cancelled) as caught:
         next(iter(events))
-    assert caught.value.text == "Hel"
+    assert caught.value.streamed == {"message": "Hel"}
     assert closed.wait(5)
 
 
@@ -485,3 +487,20 @@ def test_a_silent_provider_ends_with_the_timeout(server: ScriptedServer) -> None
     with pytest.raises(TransportError) as caught:
         Request(RequestConfig("m"), TURN, ASK, retry=RetryPolicy(attempts=1)).run(transport)
     assert (caught.value.retryable, caught.value.status) == (True, None)
+
+
+def test_preparing_a_request_imports_no_client_of_any_service() -> None:
+    code = """
+import sys
+from codelab.llm.client.request import Request
+from codelab.llm.config import RequestConfig
+
+schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+Request(RequestConfig("m"), schema, [{"role": "user", "content": "x"}])
+print(*sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = run.stdout.split()
+    services = {"boto3", "botocore", "openai", "httpx", "httpx2", "urllib3", "aws_lambda_powertools", "fastapi"}
+    assert not {name.partition(".")[0] for name in names} & {*services, "pydantic", "llguidance"}
+    assert {name.split(".")[1] for name in names if name.startswith("codelab.")} == {"llm"}
