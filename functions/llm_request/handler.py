@@ -29,7 +29,7 @@ defaults = {"model": configured.llm_model, "provider": configured.llm_provider}
 #: An event cannot prove who wrote what is in it, so these hold for all of them.
 bounds = CallerBounds(configured.offered_models, configured.llm_provider, configured.max_context_tokens)
 if configured.llm_provider == "bedrock":
-    transport = bedrock_transport(base_url=configured.llm_base_url or None)
+    transport = bedrock_transport(base_url=configured.llm_base_url)
 else:
     transport = openai_transport(
         base_url=configured.llm_base_url or "https://api.openai.com/v1",

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from codelab.llm.schema.codec import Codec
-from codelab.llm.schema.containers import Array, Boxed, Entries, Object, Tuple
+from codelab.llm.schema.containers import ENTRIES, Array, Boxed, Entries, Object, Tuple
 from codelab.llm.schema.nodes import (
     Labels,
     Link,
@@ -80,7 +80,7 @@ def _form(node: Node | None, value: Any) -> Any:
         case Labels() if any(same := [text for text in node.labels if identity(json.loads(text)) == identity(value)]):
             return same[0]
         case Boxed():
-            return {node.name: _form(node.inner, value)}
+            return {ENTRIES: _form(node.inner, value)}
         case Array() if isinstance(value, list):
             return [_form(node.item, item) for item in value]
         case Tuple() if isinstance(value, list):

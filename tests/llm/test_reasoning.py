@@ -170,7 +170,7 @@ def test_thoughts_alone_are_an_empty_answer_after_one_call(
     server.answer(saying(said))
     with pytest.raises(Empty) as caught:
         outcome(asked(strategy), transport, streamed)
-    assert (caught.value.attempts, caught.value.text) == (1, "")
+    assert (caught.value.attempts, caught.value.streamed) == (1, {})
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
@@ -238,7 +238,7 @@ def test_an_error_in_a_choice_fails_the_run(server: ScriptedServer, transport: A
     server.answer(lambda exchange: exchange.events([delta('{"message": "He'), broken]))
     with pytest.raises(TransportError, match="overloaded") as caught:
         outcome(asked("native"), transport, streamed=True)
-    assert (caught.value.text, caught.value.attempts, caught.value.retryable) == ("He", 1, True)
+    assert (caught.value.streamed, caught.value.attempts, caught.value.retryable) == ({"message": "He"}, 1, True)
     server.answer(lambda exchange: exchange.events([delta('{"message": "He', finish="error")]))
     with pytest.raises(TransportError):
         outcome(asked("native"), transport, streamed=True)

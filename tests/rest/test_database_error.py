@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from codelab import wiring
+from codelab.gateway.identity import Identity
 from codelab.rest.app import create_app
-from codelab.rest.identity import Subject, remaining_ms, subject
+from codelab.rest.identity import remaining_ms, subject
 from fastapi.testclient import TestClient
 
 from tests.rest.test_sessions import error_of
@@ -39,7 +40,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     engine = wiring.engine()
     monkeypatch.setattr(engine.store, "_client", Broken())
     app = create_app()
-    app.dependency_overrides[subject] = lambda: Subject("ann")
+    app.dependency_overrides[subject] = lambda: Identity("ann")
     app.dependency_overrides[remaining_ms] = lambda: lambda: 29_000
     yield TestClient(app, raise_server_exceptions=False)
     wiring.engine.cache_clear()

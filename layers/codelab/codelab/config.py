@@ -35,8 +35,8 @@ class Limits(BaseModel):
         return any(limit for name, limit in self if name != "open_turns")
 
 
-class PlanLimits(BaseModel):
-    """Limits that differ from everybody's."""
+class ChosenLimits(BaseModel):
+    """Limits that differ from the usual ones; None for those that do not."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,10 +69,11 @@ class Price(BaseModel):
     cached: Annotated[float, Field(ge=0)] | None = None
 
 
-class Settings(BaseModel):
-    """Field `table_name` is the variable `TABLE_NAME`, and so on. Seconds end in `_s`, milliseconds in `_ms`."""
+class Settings(ChosenLimits):
+    """Field `table_name` is the variable `TABLE_NAME`, and so on. Seconds end in `_s`, milliseconds in `_ms`.
 
-    model_config = ConfigDict(frozen=True)
+    A limit on what one user may use that is not set is the usual one, or none where everybody is the same user.
+    """
 
     # Where things are; set by the template.
     table_name: str = ""
@@ -106,15 +107,8 @@ class Settings(BaseModel):
     #: By model: {"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}
     llm_prices: Json[dict[str, Price]] = Field(default_factory=dict)
 
-    # What one user may use. Unset: the usual, and nothing where everybody is the same user.
-    messages_per_minute: Natural | None = None
-    requests_per_minute: Natural | None = None
-    tokens_per_day: Natural | None = None
-    connections_per_minute: Natural | None = None
-    stored_bytes_per_day: Natural | None = None
-    open_turns: Turns | None = None
     #: By the claim `codelab_plan` of a token: {"team": {"open_turns": 50}}
-    plan_limits: Json[dict[str, PlanLimits]] = Field(default_factory=dict)
+    plan_limits: Json[dict[str, ChosenLimits]] = Field(default_factory=dict)
 
     # Behaviour.
     hitl_enabled: bool = True

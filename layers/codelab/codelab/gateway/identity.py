@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from codelab.turns.caller import Caller
@@ -12,6 +13,19 @@ USER_ID = re.compile(r"[^#\x00-\x1f\ud800-\udfff]{1,128}")
 #: The subprotocol that the server speaks and echoes; the token may travel beside it.
 SUBPROTOCOL = "codelab"
 _TOKEN_PREFIX = "token."
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The subject of a valid token, when it was issued and ends, in seconds since the epoch, and its plan.
+
+    Both times are 0 where no tokens are used: then nothing ends. The plan picks the user's limits.
+    """
+
+    user: str
+    issued: int = 0
+    expires: int = 0
+    plan: str = ""
 
 
 def token_of(event: Mapping[str, Any]) -> str:

@@ -8,14 +8,13 @@ be revoked.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jwt
 
 from codelab import aws
 from codelab.config import ConfigurationError, settings
-from codelab.gateway.identity import USER_ID, token_of
+from codelab.gateway.identity import USER_ID, Identity, token_of
 from codelab.observability import logger
 from codelab.secret import Secret, secret
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
@@ -41,20 +40,6 @@ class _WrongSignature(InvalidToken):
     def __init__(self, message: str, key: Any) -> None:
         super().__init__(message)
         self.key = key
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The subject of a valid token, when it was issued and ends, in seconds since the epoch, and the plan that picks
-    limits.
-
-    Both times are 0 where no tokens are used: then nothing ends.
-    """
-
-    user: str
-    issued: int
-    expires: int
-    plan: str = ""
 
 
 class Keys(Protocol):
@@ -203,7 +188,7 @@ def bearer_of() -> Callable[[dict[str, Any]], Identity]:
     none. A read that fails is raised, and nobody is let in.
     """
     if settings().auth_mode == "none":
-        return lambda event: Identity("local", 0, 0)
+        return lambda event: Identity("local")
     verifier = token_verifier()
     client = aws.client("dynamodb")
     aws.warm(client, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})

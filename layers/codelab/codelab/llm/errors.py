@@ -61,11 +61,6 @@ class ModelError(RequestError):
         self.streamed: dict[str, str] = {}
         self.attempts = 0
 
-    @property
-    def text(self) -> str:
-        """The text of the first streamed field."""
-        return next(iter(self.streamed.values()), "")
-
 
 class Refusal(ModelError):
     """The model declined to answer. The message is its reason."""

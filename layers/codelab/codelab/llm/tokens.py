@@ -46,14 +46,10 @@ def _letters(word: str) -> float:
     return 1 + len(word) / 3.2
 
 
-def estimate_context(messages: list[dict[str, Any]], *, known: int | None = None, new_from: int = 0) -> int:
-    """The approximate prompt tokens of chat messages.
-
-    known: the tokens of all messages before the index `new_from`, from the last usage. The rest is estimated.
-    """
-    start = new_from if known is not None else 0
-    total = known or 0
-    for message in messages[start:]:
+def estimate_context(messages: list[dict[str, Any]]) -> int:
+    """The approximate prompt tokens of chat messages."""
+    total = 0
+    for message in messages:
         content = message.get("content")
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False) if content else ""
         calls = message.get("tool_calls")

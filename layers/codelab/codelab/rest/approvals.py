@@ -3,10 +3,10 @@
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from codelab.protocol.errors import ErrorCode
-from codelab.rest.bodies import timestamp
+from codelab.rest.bodies import timestamp, with_example
 from codelab.rest.errors import refusals
 from codelab.rest.identity import SessionId, User
 from codelab.rest.routes import DirectRoute
@@ -40,28 +40,22 @@ class OpenCall(BaseModel):
 class PendingApprovals(BaseModel):
     """The calls that wait for a decision, and the approved ones that wait for their result."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "session_id": "session_123",
-                    "pending_approvals": [
-                        {
-                            "call_id": "call_456",
-                            "tool_name": "write_file",
-                            "arguments": {"path": "src/main.dart", "content": "void main() {}"},
-                            "payload_url": None,
-                            "payload_bytes": None,
-                            "state": "awaiting_approval",
-                            "risk": "write",
-                            "created_at": "2024-01-09T10:00:00.000Z",
-                            "deadline": "2024-01-10T10:00:00.000Z",
-                        }
-                    ],
-                    "executing": [],
-                }
-            ]
-        }
+    model_config = with_example(
+        session_id="session_123",
+        pending_approvals=[
+            {
+                "call_id": "call_456",
+                "tool_name": "write_file",
+                "arguments": {"path": "src/main.dart", "content": "void main() {}"},
+                "payload_url": None,
+                "payload_bytes": None,
+                "state": "awaiting_approval",
+                "risk": "write",
+                "created_at": "2024-01-09T10:00:00.000Z",
+                "deadline": "2024-01-10T10:00:00.000Z",
+            }
+        ],
+        executing=[],
     )
 
     session_id: str
@@ -69,11 +63,7 @@ class PendingApprovals(BaseModel):
     executing: list[OpenCall]
 
 
-@router.get(
-    "/{session_id}/pending-approvals",
-    response_model=PendingApprovals,
-    responses=refusals(ErrorCode.SESSION_NOT_FOUND),
-)
+@router.get("/{session_id}/pending-approvals", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def list_pending_approvals(session_id: SessionId, user: User) -> PendingApprovals:
     """The open calls. Decide and answer them on the WebSocket, with the same ids."""
     store = engine().store

@@ -45,6 +45,11 @@ def _parsed(body: bytes) -> Any:
         raise ProtocolError(ErrorCode.INVALID_FORMAT, "The body is not valid UTF-8") from None
 
 
+def with_example(**fields: Any) -> ConfigDict:
+    """The configuration of a model whose JSON Schema has an example."""
+    return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
 def timestamp(ms: int) -> str:
     """Milliseconds since the epoch as RFC 3339 in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

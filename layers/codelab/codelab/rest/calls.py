@@ -6,13 +6,13 @@ import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.rest.bodies import Body, JsonRoute
+from codelab.rest.bodies import Body, JsonRoute, with_example
 from codelab.rest.errors import refusals
-from codelab.rest.identity import SESSION_ID, RemainingMs, Sender, User
+from codelab.rest.identity import RemainingMs, Sender, SessionName, User
 from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
 from codelab.sessions.items import CallItem, Content, Reference
@@ -37,35 +37,22 @@ _SHOWN = {
     CallState.EXECUTING: "pending",
 }
 
-SessionOf = Annotated[
-    str, Query(pattern=SESSION_ID, min_length=1, max_length=128, description="The session of the call")
-]
+SessionOf = Annotated[SessionName, Query(description="The session of the call")]
 
 
 class NewCall(Body):
     """A call to execute. Repeating the body with the same `call_id` does not make another call."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "session_id": "session_123",
-                    "call_id": "call_456",
-                    "tool_name": "read_file",
-                    "arguments": {"path": "/src/main.dart"},
-                }
-            ]
-        }
+    model_config = with_example(
+        session_id="session_123", call_id="call_456", tool_name="read_file", arguments={"path": "/src/main.dart"}
     )
 
-    session_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=128)]
+    session_id: SessionName
     tool_name: Annotated[str, StringConstraints(min_length=1, max_length=64)] = Field(
         description="A tool of the catalogue, or one that the session's client declared"
     )
     arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments, valid for the tool's schema")
-    call_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=limits.ID_CHARS)] | None = (
-        Field(default=None, description="An id of your choice; absent: the server makes one")
-    )
+    call_id: SessionName | None = Field(default=None, description="An id of your choice; absent: the server makes one")
 
 
 class CallError(BaseModel):
@@ -80,11 +67,7 @@ class Call(BaseModel):
     or `cancelled`. A result over 4 MB is at `payload_url` for an hour, as `{"result": …}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"call_id": "call_456", "status": "completed", "result": {"content": "void main() {}"}}]
-        }
-    )
+    model_config = with_example(call_id="call_456", status="completed", result={"content": "void main() {}"})
 
     call_id: str
     status: str = Field(description="pending, pending_approval, completed, failed, rejected, expired or cancelled")
@@ -95,7 +78,6 @@ class Call(BaseModel):
 
 @router.post(
     "/execute",
-    response_model=Call,
     response_model_exclude_unset=True,
     responses={
         202: {"model": Call, "description": "It waits for the IDE or for a human: ask again later"},
@@ -150,7 +132,6 @@ def execute_tool(
 
 @router.get(
     "/calls/{call_id}",
-    response_model=Call,
     response_model_exclude_unset=True,
     responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.INVALID_CALL_ID),
 )

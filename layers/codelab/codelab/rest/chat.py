@@ -3,16 +3,16 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import Id, UserMessage
 from codelab.rest import paging
-from codelab.rest.bodies import Body, JsonRoute
+from codelab.rest.bodies import Body, JsonRoute, with_example
 from codelab.rest.errors import refusals
 from codelab.rest.history import Message, example, page
-from codelab.rest.identity import SESSION_ID, Sender, SessionId, User
+from codelab.rest.identity import Sender, SessionId, SessionName, User
 from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
 from codelab.turns import messages
@@ -24,13 +24,9 @@ router = APIRouter(prefix="/chat", tags=["chat"], route_class=JsonRoute)
 class NewMessage(Body):
     """A message of the user. The server accepts each `client_msg_id` (or `Idempotency-Key`) only once."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"session_id": "session_123", "message": "Создай файл main.dart", "role": "user"}]
-        }
-    )
+    model_config = with_example(session_id="session_123", message="Создай файл main.dart", role="user")
 
-    session_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=128)]
+    session_id: SessionName
     message: Annotated[str, StringConstraints(min_length=1, max_length=limits.USER_MESSAGE_CHARS)]
     role: Literal["user", "assistant", "system", "tool"] | None = Field(
         default=None, description="The model sees other roles than `user` as quoted text, never as instructions"
@@ -44,9 +40,7 @@ class AcceptedMessage(BaseModel):
     The answer's frames have a `seq` above `last_seq`: a stream from there misses nothing.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"message_id": "msg_456", "status": "processing", "last_seq": 0}]}
-    )
+    model_config = with_example(message_id="msg_456", status="processing", last_seq=0)
 
     message_id: str
     status: Literal["processing", "queued"]
@@ -56,20 +50,14 @@ class AcceptedMessage(BaseModel):
 class History(BaseModel):
     """A page of the history. To continue live, resume from `last_seq`."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "messages": [
-                        example("msg_1", 1, "user", "Привет", "2024-01-09T10:00:00.000Z"),
-                        example("msg_2", 2, "assistant", "Здравствуйте!", "2024-01-09T10:00:01.000Z"),
-                    ],
-                    "total": 2,
-                    "last_seq": 5,
-                    "next_cursor": None,
-                }
-            ]
-        }
+    model_config = with_example(
+        messages=[
+            example("msg_1", 1, "user", "Привет", "2024-01-09T10:00:00.000Z"),
+            example("msg_2", 2, "assistant", "Здравствуйте!", "2024-01-09T10:00:01.000Z"),
+        ],
+        total=2,
+        last_seq=5,
+        next_cursor=None,
     )
 
     messages: list[Message]
@@ -79,10 +67,7 @@ class History(BaseModel):
 
 
 @router.post(
-    "/message",
-    status_code=202,
-    response_model=AcceptedMessage,
-    responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.RATE_LIMITED),
+    "/message", status_code=202, responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.RATE_LIMITED)
 )
 def send_message(new: NewMessage, sender: Sender, idempotency_key: IdempotencyKey = None) -> AcceptedMessage:
     """Send a message. During a turn, the session's `when_busy` decides; by default the message waits."""
@@ -102,7 +87,7 @@ def send_message(new: NewMessage, sender: Sender, idempotency_key: IdempotencyKe
     )
 
 
-@router.get("/history/{session_id}", response_model=History, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+@router.get("/history/{session_id}", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def get_history(
     session_id: SessionId,
     user: User,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from codelab.llm.tokens import estimate_tokens
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import ContextUpdate
-from codelab.rest.bodies import JsonRoute, timestamp
+from codelab.rest.bodies import JsonRoute, timestamp, with_example
 from codelab.rest.errors import refusals
 from codelab.rest.history import Message, example, page
 from codelab.rest.identity import Sender, SessionId, User
@@ -29,9 +29,7 @@ class ContextChange(ContextUpdate):
 
     model_config = ConfigDict(
         defer_build=False,  # FastAPI builds it with the route
-        json_schema_extra={
-            "examples": [{"action": "add_file", "data": {"path": "/src/main.dart", "content": "void main() {}"}}]
-        },
+        **with_example(action="add_file", data={"path": "/src/main.dart", "content": "void main() {}"}),
     )
 
     type: Literal["context_update"] = "context_update"
@@ -40,7 +38,7 @@ class ContextChange(ContextUpdate):
 class ChangedContext(BaseModel):
     """`context_size` is the estimated number of tokens of all files."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "updated", "context_size": 1024, "files": 1}]})
+    model_config = with_example(status="updated", context_size=1024, files=1)
 
     status: Literal["updated"] = "updated"
     context_size: int
@@ -60,25 +58,19 @@ class ContextFile(BaseModel):
 class Context(BaseModel):
     """The last messages (at most as many as the model gets), the files, and the estimated tokens of both."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "session_id": "session_123",
-                    "messages": [example("msg_1", 1, "user", "Привет", "2024-01-09T10:00:00.000Z")],
-                    "files": [
-                        {
-                            "path": "src/main.dart",
-                            "added_at": "2024-01-09T10:00:00.000Z",
-                            "updated_at": "2024-01-09T10:00:00.000Z",
-                            "tokens": 5,
-                            "reference": False,
-                        }
-                    ],
-                    "total_tokens": 1024,
-                }
-            ]
-        }
+    model_config = with_example(
+        session_id="session_123",
+        messages=[example("msg_1", 1, "user", "Привет", "2024-01-09T10:00:00.000Z")],
+        files=[
+            {
+                "path": "src/main.dart",
+                "added_at": "2024-01-09T10:00:00.000Z",
+                "updated_at": "2024-01-09T10:00:00.000Z",
+                "tokens": 5,
+                "reference": False,
+            }
+        ],
+        total_tokens=1024,
     )
 
     session_id: str
@@ -89,7 +81,6 @@ class Context(BaseModel):
 
 @router.post(
     "/{session_id}",
-    response_model=ChangedContext,
     responses=refusals(
         ErrorCode.SESSION_NOT_FOUND,
         ErrorCode.RATE_LIMITED,
@@ -105,7 +96,7 @@ def change_context(session_id: SessionId, change: ContextChange, sender: Sender)
     return ChangedContext(context_size=files.context_tokens(register), files=len(register.files))
 
 
-@router.get("/{session_id}", response_model=Context, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+@router.get("/{session_id}", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def get_context(session_id: SessionId, user: User) -> Context:
     """The part of the session that the agent sees."""
     sessions = engine()

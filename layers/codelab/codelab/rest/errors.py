@@ -7,11 +7,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.rest.bodies import with_example
 
 #: Codes that have another name here (Agent Runtime API, "Коды ошибок").
 _NAMES = {
@@ -51,11 +52,7 @@ class Refusal(BaseModel):
 class ErrorAnswer(BaseModel):
     """The body of every error response."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"error": {"code": "SESSION_NOT_FOUND", "message": "No such session", "details": {}}}]
-        }
-    )
+    model_config = with_example(error={"code": "SESSION_NOT_FOUND", "message": "No such session", "details": {}})
 
     error: Refusal
 

@@ -6,11 +6,12 @@ from typing import Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from codelab import aws
 from codelab.config import Settings, settings
 from codelab.observability import logger
+from codelab.rest.bodies import with_example
 from codelab.rest.routes import DirectRoute
 from codelab.sessions.dynamodb.unsupported import read_unsupported
 
@@ -35,17 +36,11 @@ class Health(BaseModel):
     `refused` is present if the model's provider refused a feature within the last hour; Requests then do without it.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "status": "healthy",
-                    "service": "agent-runtime",
-                    "version": VERSION,
-                    "dependencies": {"dynamodb": "connected", "llm": "available"},
-                }
-            ]
-        }
+    model_config = with_example(
+        status="healthy",
+        service="agent-runtime",
+        version=VERSION,
+        dependencies={"dynamodb": "connected", "llm": "available"},
     )
 
     status: Literal["healthy", "degraded"]
@@ -62,7 +57,7 @@ _last: tuple[float, Health] | None = None
 _model: tuple[float, bool] | None = None
 
 
-@router.get("/health", response_model=Health, response_model_exclude_none=True)
+@router.get("/health", response_model_exclude_none=True)
 def get_health() -> Health:
     """Whether the service and its dependencies are available."""
     global _last

@@ -1,12 +1,13 @@
 """Who is asking, and for which session: the dependencies that every operation of a user has."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
+from pydantic import StringConstraints
 
 from codelab.config import settings
+from codelab.gateway.identity import Identity
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns.caller import Caller
 
@@ -14,29 +15,19 @@ from codelab.turns.caller import Caller
 SESSION_ID = r"^[A-Za-z0-9_.:-]+$"
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Whose token a request has, when that was issued and ends (seconds, 0 without tokens), and the plan it names."""
-
-    user: str
-    issued: int = 0
-    expires: int = 0
-    plan: str = ""
-
-
-async def subject(request: Request) -> Subject:
+async def subject(request: Request) -> Identity:
     """The subject of the request's token, as the authorizer said. Raises ProtocolError UNAUTHORIZED without one."""
     context = _context(request)
     if not context.get("user"):
         raise unauthorized()
-    return Subject(context["user"], int(context.get("issued", 0)), plan=context.get("plan", ""))
+    return Identity(context["user"], int(context.get("issued", 0)), plan=context.get("plan", ""))
 
 
 def unauthorized() -> ProtocolError:
     return ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is required: Authorization: Bearer …")
 
 
-OfToken = Annotated[Subject, Depends(subject)]
+OfToken = Annotated[Identity, Depends(subject)]
 
 
 async def user(known: OfToken) -> str:
@@ -54,12 +45,8 @@ def _context(request: Request) -> dict[str, str]:
 
 User = Annotated[str, Depends(user)]
 
-SessionId = Annotated[
-    str,
-    Path(
-        pattern=SESSION_ID, min_length=1, max_length=128, description="The session's id; ids are private to each user"
-    ),
-]
+SessionName = Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=128)]
+SessionId = Annotated[SessionName, Path(description="The session's id; ids are private to each user")]
 
 
 async def remaining_ms(request: Request) -> Callable[[], int]:

@@ -3,11 +3,11 @@
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from codelab.protocol.errors import ErrorCode
 from codelab.rest import model
-from codelab.rest.bodies import Body, JsonRoute
+from codelab.rest.bodies import Body, JsonRoute, with_example
 from codelab.rest.errors import refusals
 from codelab.rest.identity import RemainingMs, Sender
 from codelab.sessions.spending import Spending
@@ -28,20 +28,14 @@ class NewRequest(Body):
     server offers) and its options, within limits.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "context": [{"role": "user", "content": "Name a fruit"}],
-                    "schema": {
-                        "type": "object",
-                        "properties": {"fruit": {"type": "string"}},
-                        "required": ["fruit"],
-                        "additionalProperties": False,
-                    },
-                }
-            ]
-        }
+    model_config = with_example(
+        context=[{"role": "user", "content": "Name a fruit"}],
+        schema={
+            "type": "object",
+            "properties": {"fruit": {"type": "string"}},
+            "required": ["fruit"],
+            "additionalProperties": False,
+        },
     )
 
     context: list[Any]
@@ -55,19 +49,13 @@ class Solution(BaseModel):
     With `config.n` above 1, `solutions` has all answers.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "solution": {"fruit": "apple"},
-                    "usage": {"prompt_tokens": 120, "completion_tokens": 6},
-                    "strategy": "native",
-                    "attempts": 1,
-                    "finish_reason": "stop",
-                    "solutions": None,
-                }
-            ]
-        }
+    model_config = with_example(
+        solution={"fruit": "apple"},
+        usage={"prompt_tokens": 120, "completion_tokens": 6},
+        strategy="native",
+        attempts=1,
+        finish_reason="stop",
+        solutions=None,
     )
 
     solution: Any
@@ -80,7 +68,6 @@ class Solution(BaseModel):
 
 @router.post(
     "/requests",
-    response_model=Solution,
     responses=refusals(
         ErrorCode.LLM_ERROR, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.CONTEXT_TOO_LARGE
     ),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 from fastapi import Body as OfRequest
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 from pydantic.config import JsonDict
 
 from codelab.engine.deleter import Deleter
@@ -14,9 +14,9 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Status
 from codelab.rest import paging
-from codelab.rest.bodies import Body, JsonRoute, timestamp
+from codelab.rest.bodies import Body, JsonRoute, timestamp, with_example
 from codelab.rest.errors import refusals
-from codelab.rest.identity import SESSION_ID, RemainingMs, Sender, SessionId, User, check_user
+from codelab.rest.identity import RemainingMs, Sender, SessionId, SessionName, User, check_user
 from codelab.sessions import keys
 from codelab.sessions.items import AboutItem
 from codelab.sessions.register import Phase, Register
@@ -58,22 +58,18 @@ _EXAMPLE: JsonDict = {
 class NewSession(Body):
     """A session to create. Without `session_id`, the server makes an id."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"user_id": "user_123", "metadata": {"project_path": "/path/to/project"}}]}
-    )
+    model_config = with_example(user_id="user_123", metadata={"project_path": "/path/to/project"})
 
     user_id: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = Field(
         default=None, description="Must be the subject of the token; without tokens it is only stored"
     )
     metadata: dict[str, Any] | None = Field(default=None, description="Stored unchanged; at most 16 KB of JSON")
-    session_id: Annotated[str, StringConstraints(pattern=SESSION_ID, min_length=1, max_length=128)] | None = None
+    session_id: SessionName | None = None
     title: Title | None = None
 
 
 class CreatedSession(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"session_id": "session_456", "created_at": "2024-01-09T10:00:00.000Z"}]}
-    )
+    model_config = with_example(session_id="session_456", created_at="2024-01-09T10:00:00.000Z")
 
     session_id: str
     created_at: str
@@ -82,7 +78,7 @@ class CreatedSession(BaseModel):
 class Session(BaseModel):
     """A session. `messages` is the length of its history, `last_seq` the number of its frames."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = with_example(**_EXAMPLE)
 
     session_id: str
     user_id: str
@@ -113,9 +109,7 @@ class SettingsChange(Body):
 
 
 class SessionChange(Body):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"title": "A new name", "settings": {"when_busy": "interrupt"}}]}
-    )
+    model_config = with_example(title="A new name", settings={"when_busy": "interrupt"})
 
     title: Title | None = None
     settings: SettingsChange | None = None
@@ -124,7 +118,7 @@ class SessionChange(Body):
 class DeletedSession(BaseModel):
     """The session is gone for every caller. `complete: false`: its data is still being removed."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "deleted", "complete": True}]})
+    model_config = with_example(status="deleted", complete=True)
 
     status: Literal["deleted"] = "deleted"
     complete: bool
@@ -133,7 +127,7 @@ class DeletedSession(BaseModel):
 class Fork(Body):
     """`up_to`: how many messages of the history to copy; absent: all."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"up_to": 2, "title": "Another way"}]})
+    model_config = with_example(up_to=2, title="Another way")
 
     up_to: int | None = Field(default=None, ge=0)
     title: Title | None = None
@@ -148,21 +142,15 @@ class ListedSession(BaseModel):
 class SessionList(BaseModel):
     """A page of the user's sessions, latest activity first."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "sessions": [
-                        {
-                            "session_id": "session_456",
-                            "title": "Создай файл main.dart",
-                            "last_activity": "2024-01-09T10:05:00.000Z",
-                        }
-                    ],
-                    "next_cursor": None,
-                }
-            ]
-        }
+    model_config = with_example(
+        sessions=[
+            {
+                "session_id": "session_456",
+                "title": "Создай файл main.dart",
+                "last_activity": "2024-01-09T10:05:00.000Z",
+            }
+        ],
+        next_cursor=None,
     )
 
     sessions: list[ListedSession]
@@ -172,7 +160,6 @@ class SessionList(BaseModel):
 @router.post(
     "",
     status_code=201,
-    response_model=CreatedSession,
     responses={
         200: {"model": CreatedSession, "description": "The session already exists"},
         **refusals(ErrorCode.PERMISSION_DENIED, ErrorCode.BUSY, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE),
@@ -195,7 +182,7 @@ def create_session(
     return CreatedSession(session_id=session_id, created_at=timestamp(created.register.created_at))
 
 
-@router.get("", response_model=SessionList, responses=refusals())
+@router.get("", responses=refusals())
 def list_sessions(
     user: User, limit: Annotated[int, Query(ge=1, le=100)] = 20, cursor: paging.Cursor = None
 ) -> SessionList:
@@ -210,14 +197,14 @@ def list_sessions(
     )
 
 
-@router.get("/{session_id}", response_model=Session, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+@router.get("/{session_id}", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def get_session(session_id: SessionId, user: User) -> Session:
     """The session's current state."""
     register, about = engine().store.read_about(keys.partition(user, session_id))
     return _shown(existing(register), about)
 
 
-@router.patch("/{session_id}", response_model=Session, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+@router.patch("/{session_id}", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def change_session(session_id: SessionId, change: SessionChange, sender: Sender) -> Session:
     """Change the title or settings, from the next message or step on. Absent fields do not change."""
     changes = {} if change.settings is None else change.settings.model_dump(exclude_none=True)
@@ -228,7 +215,7 @@ def change_session(session_id: SessionId, change: SessionChange, sender: Sender)
     return get_session(session_id, caller.user)
 
 
-@router.delete("/{session_id}", response_model=DeletedSession, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+@router.delete("/{session_id}", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def delete_session(session_id: SessionId, sender: Sender, remaining_ms: RemainingMs) -> DeletedSession:
     """Delete the session with all its data. It is gone for every caller at once, and its connections are closed."""
     caller = sender(session_id)
@@ -238,7 +225,6 @@ def delete_session(session_id: SessionId, sender: Sender, remaining_ms: Remainin
 @router.post(
     "/{session_id}/fork",
     status_code=201,
-    response_model=CreatedSession,
     responses=refusals(
         ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE
     ),

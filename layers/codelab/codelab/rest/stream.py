@@ -20,10 +20,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from codelab.config import settings
+from codelab.gateway.identity import Identity
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode
 from codelab.rest.errors import refusals
-from codelab.rest.identity import OfToken, Sender, SessionId, Subject
+from codelab.rest.identity import OfToken, Sender, SessionId
 from codelab.rest.log import LogReader
 from codelab.rest.sessions import existing
 from codelab.sessions.items import dumps
@@ -179,7 +180,7 @@ async def stream_events(
     return EventStream(_body(reader, first, course), headers=headers)
 
 
-def _token_lasts(token: Subject) -> float:
+def _token_lasts(token: Identity) -> float:
     """Seconds until the caller's token expires; the authorizer of a buffering host looks at each request anew."""
     return token.expires - time.time() if token.expires else float("inf")
 

@@ -2,6 +2,7 @@
 
 from fastapi import FastAPI, Request
 
+from codelab.gateway.identity import Identity
 from codelab.gateway.tokens import InvalidToken, bearer_of
 from codelab.observability import logger
 from codelab.rest import errors, health, identity, stream
@@ -11,15 +12,14 @@ def create_stream_app() -> FastAPI:
     """`/api/v1/chat/stream/{session_id}` and nothing else."""
     bearer = bearer_of()
 
-    def subject(request: Request) -> identity.Subject:
+    def subject(request: Request) -> Identity:
         """The subject of the token, found and verified as the authorizer does."""
         event = {"headers": dict(request.headers), "queryStringParameters": dict(request.query_params)}
         try:
-            known = bearer(event)
+            return bearer(event)
         except InvalidToken as error:
             logger().info("stream refused", extra={"reason": str(error)})
             raise identity.unauthorized() from None
-        return identity.Subject(known.user, known.issued, known.expires, known.plan)
 
     app = FastAPI(
         title="CodeLab event stream",

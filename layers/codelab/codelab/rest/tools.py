@@ -3,14 +3,15 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from codelab.agents import agents
 from codelab.config import Settings, settings
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.tools import CATALOGUE, Tool
+from codelab.rest.bodies import with_example
 from codelab.rest.errors import refusals
-from codelab.rest.identity import SESSION_ID, User
+from codelab.rest.identity import SessionName, User
 from codelab.rest.routes import DirectRoute
 from codelab.rest.sessions import existing
 from codelab.sessions import keys
@@ -21,9 +22,7 @@ from codelab.wiring import engine
 
 router = APIRouter(tags=["tools"], route_class=DirectRoute)
 
-OfSession = Query(
-    pattern=SESSION_ID, min_length=1, max_length=128, description="Also list this session's declared tools"
-)
+OfSession = Annotated[SessionName | None, Query(description="Also list this session's declared tools")]
 
 
 class ToolDescription(BaseModel):
@@ -42,27 +41,21 @@ class ToolDescription(BaseModel):
 
 
 class ToolList(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "tools": [
-                        {
-                            "name": "read_file",
-                            "description": "Read file content",
-                            "parameters": {"path": {"type": "string", "required": True}},
-                            "requires_approval": False,
-                            "risk": "read",
-                            "input_schema": {
-                                "type": "object",
-                                "properties": {"path": {"type": "string"}},
-                                "required": ["path"],
-                            },
-                        }
-                    ]
-                }
-            ]
-        }
+    model_config = with_example(
+        tools=[
+            {
+                "name": "read_file",
+                "description": "Read file content",
+                "parameters": {"path": {"type": "string", "required": True}},
+                "requires_approval": False,
+                "risk": "read",
+                "input_schema": {
+                    "type": "object",
+                    "properties": {"path": {"type": "string"}},
+                    "required": ["path"],
+                },
+            }
+        ]
     )
 
     tools: list[ToolDescription]
@@ -77,25 +70,19 @@ class AgentDescription(BaseModel):
 class AgentList(BaseModel):
     """The agents that a session can switch to; `default` is the agent of new sessions."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "agents": [
-                        {"name": "universal", "description": "Does everything itself", "tools": ["read_file"]},
-                    ],
-                    "default": "universal",
-                }
-            ]
-        }
+    model_config = with_example(
+        agents=[
+            {"name": "universal", "description": "Does everything itself", "tools": ["read_file"]},
+        ],
+        default="universal",
     )
 
     agents: list[AgentDescription]
     default: str
 
 
-@router.get("/tools", response_model=ToolList, responses=refusals(ErrorCode.SESSION_NOT_FOUND))
-def list_tools(user: User, session_id: Annotated[str | None, OfSession] = None) -> ToolList:
+@router.get("/tools", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
+def list_tools(user: User, session_id: OfSession = None) -> ToolList:
     """The IDE's tools; with `session_id`, also the tools that the session's executor declared."""
     tools = [tool for tool in CATALOGUE.values() if not tool.server_side]
     if session_id is not None:
@@ -105,7 +92,7 @@ def list_tools(user: User, session_id: Annotated[str | None, OfSession] = None) 
     return ToolList(tools=[_described(tool, configured) for tool in tools])
 
 
-@router.get("/agents", response_model=AgentList, responses=refusals())
+@router.get("/agents", responses=refusals())
 def list_agents(user: User) -> AgentList:
     """The agents."""
     return AgentList(

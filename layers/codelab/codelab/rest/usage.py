@@ -1,9 +1,10 @@
 """What the caller may use, and what of it is used."""
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from codelab.protocol.outgoing import Quota
+from codelab.rest.bodies import with_example
 from codelab.rest.errors import refusals
 from codelab.rest.identity import Sender
 from codelab.rest.routes import DirectRoute
@@ -21,18 +22,12 @@ class Usage(BaseModel):
     `plan` is the token's claim `codelab_plan`, or empty.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "plan": "",
-                    "quotas": {
-                        "messages_per_minute": {"used": 3, "limit": 60, "resets_at": 1704794460000},
-                        "open_turns": {"used": 1, "limit": 20, "resets_at": None},
-                    },
-                }
-            ]
-        }
+    model_config = with_example(
+        plan="",
+        quotas={
+            "messages_per_minute": {"used": 3, "limit": 60, "resets_at": 1704794460000},
+            "open_turns": {"used": 1, "limit": 20, "resets_at": None},
+        },
     )
 
     plan: str
@@ -42,7 +37,7 @@ class Usage(BaseModel):
     )
 
 
-@router.get("/usage", response_model=Usage, responses=refusals())
+@router.get("/usage", responses=refusals())
 def get_usage(sender: Sender) -> Usage:
     """The caller's usage and limits, and when each window ends."""
     caller, sessions = sender(""), engine()

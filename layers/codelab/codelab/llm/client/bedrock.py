@@ -21,19 +21,17 @@ from codelab.llm.errors import InvalidRequest
 _HOST = "bedrock.amazonaws.com"
 _PREFIX = "bedrock-api-key-"
 # botocore renews a role's credentials at least ten minutes before they expire, so a token that lives ten minutes never
-# outlives the credentials that signed it.
-LIFETIME_S = 600
-MARGIN_S = 60
+# outlives the credentials that signed it. It is replaced a minute before its end. Both in seconds.
+_LIFETIME_S, _MARGIN_S = 600, 60
 #: The shortest time between two tokens that replace a rejected one, in seconds.
-RENEW_EVERY_S = 60
+_RENEW_EVERY_S = 60
 
 
 class BedrockKey:
     """A function that returns the current token, for `openai_transport(api_key=…)`.
 
     region: of the model; by default the environment's AWS_REGION. credentials: a function that returns botocore
-    credentials; by default those of the process. lifetime_s: of a token. margin_s: how long before its end a token is
-    replaced. clock: returns seconds.
+    credentials; by default those of the process. clock: returns seconds.
     """
 
     def __init__(
@@ -41,14 +39,10 @@ class BedrockKey:
         region: str | None = None,
         *,
         credentials: Callable[[], Any] | None = None,
-        lifetime_s: int = LIFETIME_S,
-        margin_s: int = MARGIN_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.region = region_of(region)
+        self._region = region_of(region)
         self._credentials = credentials
-        self._lifetime_s = lifetime_s
-        self._margin_s = margin_s
         self._clock = clock
         self._lock = threading.Lock()
         self._token = ""
@@ -58,7 +52,7 @@ class BedrockKey:
     def __call__(self) -> str:
         with self._lock:
             now = self._clock()
-            if now >= self._expires - self._margin_s:
+            if now >= self._expires - _MARGIN_S:
                 self._make(now)
             return self._token
 
@@ -66,14 +60,14 @@ class BedrockKey:
         """Replace a token that Bedrock rejected; return whether there is another one now."""
         with self._lock:
             now = self._clock()
-            if self._token == rejected and (self._renewed is None or now - self._renewed >= RENEW_EVERY_S):
+            if self._token == rejected and (self._renewed is None or now - self._renewed >= _RENEW_EVERY_S):
                 self._renewed = now
                 self._make(now)
             return self._token != rejected
 
     def _make(self, now: float) -> None:
         self._token = self._presigned()
-        self._expires = now + self._lifetime_s
+        self._expires = now + _LIFETIME_S
 
     def _presigned(self) -> str:
         from botocore.auth import SigV4QueryAuth
@@ -91,7 +85,7 @@ class BedrockKey:
             method="POST", url=f"https://{_HOST}/", headers={"host": _HOST}, params={"Action": "CallWithBearerToken"}
         )
         frozen = credentials.get_frozen_credentials() if hasattr(credentials, "get_frozen_credentials") else credentials
-        SigV4QueryAuth(frozen, "bedrock", self.region, expires=self._lifetime_s).add_auth(request)
+        SigV4QueryAuth(frozen, "bedrock", self._region, expires=_LIFETIME_S).add_auth(request)
         signed = str(request.url).removeprefix("https://") + "&Version=1"
         return _PREFIX + base64.b64encode(signed.encode()).decode()
 
@@ -104,6 +98,6 @@ def region_of(region: str | None = None) -> str:
     return region
 
 
-def bedrock_base_url(region: str | None = None) -> str:
-    """The endpoint of a region."""
-    return f"https://bedrock-runtime.{region_of(region)}.amazonaws.com/openai/v1"
+def bedrock_base_url() -> str:
+    """The endpoint of the environment's region. Raises InvalidRequest without one."""
+    return f"https://bedrock-runtime.{region_of()}.amazonaws.com/openai/v1"

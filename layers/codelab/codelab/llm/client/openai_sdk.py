@@ -287,10 +287,9 @@ def openai_transport(
     return transport
 
 
-def bedrock_transport(
-    region: str | None = None, *, base_url: str | None = None, timeout: float = 600.0, warm: bool = True
-) -> OpenAITransport:
-    """A transport that calls Amazon Bedrock as the current role. Takes what `openai_transport` takes."""
-    return openai_transport(
-        base_url=base_url or bedrock_base_url(region), api_key=BedrockKey(region), timeout=timeout, warm=warm
-    )
+def bedrock_transport(*, base_url: str = "") -> OpenAITransport:
+    """A transport that calls Amazon Bedrock as the current role, in the environment's region. Make it once, at init.
+
+    base_url: another endpoint than that of the region. Raises InvalidRequest without a region.
+    """
+    return openai_transport(base_url=base_url or bedrock_base_url(), api_key=BedrockKey())

@@ -76,20 +76,16 @@ class Request:
         self._remember = remember
         self._retry = retry or RetryPolicy()
         self._clock = clock
-        self._cancellation = Cancellation()
 
     def compile(self) -> None:
         """Make the strict schema now, so that the first run need not. Requests with the same schema share it."""
         self._compiled.codec(PROFILES[self.config.provider].unsupported_keywords)
 
-    def cancel(self) -> None:
-        """Stop the run, from any thread: a blocked read ends at once and the run raises Cancelled."""
-        self._cancellation.cancel()
-
     def run(self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None) -> Result:
         """Run without streaming and return the result.
 
-        deadline: an absolute time of the Request's clock. cancel: a switch that stops the run. Raises ModelError.
+        deadline: an absolute time of the Request's clock. cancel: a switch that stops the run, from any thread. Raises
+        ModelError; after a cancel, Cancelled.
         """
         for event in self._events(transport, deadline, cancel, streaming=False):
             if isinstance(event, Done):
@@ -108,9 +104,7 @@ class Request:
     def _events(
         self, transport: Transport, deadline: float | None, cancel: Cancellation | None, *, streaming: bool
     ) -> Iterator[Event]:
-        if cancel is not None:
-            self._cancellation = cancel
-        run = _Run(self, transport, Call(self._cancellation, deadline, self._clock), streaming)
+        run = _Run(self, transport, Call(cancel, deadline, self._clock), streaming)
         try:
             yield from run.events()
         except ModelError as error:

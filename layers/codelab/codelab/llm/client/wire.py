@@ -20,6 +20,7 @@ import httpx2
 
 from codelab.llm.client.transport import Call
 
+_CONNECTIONS, _KEEPALIVE_S = 100, 55.0
 _current = threading.local()
 
 
@@ -162,12 +163,12 @@ class _Body(httpx2.SyncByteStream):
 class InterruptibleTransport(httpx2.BaseTransport):
     """An httpx transport with a connection pool whose streams obey `serving(call)`. HTTP/1.1, keep-alive."""
 
-    def __init__(self, *, keepalive_s: float = 55.0, max_connections: int = 100) -> None:
+    def __init__(self) -> None:
         self._pool = httpcore2.ConnectionPool(
             ssl_context=httpx2.create_ssl_context(),
-            max_connections=max_connections,
-            max_keepalive_connections=max_connections,
-            keepalive_expiry=keepalive_s,
+            max_connections=_CONNECTIONS,
+            max_keepalive_connections=_CONNECTIONS,
+            keepalive_expiry=_KEEPALIVE_S,
             network_backend=_Backend(),
         )
 

@@ -193,18 +193,21 @@ class ObjectText(Text):
         return more if isinstance(more, dict) else {}
 
 
+#: The property that holds a boxed map.
+ENTRIES = "entries"
+
+
 class Boxed(Node):
     """A map in an object of its own, so that its list of entries cannot be mistaken for an array."""
 
-    __slots__ = ("inner", "name")
+    __slots__ = ("inner",)
 
-    def __init__(self, inner: Node, name: str = "entries") -> None:
+    def __init__(self, inner: Node) -> None:
         self.inner = inner
-        self.name = name
 
     def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
-        if isinstance(value, dict) and self.name in value and len(value) == 1:
-            return self.inner.decode(value[self.name], exact, tried)
+        if isinstance(value, dict) and ENTRIES in value and len(value) == 1:
+            return self.inner.decode(value[ENTRIES], exact, tried)
         if exact:
             raise Mismatch
         return self.inner.decode(value, exact, tried)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from codelab.llm.schema.containers import Boxed, Entries, Entry, Field, Object, ObjectText
+from codelab.llm.schema.containers import ENTRIES, Boxed, Entries, Entry, Field, Object, ObjectText
 from codelab.llm.schema.context import Context
 from codelab.llm.schema.facts import Facts, Raw, constrains
 from codelab.llm.schema.nodes import Plain, Text, matcher
@@ -216,5 +216,5 @@ def any_entries() -> Schema:
 
 def boxed(branch: Branch) -> Branch:
     """A map in an object, so that it is told from an array in the same union."""
-    schema = closed_object({"entries": branch.schema})
+    schema = closed_object({ENTRIES: branch.schema})
     return Branch(schema, Boxed(branch.node), "object", branch.height + 1, branch.size + 1)

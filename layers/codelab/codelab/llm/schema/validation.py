@@ -23,10 +23,10 @@ _MAX_ERRORS = 8
 _MAX_VALUE = 200
 
 
-def compile_validator(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Validator:
+def compile_validator(schema: Any) -> jsonschema_rs.Validator:
     """The validator of a schema. Raises InvalidRequest with the wrong place in the schema."""
     if not isinstance(schema, (dict, bool)):
-        raise InvalidRequest("the schema is neither an object nor a boolean", pointer)
+        raise InvalidRequest("the schema is neither an object nor a boolean", "/schema")
     if isinstance(schema, dict) and isinstance(schema.get("$schema"), str) and not _is_known(schema["$schema"]):
         schema = {key: value for key, value in schema.items() if key != "$schema"}
     try:
@@ -40,7 +40,7 @@ def compile_validator(schema: Any, pointer: str = "/schema") -> jsonschema_rs.Va
                     continue
         where = json_pointer(*(getattr(error, "instance_path", None) or ()))
         message = getattr(error, "message", None) or str(error)
-        raise InvalidRequest(f"the schema is not valid: {_short(str(message))}", pointer + where) from error
+        raise InvalidRequest(f"the schema is not valid: {_short(str(message))}", f"/schema{where}") from error
 
 
 def _is_known(dialect: str) -> bool:
