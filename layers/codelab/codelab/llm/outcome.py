@@ -5,7 +5,7 @@ Each streamed piece makes an event, so events are slotted objects that neither v
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -47,12 +47,7 @@ class Usage:
         return cls(prompt, completion, cached, reasoning)
 
     def as_dict(self) -> dict[str, int | None]:
-        return {
-            "prompt": self.prompt,
-            "completion": self.completion,
-            "cached": self.cached,
-            "reasoning": self.reasoning,
-        }
+        return asdict(self)
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -32,10 +32,7 @@ _MARGIN_S = 2.0
 #: Bytes of a result that is shown in the answer itself; Lambda's own limit is 6 MB.
 _INLINE_BYTES = 4_000_000
 
-_SHOWN = {
-    CallState.AWAITING_APPROVAL: "pending_approval",
-    CallState.EXECUTING: "pending",
-}
+_SHOWN = {CallState.AWAITING_APPROVAL: "pending_approval", CallState.EXECUTING: "pending"}
 
 SessionOf = Annotated[SessionName, Query(description="The session of the call")]
 
