@@ -1,11 +1,10 @@
 """Frames that steer a session, against the running system."""
 
-import time
-
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.scripted_model import Says, call
+from tests.waiting import until
 
 
 def test_hello_is_answered_by_the_session_as_it_is(ide):
@@ -97,11 +96,7 @@ def test_cancel_keeps_what_was_said_and_hangs_up_on_the_model(ide, model):
     session.idle()
     kept = [m["content"] for m in model.requests["then"][0]["messages"] if m["role"] == "assistant"]
     assert kept == [said]
-    for _ in range(100):
-        if model.hung_up:
-            break
-        time.sleep(0.05)
-    assert "talking" in model.hung_up
+    until(lambda: "talking" in model.hung_up)
 
 
 def test_cancel_settles_open_calls(ide, model):

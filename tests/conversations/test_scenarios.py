@@ -20,6 +20,7 @@ from tests.conversations.test_identity import bearing, guarded, guarded_cloud, t
 from tests.frames import DOCUMENT
 from tests.ide import PATIENCE, Ide, put
 from tests.scripted_model import Says, ScriptedModel, call, chooses
+from tests.waiting import until
 
 __all__ = ["guarded", "guarded_cloud"]
 
@@ -100,6 +101,7 @@ class Scene:
         self._ide: Ide
         self._upload = b""
         self._ticket: dict[str, Any] = {}
+        self.expires = 0
 
     def play(self, line: Line) -> None:
         if line.sender == "S":
@@ -112,7 +114,7 @@ class Scene:
             self._logged.clear()
         else:
             assert line.kind == "the token expires"
-            time.sleep(2.1)
+            until(lambda: time.time() > self.expires + 0.1)
 
     def _do(self, kind: str, fields: dict[str, Any]) -> None:
         if kind == "connect":
@@ -192,8 +194,12 @@ def test_the_diagram_shows_what_happens(ide: Open, guarded: Open, model: Scripte
     says = [model.script(f"{name} {n}", *answers) for n, answers in enumerate(SCRIPTS[title])]
     session = f"scenario-{list(DIAGRAMS).index(title)}"
     if title == "The token expires":
-        options = bearing(token(exp=int(time.time()) + 2))
-        scene = Scene(lambda: guarded(session, extensions=True, options=options), says)
+
+        def connect() -> Ide:
+            scene.expires = int(time.time()) + 3
+            return guarded(session, extensions=True, options=bearing(token(exp=scene.expires)))
+
+        scene = Scene(connect, says)
     elif title == "The agent is chosen":
         model.choose(f"{name} 0", chooses("coder"))
         begun = ide(session)

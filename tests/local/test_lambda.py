@@ -5,7 +5,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,17 @@ def eventually(read: Callable[[], Any], seconds: float = 15) -> Any:
         assert time.monotonic() < deadline, f"still {value!r} after {seconds} s"
         time.sleep(0.05)
     return value
+
+
+def sleepers(
+    cloud: LocalCloud, pool: ThreadPoolExecutor, folder: Path, count: int, seconds: float
+) -> "list[Future[Any]]":
+    """Functions that sleep, all at once."""
+    begun = [folder / str(n) for n in range(count)]
+    events = [{"do": "sleep", "seconds": seconds, "begun": str(path)} for path in begun]
+    running = [pool.submit(cloud.invoke, "command", event) for event in events]
+    eventually(lambda: all(path.exists() for path in begun))
+    return running
 
 
 def recorded(cloud: LocalCloud, kind: str, name: str) -> Any:
@@ -105,11 +116,9 @@ def test_an_exiting_function_is_an_error_and_the_next_request_works(cloud: Local
 
 
 @pytest.mark.parametrize("victim", ["worker", "zygote"])
-def test_a_killed_process_fails_only_its_own_request(small: LocalCloud, victim: str) -> None:
+def test_a_killed_process_fails_only_its_own_request(small: LocalCloud, victim: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(small.invoke, "command", {"do": "sleep", "seconds": 20})
-        eventually(lambda: psutil.Process(small.workers("command")[0]))
-        time.sleep(0.3)
+        (running,) = sleepers(small, pool, tmp_path, 1, seconds=20)
         worker = psutil.Process(small.workers("command")[0])
         small.kill("command") if victim == "worker" else worker.parent().kill()
         with pytest.raises(FunctionError) as failed:
@@ -138,12 +147,11 @@ def test_concurrent_requests_have_separate_workers(small: LocalCloud) -> None:
     assert len({answer["pid"] for answer in answers}) == 2
 
 
-def test_synchronous_calls_over_the_limit_get_429(small: LocalCloud) -> None:
+def test_synchronous_calls_over_the_limit_get_429(small: LocalCloud, tmp_path: Path) -> None:
     client = small.client("lambda", config=Config(retries={"total_max_attempts": 1}))
     name = small.functions()["command"]["name"]
     with ThreadPoolExecutor() as pool:
-        busy = [pool.submit(small.invoke, "command", {"do": "sleep", "seconds": 1.5}) for _ in range(2)]
-        time.sleep(0.5)
+        busy = sleepers(small, pool, tmp_path, 2, seconds=2)
         with pytest.raises(ClientError) as refused:
             client.invoke(FunctionName=name, Payload=b"{}")
         for one in busy:

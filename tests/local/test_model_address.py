@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-import time
 
-import pytest
 from codelab_local import LocalCloud
 
 from tests.local.conftest import APP
+from tests.waiting import until
 
 
 def test_an_invalid_model_address_is_reported_in_one_line():
@@ -26,8 +25,4 @@ def test_an_invalid_model_address_is_reported_in_one_line():
 
 def test_a_model_that_does_not_answer_is_only_a_warning():
     with LocalCloud(APP / "template.yaml", environment={"LLM_BASE_URL": "http://127.0.0.1:9/v1"}) as cloud:
-        for _ in range(100):
-            if "no answer from the model at http://127.0.0.1:9/v1" in cloud.logs():
-                return
-            time.sleep(0.1)
-        pytest.fail(cloud.logs())
+        until(lambda: "no answer from the model at http://127.0.0.1:9/v1" in cloud.logs())

@@ -1,13 +1,15 @@
 """The next invocation uses changed sources; broken sources keep the old code."""
 
 import shutil
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from codelab_local import LocalCloud
+
+from tests.waiting import until
 
 APP = Path(__file__).parent / "app"
 
@@ -26,19 +28,13 @@ def cloud(source: Path) -> Iterator[LocalCloud]:
 
 
 def becomes(cloud: LocalCloud, expected: Any, what: str = "word") -> None:
-    deadline = time.monotonic() + 20
-    while (word := cloud.invoke("command", {"do": what})) != expected:
-        assert time.monotonic() < deadline, f"still {word!r}"
-        time.sleep(0.02)
+    until(lambda: cloud.invoke("command", {"do": what}) == expected)
 
 
 def shown(cloud: LocalCloud, text: str) -> str:
     """Wait for the line of the log that contains `text`."""
-    deadline = time.monotonic() + 20
-    while not (lines := [line for line in cloud.logs().splitlines() if text in line]):
-        assert time.monotonic() < deadline, cloud.logs()
-        time.sleep(0.02)
-    return lines[-1]
+    until(lambda: text in cloud.logs())
+    return next(line for line in cloud.logs().splitlines() if text in line)
 
 
 def test_functions_share_a_module_that_is_preloaded(cloud: LocalCloud) -> None:
@@ -67,10 +63,7 @@ def test_a_changed_layer_reloads_its_functions(cloud: LocalCloud, source: Path) 
     before = {name: set(found["workers"]) for name, found in cloud.functions().items()}
     layer = source / "layers" / "shared" / "python" / "sample" / "__init__.py"
     layer.write_text(layer.read_text() + "\n")
-    deadline = time.monotonic() + 20
-    while any(before[name] & set(found["workers"]) for name, found in cloud.functions().items()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not any(before[name] & set(found["workers"]) for name, found in cloud.functions().items()))
     assert cloud.invoke("command", {"a": 1}) == {"a": 1}
 
 
@@ -81,12 +74,11 @@ def test_a_changed_module_is_no_longer_the_shared_one(cloud: LocalCloud, source:
     becomes(cloud, ["second", False], "phrase")
 
 
-def test_a_running_request_finishes_when_the_source_changes(cloud: LocalCloud, source: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
+def test_a_running_request_finishes_when_the_source_changes(cloud: LocalCloud, source: Path, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(cloud.invoke, "command", {"do": "describe", "seconds": 2})
-        time.sleep(0.2)
+        running = pool.submit(cloud.invoke, "command", {"do": "describe", "seconds": 2.5, "begun": str(begun)})
+        until(begun.exists)
         (source / "functions" / "command" / "words.py").write_text('WORD = "fifth"\n')
         becomes(cloud, "fifth")
         assert not running.done()

@@ -75,7 +75,7 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
         case "environment":
             return dict(os.environ)
         case "describe":
-            time.sleep(event.get("seconds", 0))
+            _sleep(event)
             remaining = context.get_remaining_time_in_millis()
             return {
                 "pid": os.getpid(),
@@ -85,7 +85,7 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
                 "memory": context.memory_limit_in_mb,
             }
         case "sleep":
-            time.sleep(event["seconds"])
+            _sleep(event)
         case "exit":
             os._exit(3)
         case "raise":
@@ -99,3 +99,10 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
         case "count":
             return number_of(event["kind"])
     return event
+
+
+def _sleep(event: dict[str, Any]) -> None:
+    """Sleep, and say with a file that it has begun."""
+    if "begun" in event:
+        Path(event["begun"]).touch()
+    time.sleep(event.get("seconds", 0))
