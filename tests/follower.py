@@ -66,5 +66,13 @@ class Follower:
             self.frames.append(following)
             self._grown_at = time.monotonic()
 
+    def count(self, frame_type: str) -> int:
+        return sum(frame["type"] == frame_type for frame in self.frames)
+
+    def read_to(self, frame_type: str, count: int = 1, patience: float = 2.0) -> None:
+        """Read until so many frames of this type have come."""
+        while self.count(frame_type) < count:
+            self.receive(patience)
+
     def close(self) -> None:
         self._ide.socket.close()

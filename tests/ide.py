@@ -25,7 +25,7 @@ class Ide:
 
     def __init__(self, url: str, **options: Any) -> None:
         self.frames: list[dict[str, Any]] = []
-        # Without a bound on the queue a window that reads nothing would keep its own close from being answered.
+        # With a bounded queue, a client that reads nothing would not see the answer to its own close.
         self._connecting = connect(url, open_timeout=PATIENCE, max_queue=None, **options)
         self.socket: ClientConnection = self._connecting.__enter__()
 
@@ -51,6 +51,11 @@ class Ide:
 
     def say(self, content: str, **fields: Any) -> None:
         self.send("user_message", content=content, **fields)
+
+    def ask(self, content: str, **fields: Any) -> str:
+        """Send a message and read on until the turn is over. Returns all text so far."""
+        self.say(content, **fields)
+        return self.idle()
 
     def result(self, call: dict[str, Any], result: Any) -> None:
         self.send("tool_result", call_id=call["call_id"], result=result)
@@ -90,10 +95,10 @@ class Ide:
             if frame["type"] == frame_type and all(frame.get(name) == value for name, value in fields.items()):
                 return frame
 
-    def idle(self) -> list[dict[str, Any]]:
-        """Read on until the turn is over. Returns all frames so far."""
+    def idle(self) -> str:
+        """Read on until the turn is over. Returns all text so far."""
         self.expect("agent_status", status="idle")
-        return self.frames
+        return self.text()
 
     def converse(self, content: str, execute: Execute, *, decision: str = "approve", **fields: Any) -> str:
         """Lead a whole turn: approve (or else decide) what asks, execute what is to be executed. Returns the text.

@@ -31,16 +31,14 @@ def test_a_first_message_is_answered_by_the_agent_that_the_model_has_chosen(rout
     session = routed()
     marker = model.script("explain", Says("So it works."))
     model.choose("explain", chooses("ask", confidence=0.7))
-    session.say(marker)
-    session.idle()
+    session.ask(marker)
     switched = session.of_type("agent_switched")[-1]
     assert (switched["from_agent"], switched["to_agent"], switched["confidence"]) == ("orchestrator", "ask", 0.7)
     assert {frame["agent"] for frame in session.of_type("assistant_message")} == {"ask"}
     (answered,) = model.requests["explain"]
     assert "read_file" in schema_of(answered)
     assert "write_file" not in schema_of(answered)
-    session.say(model.script("more", Says("And so on.")))
-    session.idle()
+    session.ask(model.script("more", Says("And so on.")))
     assert len(session.of_type("agent_switched")) == 2, "the choice stays"
 
 
@@ -63,8 +61,7 @@ def test_a_model_that_cannot_choose_does_not_keep_the_user_waiting(routed, model
     session = routed()
     marker = model.script("refused", Says("All the same."))
     model.choose("refused", Says(status=400))
-    session.say(marker)
-    session.idle()
+    session.ask(marker)
     assert session.of_type("agent_switched")[-1]["to_agent"] == "universal"
     assert session.text() == "All the same."
 

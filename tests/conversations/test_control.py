@@ -63,8 +63,7 @@ def test_a_plan_is_shown_and_still_there_for_a_client_that_comes_back(ide, model
     items = [{"text": "Read the file", "status": "in_progress"}, {"text": "Explain it", "status": "pending"}]
     session.say(model.script("plan", Says("First a plan.", [call("update_plan", items=items)]), Says("Done.")))
     assert session.expect("plan")["items"] == items
-    session.idle()
-    assert session.text() == "First a plan.Done."
+    assert session.idle() == "First a plan.Done."
     assert not session.of_type("tool_call")
     back = ide("planned")
     back.send("hello")
@@ -78,9 +77,7 @@ def test_cancel_stops_a_silent_model_and_the_session_goes_on(ide, model):
     session.send("cancel")
     assert session.expect("turn_end")["reason"] == "cancelled"
     session.idle()
-    session.say(model.script("after", Says("Here")))
-    session.idle()
-    assert session.text() == "Here"
+    assert session.ask(model.script("after", Says("Here"))) == "Here"
 
 
 def test_cancel_keeps_what_was_said_and_hangs_up_on_the_model(ide, model):
@@ -92,8 +89,7 @@ def test_cancel_keeps_what_was_said_and_hangs_up_on_the_model(ide, model):
     session.idle()
     said = session.text()
     assert said.startswith("word ")
-    session.say(model.script("then", Says("And then")))
-    session.idle()
+    session.ask(model.script("then", Says("And then")))
     kept = [m["content"] for m in model.requests["then"][0]["messages"] if m["role"] == "assistant"]
     assert kept == [said]
     until(lambda: "talking" in model.hung_up)
@@ -113,8 +109,7 @@ def test_cancel_settles_open_calls(ide, model):
 @pytest.mark.parametrize("seen", [0, 2])
 def test_resume_replays_what_was_missed_in_order(ide, model, seen):
     first = ide(f"resumed-{seen}", extensions=True)
-    first.say(model.script("resumed", Says("A few words to replay")))
-    first.idle()
+    first.ask(model.script("resumed", Says("A few words to replay")))
     second = ide(f"resumed-{seen}")
     second.send("resume", last_seq=seen)
     resumed = second.expect("resumed")
@@ -134,8 +129,7 @@ def test_resume_lists_the_calls_that_are_still_open(ide, model):
     assert (pending["call_id"], pending["state"]) == (asked["call_id"], "awaiting_approval")
     second.decide(asked, "approve")
     second.result(second.expect("tool_call", requires_approval=False), {"success": True})
-    second.idle()
-    assert second.text() == "Written"
+    assert second.idle() == "Written"
 
 
 def test_resume_beyond_the_log_asks_for_a_new_start(ide):
@@ -166,21 +160,18 @@ def test_an_agent_that_there_is_not_is_refused(ide):
 def test_switching_with_content_says_it_to_the_new_agent(ide, model):
     session = ide()
     session.send("switch_agent", agent_type="universal", content=model.script("switched", Says("At your service")))
-    session.idle()
-    assert session.text() == "At your service"
+    assert session.idle() == "At your service"
 
 
 @pytest.mark.parametrize("last_seq", ["abc", "-1", "1.5", "9" * 30])
 def test_a_last_seq_that_is_no_number_is_refused_at_the_door(ide, last_seq):
-    with pytest.raises(InvalidStatus) as refused:
+    with pytest.raises(InvalidStatus, match="400"):
         ide("wrong-position", extensions=True, last_seq=last_seq)
-    assert refused.value.response.status_code == 400
 
 
 def test_a_connection_with_last_seq_is_brought_up_to_date(ide, model):
     first = ide("connected-again", extensions=True)
-    first.say(model.script("missed", Says("What you have missed")))
-    first.idle()
+    first.ask(model.script("missed", Says("What you have missed")))
     second = ide("connected-again", extensions=True, last_seq=1)
     second.expect("resumed")
     assert second.frames[:-1] == first.frames[1:]

@@ -11,8 +11,7 @@ from tests.scripted_model import Says, call
 def test_text_streams_and_ends_with_one_final(ide, model):
     text = "Слово за словом 😀 " * 40
     session = ide()
-    session.say(model.script("long", Says(text, delay=0.003)))
-    session.idle()
+    session.ask(model.script("long", Says(text, delay=0.003)))
     messages = session.of_type("assistant_message")
     assert session.text() == text
     assert [frame["is_final"] for frame in messages] == [False] * (len(messages) - 1) + [True]
@@ -32,15 +31,13 @@ def test_text_reaches_the_client_while_the_model_is_still_writing(ide, model):
 def test_frames_are_numbered_from_one_without_gaps(ide, model):
     session = ide(extensions=True)
     for _ in range(3):
-        session.say(model.script("short", Says("Hello there")))
-        session.idle()
+        session.ask(model.script("short", Says("Hello there")))
     assert [frame["seq"] for frame in session.frames] == list(range(1, len(session.frames) + 1))
 
 
 def test_extension_frames_go_only_to_who_asked(ide, model):
     plain, extended = ide("both"), ide("both", extensions=True)
-    plain.say(model.script("hi", Says("Hi")))
-    plain.idle()
+    plain.ask(model.script("hi", Says("Hi")))
     extended.idle()
     assert {frame["type"] for frame in plain.frames} == {"agent_status", "assistant_message"}
     (end,) = extended.of_type("turn_end")
@@ -55,8 +52,7 @@ def test_three_calls_of_one_answer_are_settled_in_any_order_and_continued_once(i
     calls = [session.expect("tool_call") for _ in reads]
     for asked in reversed(calls):
         session.result(asked, {"content": asked["arguments"]["path"]})
-    session.idle()
-    assert session.text() == "All read"
+    assert session.idle() == "All read"
     assert len(model.requests["three"]) == 2
     results = [
         json.loads(m["content"])["content"] for m in model.requests["three"][1]["messages"] if m["role"] == "tool"
@@ -94,9 +90,7 @@ def test_the_same_message_twice_is_answered_once(ide, model):
     for _ in range(2):
         session.say(model.script("once", Says("Only once")), client_msg_id="m1")
     session.idle()
-    session.say(model.script("more", Says("Next")))
-    session.idle()
-    assert session.text() == "Only onceNext"
+    assert session.ask(model.script("more", Says("Next"))) == "Only onceNext"
 
 
 def test_a_failing_model_ends_the_turn_with_an_error_and_the_session_goes_on(ide, model):
@@ -108,9 +102,7 @@ def test_a_failing_model_ends_the_turn_with_an_error_and_the_session_goes_on(ide
     assert error["retryable"] is False
     session.expect("agent_status", status="error")
     session.idle()
-    session.say(model.script("fine", Says("Fine again")))
-    session.idle()
-    assert session.text() == "Fine again"
+    assert session.ask(model.script("fine", Says("Fine again"))) == "Fine again"
     assert "bad request" in model.requests["fine"][0]["messages"][-1]["content"], "the unanswered message was lost"
 
 
@@ -133,8 +125,7 @@ def test_two_windows_see_the_same_conversation_but_one_executes(ide, model):
     assert shown["execute"] is False
     first.result(asked, {"content": "x"})
     for window in (first, second, simple):
-        window.idle()
-        assert window.text() == "LookSeen"
+        assert window.idle() == "LookSeen"
     assert simple.of_type("tool_call") == []
 
 
@@ -144,8 +135,7 @@ def test_any_window_may_decide_and_the_executor_executes(ide, model):
     first.expect("tool_call", requires_approval=True)
     second.decide(second.expect("tool_call", requires_approval=True), "approve")
     first.result(first.expect("tool_call", requires_approval=False), {"success": True})
-    second.idle()
-    assert second.text() == "Written"
+    assert second.idle() == "Written"
     assert len(second.of_type("tool_call")) == 1
 
 
@@ -160,8 +150,7 @@ def test_an_open_call_is_sent_again_to_who_comes_back(ide, model):
     assert again["call_id"] == asked["call_id"]
     assert again.get("execute", True)
     second.result(again, {"content": "x"})
-    second.idle()
-    assert second.text() == "ReadLater"
+    assert second.idle() == "ReadLater"
 
 
 def test_sessions_do_not_mix(ide, model):
@@ -169,8 +158,7 @@ def test_sessions_do_not_mix(ide, model):
     for n, session in enumerate(sessions):
         session.say(model.script(f"mine {n}", Says(f"answer {n}", delay=0.005)))
     for n, session in enumerate(sessions):
-        session.idle()
-        assert session.text() == f"answer {n}"
+        assert session.idle() == f"answer {n}"
 
 
 BAD = [
@@ -199,9 +187,7 @@ def test_bad_input_is_refused_by_name_and_the_connection_works_on(ide, model, bo
     assert error["content"] == error["message"] != ""
     assert error["details"].get("field") == field
     assert "seq" not in error
-    session.say(model.script("still", Says("Still here")))
-    session.idle()
-    assert session.text() == "Still here"
+    assert session.ask(model.script("still", Says("Still here"))) == "Still here"
 
 
 def test_a_bare_request_is_answered_by_the_same_function(cloud, model):

@@ -75,9 +75,7 @@ def test_a_token_is_taken_from_the_header_the_subprotocol_or_the_query(guarded, 
     ]
     for way in ways:
         session = guarded(**way)
-        session.say(model.script("in", Says("Welcome")))
-        session.idle()
-        assert session.text() == "Welcome"
+        assert session.ask(model.script("in", Says("Welcome"))) == "Welcome"
 
 
 def test_the_server_echoes_its_subprotocol_and_never_the_token(guarded):
@@ -102,9 +100,8 @@ def test_the_server_echoes_its_subprotocol_and_never_the_token(guarded):
     ids=["none", "nonsense", "expired", "issuer", "audience", "no audience", "user", "key", "unsigned", "tampered"],
 )
 def test_who_cannot_prove_who_they_are_is_refused_at_the_door(guarded, value):
-    with pytest.raises(InvalidStatus) as refused:
+    with pytest.raises(InvalidStatus, match="401"):
         guarded(options=bearing(value))
-    assert refused.value.response.status_code == 401
 
 
 def test_a_token_of_the_identity_provider_opens_the_door_and_so_does_one_of_its_next_key(federated, provider, model):
@@ -112,9 +109,7 @@ def test_a_token_of_the_identity_provider_opens_the_door_and_so_does_one_of_its_
     provider.new_key("k2")
     for kid in ("k1", "k2"):
         session = federated(options=bearing(provider.token(kid, **good)))
-        session.say(model.script("federated", Says("Welcome")))
-        session.idle()
-        assert session.text() == "Welcome"
+        assert session.ask(model.script("federated", Says("Welcome"))) == "Welcome"
 
 
 def _signed_with_the_public_key(provider: Provider, body: dict[str, Any]) -> str:
@@ -152,22 +147,19 @@ FORGERIES: dict[str, Callable[[Provider, dict[str, Any]], str]] = {
 def test_who_forges_a_token_of_the_identity_provider_is_refused_at_the_door(federated, provider, forge):
     body = {"iss": "us", "aud": "ide", "exp": int(time.time()) + 600}
     forged = forge(provider, {"sub": "ann", **body} if forge is not FORGERIES["a shared secret"] else body)
-    with pytest.raises(InvalidStatus) as refused:
+    with pytest.raises(InvalidStatus, match="401"):
         federated(options=bearing(forged))
-    assert refused.value.response.status_code == 401
 
 
 def test_a_token_that_the_identity_provider_signed_is_nothing_to_who_shares_a_secret(guarded, provider):
     signed = provider.token("k1", iss="us", aud="ide", exp=int(time.time()) + 600)
-    with pytest.raises(InvalidStatus) as refused:
+    with pytest.raises(InvalidStatus, match="401"):
         guarded(options=bearing(signed))
-    assert refused.value.response.status_code == 401
 
 
 def test_a_bad_session_id_is_refused(guarded):
-    with pytest.raises(InvalidStatus) as refused:
+    with pytest.raises(InvalidStatus, match="403"):
         guarded("no spaces", options=bearing(token()))
-    assert refused.value.response.status_code == 403
 
 
 def shape(frame: dict[str, Any]) -> dict[str, Any]:
@@ -215,15 +207,13 @@ def test_anothers_session_is_one_that_does_not_exist(guarded, model):
     assert asked["call_id"] in json.dumps(foreign), "only as far as eve has named it"
     assert "The secret" not in json.dumps(foreign)
     ann.decide(asked, "reject")
-    ann.idle()
-    assert ann.text() == "The secretdone"
+    assert ann.idle() == "The secretdone"
 
 
 def test_an_expired_token_ends_the_talk_until_it_is_refreshed(guarded, model):
     expires = int(time.time()) + 5
     session = guarded(options=bearing(token(exp=expires)))
-    session.say(model.script("before", Says("Before")))
-    session.idle()
+    session.ask(model.script("before", Says("Before")))
     until(lambda: time.time() > expires + 0.1)
     session.say(model.script("after", Says("After")))
     assert session.expect("error")["error_code"] == "SESSION_EXPIRED"
@@ -244,15 +234,13 @@ def test_the_ninth_window_takes_the_place_of_the_oldest(guarded, model):
         windows[0].receive()
     windows[8].say(model.script("room", Says("Room for eight")))
     for window in windows[1:]:
-        window.idle()
-        assert window.text() == "Room for eight"
+        assert window.idle() == "Room for eight"
 
 
 def test_a_revoked_users_windows_close_and_open_only_with_a_new_token(guarded_cloud, guarded, model):
     ours, others = guarded("mine", options=bearing(token("rob"))), guarded("mine", options=bearing(token("ida")))
     for window, name in ((ours, "rob"), (others, "ida")):
-        window.say(model.script(f"hello {name}", Says(f"Hello {name}")))
-        window.idle()
+        window.ask(model.script(f"hello {name}", Says(f"Hello {name}")))
     old = token("rob")
     said = guarded_cloud.invoke("sweep", {"kind": "revoke", "user": "rob"})
     assert (said["sessions"], said["connections"], said["complete"]) == (1, 1, True)
@@ -262,10 +250,8 @@ def test_a_revoked_users_windows_close_and_open_only_with_a_new_token(guarded_cl
         guarded("mine", options=bearing(old))
     until(lambda: int(time.time()) > said["revoked_at"])
     again = guarded("mine", options=bearing(token("rob")))
-    again.say(model.script("rob again", Says("Welcome back")))
-    again.idle()
-    others.say(model.script("ida again", Says("Still here")))
-    others.idle()
+    again.ask(model.script("rob again", Says("Welcome back")))
+    others.ask(model.script("ida again", Says("Still here")))
     assert (again.text(), others.text()) == ("Welcome back", "Hello idaStill here")
 
 
@@ -274,8 +260,7 @@ def test_a_window_whose_token_has_expired_hears_nothing_and_is_closed(guarded, m
     expires = int(time.time()) + 5
     stale, fresh = guarded("shared", options=bearing(token(exp=expires))), guarded("shared", options=bearing(token()))
     until(lambda: time.time() > expires + 0.1)
-    fresh.say(model.script("the secret", Says("The secret")))
-    fresh.idle()
+    fresh.ask(model.script("the secret", Says("The secret")))
     with pytest.raises(ConnectionClosed):
         stale.receive(timeout=120)
     assert stale.frames == []

@@ -38,8 +38,7 @@ def test_a_tool_of_the_clients_own_is_approved_executed_and_its_result_told(sess
     assert asked["arguments"] == {"stage": "dev", "labels": {"team": "a"}}
     session.decide(asked, "approve")
     session.result(session.expect("tool_call", requires_approval=False), {"url": "https://dev.example.com"})
-    session.idle()
-    assert session.text() == "Deployed"
+    assert session.idle() == "Deployed"
     assert "https://dev.example.com" in str(model.requests["deploy"][-1]["messages"])
 
 
@@ -48,8 +47,7 @@ def test_one_that_only_reads_is_executed_at_once(session, model):
     asked = session.expect("tool_call")
     assert (asked["tool_name"], asked["arguments"], asked["requires_approval"]) == ("ide.stages", {}, False)
     session.result(asked, ["dev", "prod"])
-    session.idle()
-    assert session.text() == "Two"
+    assert session.idle() == "Two"
 
 
 def test_a_hello_with_a_tool_that_cannot_be_is_refused_whole_and_the_next_one_counts(ide, model):
@@ -68,7 +66,6 @@ def test_a_hello_with_a_tool_that_cannot_be_is_refused_whole_and_the_next_one_co
 def test_an_agent_gets_those_that_do_no_more_than_it_may(session, model, agent, offered):
     session.send("switch_agent", agent_type=agent)
     session.expect("agent_switched")
-    session.say(model.script("agent", Says("Ready")))
-    session.idle()
+    session.ask(model.script("agent", Says("Ready")))
     (asked,) = model.requests["agent"]
     assert {name for name in ("ide.deploy", "ide.stages") if f'"{name}"' in json.dumps(asked)} == offered

@@ -36,8 +36,7 @@ def test_a_megabyte_is_read_by_reference_and_the_model_sees_its_beginning_and_en
     (read,) = reading(one, model, "read")
     reference = one.upload("tool_result", call_id=read["call_id"], result={"content": TEXT})
     one.send("tool_result", call_id=read["call_id"], payload_ref=reference)
-    one.idle()
-    assert one.text() == "Done"
+    assert one.idle() == "Done"
     content = shown(model, "read")
     assert "line 0 of" in content
     assert content.endswith(json.dumps({"content": TEXT[-200:]}, ensure_ascii=False)[13:])
@@ -78,9 +77,7 @@ def test_a_message_that_is_named_twice_is_answered_once(ide, model):
     for _ in range(2):
         one.send("user_message", payload_ref=reference)
         one.idle() if not one.text() else None
-    one.say(model.script("after", Says(" and again")))
-    one.idle()
-    assert one.text() == "Hello and again"
+    assert one.ask(model.script("after", Says(" and again"))) == "Hello and again"
 
 
 def test_the_agent_reads_on_in_a_large_result(ide, model):
@@ -117,8 +114,7 @@ def test_a_megabyte_is_written_through_a_reference(ide, model, profile):
     granted = one.expect("tool_call", requires_approval=False)
     assert fetched(granted) == arguments
     one.result(granted, {"success": True})
-    one.idle()
-    assert one.text() == "WritingWritten"
+    assert one.idle() == "WritingWritten"
     (_, asked) = model.requests["write"]
     assert len(json.dumps(asked)) < 100_000, "the model is not sent all of it again"
 
@@ -176,8 +172,7 @@ def test_a_reference_that_is_not_this_sessions_is_refused_as_one_that_is_not_the
         assert error == refusal(one, read["call_id"], f"{end}.7.{'1' * 24}")
         assert (error["error_code"], error["details"]) == ("INVALID_ARGUMENTS", {"field": "payload_ref"})
     one.result(read, {"content": "fine"})
-    one.idle()
-    assert one.text() == "Done"
+    assert one.idle() == "Done"
 
 
 def test_an_upload_that_is_over_is_refused(ide, model):
@@ -198,8 +193,7 @@ def test_an_upload_stands_for_its_own_frame_alone(ide, model):
     for _ in range(2):  # an exact repeat is accepted again
         one.send("tool_result", call_id=first["call_id"], payload_ref=reference)
     one.result(second, {"content": "two"})
-    one.idle()
-    assert one.text() == "Done"
+    assert one.idle() == "Done"
     assert len(one.of_type("error")) == 2
     assert [message["role"] for message in model.requests["own"][-1]["messages"]].count("tool") == 2
 
@@ -258,6 +252,5 @@ def test_a_result_that_no_message_holds_ends_its_call_and_the_turn_goes_on(ide, 
     with pytest.raises(ConnectionClosed):
         send_all()
     assert two.expect("call_update")["state"] == "failed"
-    two.idle()
-    assert two.text() == "Done"
+    assert two.idle() == "Done"
     assert "PAYLOAD_TOO_LARGE" in shown(model, name)

@@ -7,13 +7,16 @@ import random
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.conversations.table import Table
 from tests.ide import Ide
 from tests.scripted_model import Says, call
+from tests.waiting import until
 
 CALLS = [
     call("read_file", path="a.py"),
@@ -21,29 +24,6 @@ CALLS = [
     call("read_file", path="c.py"),
     call("run_command", command="make", cwd=None),
 ]
-
-
-class Table:
-    """What the table holds of one session."""
-
-    def __init__(self, cloud: Any) -> None:
-        self._dynamodb = cloud.client("dynamodb")
-        self._name = next(name for name in self._dynamodb.list_tables()["TableNames"] if "Table" in name)
-
-    def items(self, session: str) -> list[dict[str, Any]]:
-        found = self._dynamodb.query(
-            TableName=self._name,
-            KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues={":pk": {"S": f"SESSION#local#{session}"}},
-            ConsistentRead=True,
-        )["Items"]
-        return [{name: next(iter(value.values())) for name, value in item.items()} for item in found]
-
-    def register(self, session: str) -> dict[str, Any]:
-        return next(item for item in self.items(session) if item["sk"] == "REGISTER")
-
-    def messages(self, session: str) -> list[dict[str, Any]]:
-        return sorted((i for i in self.items(session) if i["sk"].startswith("MESSAGE#")), key=lambda item: item["sk"])
 
 
 @pytest.fixture
@@ -60,21 +40,12 @@ def all_at_once(*actions: Any) -> None:
         with contextlib.suppress(OSError, ConnectionClosed):
             action()
 
-    threads = [threading.Thread(target=run, args=(action,)) for action in actions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(actions)) as pool:
+        list(pool.map(run, actions))
 
 
-def until_idle(table: Table, session: str) -> dict[str, Any]:
-    """Wait until no turn runs. Returns the register."""
-    for _ in range(600):
-        register = table.register(session)
-        if register["phase"] == "idle":
-            return register
-        time.sleep(0.05)
-    raise AssertionError(f"not idle: {register}")
+def until_idle(table: Table, session: str) -> None:
+    until(lambda: table.register(session)["phase"] == "idle")
 
 
 def check_history(table: Table, session: str) -> None:
@@ -90,28 +61,28 @@ def check_history(table: Table, session: str) -> None:
 
 
 def race(ide: Any, model: Any, table: Table, seed: int) -> None:
-    """One seeded race of everything that two windows can do about four calls."""
+    """One seeded race of everything that two connections can do about four calls."""
     choose = random.Random(seed)
     session = f"race-{seed}"
-    windows: list[Ide] = [ide(session, extensions=True), ide(session, extensions=choose.random() < 0.5)]
-    windows[0].say(model.script(session, Says("Working", CALLS), Says("All done")), client_msg_id="m1")
-    asked = [windows[0].expect("tool_call") for _ in CALLS]
+    connections: list[Ide] = [ide(session, extensions=True), ide(session, extensions=choose.random() < 0.5)]
+    connections[0].say(model.script(session, Says("Working", CALLS), Says("All done")), client_msg_id="m1")
+    asked = [connections[0].expect("tool_call") for _ in CALLS]
     actions = []
     for frame in asked:
         for _ in range(choose.randrange(1, 4)):
-            window = choose.choice(windows)
+            connection = choose.choice(connections)
             if frame["requires_approval"] and choose.random() < 0.6:
                 decision = choose.choice(("approve", "reject"))
-                actions.append(lambda w=window, f=frame, d=decision: w.decide(f, d))
+                actions.append(lambda w=connection, f=frame, d=decision: w.decide(f, d))
             else:
                 content = str(choose.randrange(2))
-                actions.append(lambda w=window, f=frame, c=content: w.result(f, {"content": c}))
+                actions.append(lambda w=connection, f=frame, c=content: w.result(f, {"content": c}))
     if choose.random() < 0.3:
-        actions.append(lambda: windows[1].send("cancel"))
+        actions.append(lambda: connections[1].send("cancel"))
     if choose.random() < 0.3:
-        actions.append(lambda: windows[1].socket.close())
+        actions.append(lambda: connections[1].socket.close())
     if choose.random() < 0.3:
-        actions.append(lambda: windows[0].say("[[none]] and also", client_msg_id="m2"))
+        actions.append(lambda: connections[0].say("[[none]] and also", client_msg_id="m2"))
     choose.shuffle(actions)
     all_at_once(*actions)
     # Whatever is still open is answered now, as a client that comes back would.
@@ -142,15 +113,15 @@ def test_two_hundred_seeded_races(ide, model, table):
 
 
 def test_many_messages_at_once_are_answered_once_each_and_in_one_line(ide, model, table):
-    windows = [ide("crowd", extensions=True) for _ in range(4)]
+    connections = [ide("crowd", extensions=True) for _ in range(4)]
     for n in range(8):
         model.script(f"crowd {n}", Says(f"answer {n}"))
     says = [
-        lambda w=windows[n % 4], n=n: w.say(f"[[crowd {n % 8}]]", client_msg_id=f"crowd-{n % 8}") for n in range(16)
+        lambda w=connections[n % 4], n=n: w.say(f"[[crowd {n % 8}]]", client_msg_id=f"crowd-{n % 8}") for n in range(16)
     ]
     all_at_once(*says)
     for _ in range(8):
-        windows[0].expect("turn_end")
+        connections[0].expect("turn_end")
     until_idle(table, "crowd")
     messages = table.messages("crowd")
     assert [message["role"] for message in messages] == ["user", "assistant"] * 8
@@ -161,18 +132,18 @@ def kill_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int
     """kill -9 the worker at a random moment of its stream: the answer is given again and nothing is doubled."""
     choose = random.Random(seed)
     session, text = f"killed-{seed}", "word " * 60
-    window = ide(session, extensions=True)
+    connection = ide(session, extensions=True)
     before = set(cloud.workers("llm_request"))
-    window.say(model.script(session, Says(text, delay=0.01)))
-    window.expect("assistant_message")
+    connection.say(model.script(session, Says(text, delay=0.01)))
+    connection.expect("assistant_message")
     time.sleep(choose.random() * 0.7)
     for pid in set(cloud.workers("llm_request")) | before:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    window.expect("turn_end", reason="completed")
-    window.idle()
-    discarded = {frame["message_id"] for frame in window.of_type("message_discarded")}
-    kept = [f["token"] for f in window.of_type("assistant_message") if f["message_id"] not in discarded]
+    connection.expect("turn_end", reason="completed")
+    connection.idle()
+    discarded = {frame["message_id"] for frame in connection.of_type("message_discarded")}
+    kept = [f["token"] for f in connection.of_type("assistant_message") if f["message_id"] not in discarded]
     assert "".join(kept) == text
     until_idle(table, session)
     check_history(table, session)

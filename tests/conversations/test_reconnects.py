@@ -5,6 +5,7 @@ import random
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.store import Conflict
 
+from tests.conversations.table import Table
 from tests.follower import Follower
 from tests.ide import text_of
 from tests.scripted_model import Says
@@ -28,8 +30,7 @@ def stream_through_breaks(cloud, model, seed: int, breaks: int) -> int:
         text = "".join(f"{n} слово 😀 " for n in range(choose.randrange(30, 120)))
         client.send("user_message", content=model.script(f"breaking-{seed}-{turn}", Says(text, delay=0.004)))
         said += text
-        ends = len([frame for frame in client.frames if frame["type"] == "turn_end"])
-        while len([frame for frame in client.frames if frame["type"] == "turn_end"]) == ends:
+        while client.count("turn_end") == turn:
             streaming = client.frames and client.frames[-1]["type"] == "assistant_message"
             if streaming and choose.random() < 0.25:
                 client.drop(clean=choose.random() < 0.5)
@@ -53,13 +54,11 @@ def test_a_device_that_joins_in_mid_stream_gets_everything(cloud, model):
     first = Follower(cloud.url("joining", extensions=1))
     text = "word by word " * 100
     first.send("user_message", content=model.script("joining", Says(text, delay=0.003)))
-    while not any(frame["type"] == "assistant_message" for frame in first.frames):
-        first.receive()
+    first.read_to("assistant_message")
     second = Follower(cloud.url("joining", extensions=1))
     second.send("resume", last_seq=0)
     for device in (first, second):
-        while not any(frame["type"] == "turn_end" for frame in device.frames):
-            device.receive()
+        device.read_to("turn_end")
         assert text_of(device.frames) == text
         device.close()
 
@@ -72,8 +71,7 @@ def test_a_device_that_joins_at_any_moment_of_a_short_answer_can_have_all_of_it(
         first.say(model.script(f"short {n}", Says(text, delay=0.003)))
         time.sleep(n * 0.01)
         second = Follower(cloud.url(f"short-{n}", extensions=1, last_seq=0))
-        while not any(frame["type"] == "turn_end" for frame in second.frames):
-            second.receive(0.5)
+        second.read_to("turn_end", patience=0.5)
         assert text_of(second.frames) == text
         second.close()
 
@@ -84,7 +82,7 @@ def test_a_device_that_resumes_again_and_again_during_a_stream_sees_every_frame_
     text = "again and again " * 40
     reader.say(model.script("resuming", Says(text, delay=0.005)))
     asked, choose = 0, random.Random(1)
-    while not any(frame["type"] == "turn_end" for frame in device.frames):
+    while not device.count("turn_end"):
         if sum(frame["type"] == "resumed" for frame in device.unnumbered) >= asked:
             device.send("resume", last_seq=choose.randrange(device.last_seq + 1))
             asked += 1
@@ -105,8 +103,7 @@ def test_a_stream_and_other_writers_share_the_log_without_a_hole(cloud, ide, mod
     for n in range(15):
         writer.say(model.script(f"queued {n}", Says(f"<{n}>")), client_msg_id=f"q{n}")
         time.sleep(0.03)
-    while sum(frame["type"] == "turn_end" for frame in reader.frames) < 16:
-        reader.receive()
+    reader.read_to("turn_end", 16)
     assert [frame["seq"] for frame in reader.frames] == list(range(1, len(reader.frames) + 1))
     assert any(frame["type"] == "queued" for frame in reader.frames)
     messages: dict[str, str] = {}
@@ -120,8 +117,8 @@ def test_a_stream_and_other_writers_share_the_log_without_a_hole(cloud, ide, mod
 
 @pytest.fixture
 def store(cloud):
-    dynamodb = cloud.client("dynamodb")
-    return DynamoDBStore(dynamodb, next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name))
+    table = Table(cloud)
+    return DynamoDBStore(table.dynamodb, table.name)
 
 
 def test_of_two_writers_that_append_at_once_one_has_the_seq_and_knows_it(store):
@@ -142,11 +139,8 @@ def test_of_two_writers_that_append_at_once_one_has_the_seq_and_knows_it(store):
                 except Conflict:
                     continue
 
-    threads = [threading.Thread(target=write, args=(name,)) for name in won]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(write, won))
     assert won["a"] | won["b"] == set(range(1, rounds + 1))
     assert not won["a"] & won["b"]
     logged = store.events(pk, 1, rounds, 0)
@@ -155,8 +149,7 @@ def test_of_two_writers_that_append_at_once_one_has_the_seq_and_knows_it(store):
 
 def fill_log(cloud: Any, session: str, frames: int) -> None:
     """Log so many frames of text for a session that exists."""
-    dynamodb = cloud.client("dynamodb")
-    table = next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name)
+    table = Table(cloud)
     for start in range(1, frames + 1, 25):
         puts = []
         for seq in range(start, min(start + 25, frames + 1)):
@@ -166,7 +159,7 @@ def fill_log(cloud: Any, session: str, frames: int) -> None:
             item = {"frame": {"S": json.dumps(frame)}, "audience": {"S": "all"}, "ttl": {"N": str(2**40)}}
             key = {"pk": {"S": f"SESSION#local#{session}"}, "sk": {"S": f"EVENT#{seq:012d}"}}
             puts.append({"PutRequest": {"Item": {**key, **item}}})
-        dynamodb.batch_write_item(RequestItems={table: puts})
+        table.dynamodb.batch_write_item(RequestItems={table.name: puts})
 
 
 def test_a_thousand_frames_are_replayed_in_order(cloud, ide, capsys):

@@ -8,6 +8,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from websockets.sync.client import connect
 
+from tests.conversations.table import Table
 from tests.follower import Follower
 from tests.ide import PATIENCE, text_of
 from tests.scripted_model import Says, call
@@ -59,12 +60,9 @@ def _flood(management: Any, connection_id: str, data: bytes) -> None:
 
 
 def _newest_connection(cloud: Any, session: str) -> str:
-    dynamodb = cloud.client("dynamodb")
-    table = next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name)
-    key = {"pk": {"S": f"SESSION#local#{session}"}, "sk": {"S": "REGISTER"}}
-    item = dynamodb.get_item(TableName=table, Key=key, ConsistentRead=True)["Item"]
-    windows = {name: value["M"] for name, value in item.items() if name.startswith("conn#")}
-    newest: str = max(windows, key=lambda name: int(windows[name]["generation"]["N"]))
+    register = Table(cloud).register(session)
+    connections = [name for name in register if name.startswith("conn#")]
+    newest: str = max(connections, key=lambda name: int(register[name]["generation"]["N"]))
     return newest.removeprefix("conn#")
 
 
@@ -89,8 +87,7 @@ def test_a_turn_goes_on_while_its_only_window_takes_nothing(cloud, model):
     marker = model.script("asleep", Says(text, delay=0.005))
     sleeper.socket.send(json.dumps({"type": "user_message", "content": marker}))
     late = Follower(cloud.url("asleep", extensions=1))
-    while not any(frame["type"] == "turn_end" for frame in late.frames):
-        late.receive(0.5)
+    late.read_to("turn_end", patience=0.5)
     assert text_of(late.frames) == text
     late.close()
     sleeper.wake_and_resume()

@@ -42,16 +42,14 @@ def test_connect_events_have_headers_and_query_but_no_message_id(open_socket: An
     ("auth", "status"), [("deny", 403), ("unauthorized", 401), ("raise", 500), ("nothing", 500), ("object", 500)]
 )
 def test_authorizer_refusals_have_api_gateways_statuses(open_socket: Any, auth: str, status: int) -> None:
-    with pytest.raises(InvalidStatus) as refused:
+    with pytest.raises(InvalidStatus, match=str(status)):
         open_socket(auth=auth)
-    assert refused.value.response.status_code == status
 
 
 @pytest.mark.parametrize("status", [400, 403, 418, 429])
 def test_connect_can_refuse_with_its_own_status(open_socket: Any, status: int) -> None:
-    with pytest.raises(InvalidStatus) as refused:
+    with pytest.raises(InvalidStatus, match=str(status)):
         open_socket(refuse=str(status))
-    assert refused.value.response.status_code == status
 
 
 def test_a_failing_connect_function_refuses_the_connection(open_socket: Any) -> None:

@@ -51,9 +51,8 @@ def test_functions_can_use_all_of_s3(cloud: LocalCloud, bucket: str, key: str) -
     assert client.get_object(Bucket=bucket, Key=key)["Body"].read() == b"content"
     assert key in {item["Key"] for item in client.list_objects_v2(Bucket=bucket, Prefix=key[:4])["Contents"]}
     client.delete_object(Bucket=bucket, Key=key)
-    with pytest.raises(ClientError) as missing:
+    with pytest.raises(ClientError, match="NoSuchKey"):
         client.get_object(Bucket=bucket, Key=key)
-    assert missing.value.response["Error"]["Code"] == "NoSuchKey"
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -83,6 +82,5 @@ def test_missing_or_wrong_signatures_are_refused(cloud: LocalCloud, bucket: str)
         (s3(cloud, secret="guessed"), "SignatureDoesNotMatch"),
         (s3(cloud, key_id="somebody"), "InvalidAccessKeyId"),
     ):
-        with pytest.raises(ClientError) as refused:
+        with pytest.raises(ClientError, match=code):
             client.get_object(Bucket=bucket, Key="shared/plain.txt")
-        assert refused.value.response["Error"]["Code"] == code

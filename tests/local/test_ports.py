@@ -63,9 +63,8 @@ def test_invalid_requests_are_refused(cloud: LocalCloud, data: bytes) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/ws", "/ws/a/b", "/other/s1", "/devil"])
 def test_a_websocket_to_an_unknown_path_is_forbidden(cloud: LocalCloud, path: str) -> None:
-    with pytest.raises(InvalidStatus) as refused, connect(f"ws://127.0.0.1:{cloud.info['port']}{path}"):
+    with pytest.raises(InvalidStatus, match="403"), connect(f"ws://127.0.0.1:{cloud.info['port']}{path}"):
         pass
-    assert refused.value.response.status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/ws/s%201", "/api/v1/ws/s%201", "/dev?session_id=s%201"])

@@ -1,5 +1,6 @@
 """An attacker's raw requests: any target, any headers, in any number."""
 
+import itertools
 import json
 import socket
 from collections.abc import Sequence
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 from http.client import HTTPResponse
 from typing import Any
 
+import httpx
+from botocore.credentials import Credentials
 from codelab_local import LocalCloud
 
 #: The headers of an upgrade, without those that a browser adds.
@@ -16,6 +19,9 @@ UPGRADE = (
     ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ("Sec-WebSocket-Version", "13"),
 )
+
+#: Session ids that no other test has.
+new_names = (f"attacked_{n}" for n in itertools.count(1))
 
 
 @dataclass
@@ -54,3 +60,13 @@ def ask(
 def upgrade(cloud: LocalCloud, session: str, headers: Sequence[tuple[str, str]], host: str | None = "127.0.0.1") -> int:
     """The status of a WebSocket handshake; 101 means connected."""
     return ask(cloud.info["port"], f"/ws/{session}", [*UPGRADE, *headers], host=host).status
+
+
+def sessions(cloud: LocalCloud) -> set[str]:
+    found = httpx.get(f"{cloud.http}/api/v1/sessions?limit=100", timeout=60).json()["sessions"]
+    return {session["session_id"] for session in found}
+
+
+def keys(cloud: LocalCloud) -> Credentials:
+    """The keys of the functions, which every start makes anew."""
+    return Credentials(cloud.info["access_key_id"], cloud.info["secret_access_key"])

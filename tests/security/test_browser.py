@@ -4,7 +4,6 @@ The page's server is also on this machine, under a name that the browser treats 
 refuse the page; the browser does not.
 """
 
-import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -20,8 +19,7 @@ from codelab_local import LocalCloud
 
 from tests.ide import Ide
 from tests.security.chromium import Chromium, Page, find
-
-_names = (f"browsed_{n}" for n in itertools.count(1))
+from tests.security.raw import new_names, sessions
 
 #: A page's attempts; each returns what it got, or null.
 ATTACKS = """
@@ -97,14 +95,9 @@ def local(browser: Chromium, site: int) -> Page:
     return browser.open(f"http://127.0.0.1:{site}/")
 
 
-def sessions(cloud: LocalCloud) -> set[str]:
-    found = httpx.get(f"{cloud.http}/api/v1/sessions?limit=100", timeout=60).json()["sessions"]
-    return {session["session_id"] for session in found}
-
-
 def test_a_hostile_page_cannot_change_a_pending_approval(demo_cloud: LocalCloud, hostile: Page) -> None:
     """The attack: join as a viewer and edit the pending call, so that the IDE executes the page's command."""
-    name = next(_names)
+    name = next(new_names)
     with Ide(demo_cloud.url(name)) as ide:
         ide.say("Создай файл test.py")
         call = ide.expect("tool_call")
@@ -124,8 +117,8 @@ def test_a_hostile_page_cannot_change_a_pending_approval(demo_cloud: LocalCloud,
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_a_hostile_page_can_neither_read_nor_write(demo_cloud: LocalCloud, hostile: Page, site: int, host: str) -> None:
     api = f"{demo_cloud.http}/api/v1".replace("127.0.0.1", host)
-    created = [next(_names) for _ in range(6)]
-    httpx.post(f"{demo_cloud.http}/api/v1/sessions", json={"session_id": (own := next(_names))}, timeout=60)
+    created = [next(new_names) for _ in range(6)]
+    httpx.post(f"{demo_cloud.http}/api/v1/sessions", json={"session_id": (own := next(new_names))}, timeout=60)
     text = "{'method': 'POST', 'body': JSON.stringify({'session_id': NAME}), MORE}"
     ways = [
         "",
@@ -173,7 +166,7 @@ def test_a_hostile_page_can_neither_embed_nor_open_anything(
 
 def test_dns_rebinding_gets_nothing(demo_cloud: LocalCloud, browser: Chromium) -> None:
     """Its name now resolves to our port, so all requests are same-origin."""
-    port, name = demo_cloud.info["port"], next(_names)
+    port, name = demo_cloud.info["port"], next(new_names)
     page = browser.open(f"http://evil.test:{port}/health")
     assert page.run("return location.hostname") == "evil.test"
     for path in ("/health", "/api/v1/sessions", "/docs"):
@@ -208,7 +201,7 @@ def test_a_hostile_page_gets_nothing_from_the_other_ports(demo_cloud: LocalCloud
 
 def test_a_web_ide_on_this_machine_works(demo_cloud: LocalCloud, local: Page) -> None:
     """REST, the stream, the WebSocket and an upload, from a page on another port."""
-    name = next(_names)
+    name = next(new_names)
     assert local.run("return location.hostname") == "127.0.0.1"
     for host in ("localhost", "127.0.0.1"):
         api, ws = f"http://{host}:{demo_cloud.info['port']}/api/v1", demo_cloud.url(name).replace("127.0.0.1", host)
@@ -247,6 +240,16 @@ def test_a_user_can_open_the_documentation(demo_cloud: LocalCloud, browser: Chro
     assert page.run("return (await fetch('/openapi.json')).status") == 200
     made = page.run("return (await fetch('/api/v1/sessions', {method: 'POST', body: '{}'})).status")
     assert made in (200, 201)
+
+
+def test_the_documentation_renders_under_its_policy(demo_cloud: LocalCloud, browser: Chromium) -> None:
+    page = browser.open(f"{demo_cloud.http}/docs")
+    noted = "addEventListener('securitypolicyviolation', (event) => (window.violations ??= []).push(event.blockedURI))"
+    page.command("Page.addScriptToEvaluateOnNewDocument", {"source": noted})
+    page.go(f"{demo_cloud.http}/docs")
+    operations = sum(map(len, httpx.get(f"{demo_cloud.http}/openapi.json").json()["paths"].values()))
+    page.wait_for(f"document.querySelectorAll('.opblock-summary-method').length >= {operations} > 0")
+    assert page.run("return window.violations ?? []") == []
 
 
 def _js(value: Any) -> str:

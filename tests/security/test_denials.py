@@ -8,7 +8,6 @@ import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.paths import workspace_path
-from codelab.turns.caller import Caller
 
 from tests.functions.system import Context, System
 from tests.scripted_model import call
@@ -16,15 +15,15 @@ from tests.turns.world import World, refusal
 
 Call = tuple[str, dict[str, Any]]
 
-OTHER = Caller("ann", "s1", "conn-2", extensions=True)
 WRITE: Call = ("write_file", {"path": "src/secret.py", "content": "1"})
 DEPLOY = {"name": "deploy", "description": "Deploy the project."}
 
 
-def deny(world: World, wanted: Call, scope: str = "session") -> None:
+def remember(world: World, decision: str, wanted: Call, **wish: Any) -> None:
+    """Decide a call and remember the decision, for the session unless `wish` says otherwise."""
     world.say()
     (call_id,) = world.answer("", wanted)
-    world.decision(call_id, "reject", remember={"scope": scope})
+    world.decision(call_id, decision, remember={"scope": "session", **wish})
     world.cancel()
 
 
@@ -57,7 +56,7 @@ def test_a_denial_applies_in_a_fork(system: System) -> None:
 
 def test_a_denial_applies_after_the_model_switched_the_agent() -> None:
     world = World()
-    deny(world, WRITE)
+    remember(world, "reject", WRITE)
     world.configure(autonomy="autonomous")
     world.say()
     world.answer("", ("switch_agent", {"agent_type": "coder", "reason": "to write it all the same"}))
@@ -68,7 +67,7 @@ def test_a_denial_applies_after_the_model_switched_the_agent() -> None:
 @pytest.mark.parametrize("scope", ["session", "user"])
 def test_a_denial_applies_to_calls_over_http(scope: str) -> None:
     world = World()
-    deny(world, WRITE, scope)
+    remember(world, "reject", WRITE, scope=scope)
     error = refusal(lambda: world.execute("c1", WRITE[0], **WRITE[1]))
     assert (error.code, set(error.details)) == (ErrorCode.PERMISSION_DENIED, {"rule_id"})
     assert "CALL#c1" not in world.table
@@ -84,10 +83,7 @@ def test_a_denial_of_a_call_over_http_applies_to_the_model() -> None:
 
 def test_an_approval_covers_only_one_agent() -> None:
     world = World()
-    world.say()
-    (call_id,) = world.answer("", WRITE)
-    world.decision(call_id, "approve", remember={"scope": "session"})
-    world.cancel()
+    remember(world, "approve", WRITE)
     world.switch("coder")
     assert states(world, WRITE) == ["awaiting_approval"]
 
@@ -99,16 +95,13 @@ def test_an_approval_covers_only_one_agent() -> None:
 )
 def test_other_spellings_of_a_denied_command_are_denied(arguments: dict[str, str]) -> None:
     world = World()
-    deny(world, ("run_command", {"command": "make deploy"}))
+    remember(world, "reject", ("run_command", {"command": "make deploy"}))
     assert states(world, ("run_command", arguments)) == ["rejected"]
 
 
 def test_a_denied_declared_tool_is_denied_in_any_case() -> None:
     world = World()
-    world.say()
-    (call_id,) = world.answer("", WRITE)
-    world.decision(call_id, "reject", remember={"scope": "session", "pattern": "**"})
-    world.cancel()
+    remember(world, "reject", WRITE, pattern="**")
     (rule,) = json.loads(world.table["RULES"]["rules"])
     world.table["RULES"]["rules"] = json.dumps([{**rule, "tool": "Write_File"}])
     assert states(world, WRITE) == ["rejected"]
@@ -156,9 +149,7 @@ def test_an_approval_after_its_deadline_is_refused(late: Any, *, swept: bool, of
     assert "RULES" not in world.table
     world.pass_time(0)
     assert world.call_item(call_id)["state"] == "expired"
-    assert [frame["requires_approval"] for frame in world.of_type("tool_call")] == [True], (
-        "the IDE was told to execute it"
-    )
+    assert [frame["requires_approval"] for frame in world.of_type("tool_call")] == [True], "the IDE did not execute it"
 
 
 def test_a_rejection_after_the_deadline_is_a_rejection() -> None:
@@ -177,23 +168,24 @@ def hello(system: System, connection: str, *tools: dict[str, Any]) -> None:
     system.send_raw(connection, "control", json.dumps({"type": "hello", "capabilities": {"tools": tools}}))
 
 
-def test_another_connection_cannot_replace_a_dangerous_tool(system: System) -> None:
+def joined(system: System, first: dict[str, Any], *second: dict[str, Any]) -> None:
+    """A connection that declares a tool and begins a turn, and then another connection with its own tools."""
     system.connect("c1", extensions=True)
-    hello(system, "c1", DEPLOY)
+    hello(system, "c1", first)
     system.ask("c1", "Hi")
     system.connect("c2", extensions=True)
-    hello(system, "c2", {**DEPLOY, "read_only": True})
+    hello(system, "c2", *second)
+
+
+def test_another_connection_cannot_replace_a_dangerous_tool(system: System) -> None:
+    joined(system, DEPLOY, {**DEPLOY, "read_only": True})
     (call_id,) = system.ask("c1", "", call("deploy"))
     (asked,) = [frame for frame in system.aws.frames("c1") if frame["type"] == "tool_call"]
     assert (asked["call_id"], asked["requires_approval"], asked["risk"]) == (call_id, True, "execute")
 
 
 def test_another_connection_cannot_remove_the_tools(system: System) -> None:
-    system.connect("c1", extensions=True)
-    hello(system, "c1", DEPLOY)
-    system.ask("c1", "Hi")
-    system.connect("c2", extensions=True)
-    hello(system, "c2")
+    joined(system, DEPLOY)
     system.ask("c1", "Hi")
     assert "Deploy the project" in json.dumps(system.model.requests[-1])
 
@@ -209,10 +201,7 @@ def test_a_viewers_tools_are_ignored(system: System) -> None:
 
 
 def test_the_agent_gets_the_executors_tools(system: System) -> None:
-    system.connect("c1", extensions=True)
-    hello(system, "c1", DEPLOY)
-    system.connect("c2", extensions=True)
-    hello(system, "c2", {"name": "roll_back", "description": "Roll back."})
+    joined(system, DEPLOY, {"name": "roll_back", "description": "Roll back."})
     for connection, offered in (("c1", {"deploy"}), ("c2", {"roll_back"}), ("c1", {"deploy"})):
         system.ask(connection, "Hi")
         asked = json.dumps(system.model.requests[-1])
@@ -223,11 +212,7 @@ def test_the_agent_gets_the_executors_tools(system: System) -> None:
 
 
 def test_calls_over_http_use_the_executors_tools(system: System) -> None:
-    system.connect("c1", extensions=True)
-    hello(system, "c1", DEPLOY)
-    system.ask("c1", "Hi")
-    system.connect("c2", extensions=True)
-    hello(system, "c2", {**DEPLOY, "read_only": True})
+    joined(system, DEPLOY, {**DEPLOY, "read_only": True})
     body = {"session_id": "s1", "tool_name": "deploy", "arguments": {}, "call_id": "x1"}
     status, made = system.http("POST", "/tools/execute", Context(2_000), body=body)
     assert (status, made["status"]) == (202, "pending_approval")
@@ -235,15 +220,12 @@ def test_calls_over_http_use_the_executors_tools(system: System) -> None:
     assert system.http("POST", "/tools/execute", Context(2_000), body=body) == (status, made)
 
 
-@pytest.mark.parametrize("name", ["READ_FILE", "Run_Command", "GIT.status", "Execute_Command"])
-def test_names_of_the_catalogue_are_reserved_in_any_case(name: str) -> None:
-    declare = {"type": "hello", "capabilities": {"tools": [{**DEPLOY, "name": name, "read_only": True}]}}
-    assert refusal(lambda: parse_frame(json.dumps(declare))).code is ErrorCode.INVALID_ARGUMENTS
-
-
-def test_a_name_in_two_cases_counts_as_repeated() -> None:
-    declare = {"type": "hello", "capabilities": {"tools": [DEPLOY, {**DEPLOY, "name": "Deploy", "read_only": True}]}}
-    assert refusal(lambda: parse_frame(json.dumps(declare))).code is ErrorCode.INVALID_ARGUMENTS
+@pytest.mark.parametrize("name", ["READ_FILE", "Run_Command", "GIT.status", "Execute_Command", "Deploy"])
+def test_names_of_other_tools_are_reserved_in_any_case(name: str) -> None:
+    """Those of the catalogue, and of another declared tool."""
+    tools = [DEPLOY, {**DEPLOY, "name": name, "read_only": True}]
+    declare = json.dumps({"type": "hello", "capabilities": {"tools": tools}})
+    assert refusal(lambda: parse_frame(declare)).code is ErrorCode.INVALID_ARGUMENTS
 
 
 # -- deceptive paths -------------------------------------------------------------------------------------------------

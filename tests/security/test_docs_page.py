@@ -1,21 +1,14 @@
 """The documentation page has the API's origin: no foreign script may run in it, and no page may frame it."""
 
-import json
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import urljoin
 
 import httpx
 import pytest
 from codelab_local import LocalCloud
-
-from tests.conftest import TEMPLATE
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 class Page(HTMLParser):
@@ -50,7 +43,7 @@ def test_the_page_loads_nothing_from_other_hosts(cloud: LocalCloud, page: httpx.
     loads = Page(page.text).loads
     assert len(loads) == 4
     for address in (urljoin(f"{cloud.http}/docs", load) for load in loads):
-        assert address.startswith(f"{cloud.http}/docs/"), "an address of its own"
+        assert address.startswith(f"{cloud.http}/docs/")
         assert httpx.get(address).status_code == 200, address
 
 
@@ -89,31 +82,4 @@ def test_the_document_is_not_sent_to_an_online_validator(cloud: LocalCloud) -> N
 
 def test_the_pages_package_is_not_imported_at_a_cold_start() -> None:
     code = "import sys; from codelab.rest.app import create_app; create_app(); print('fastapi_swagger' in sys.modules)"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-        == "False"
-    )
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-def test_a_real_browser_renders_the_page_under_its_policy(cloud: LocalCloud, tmp_path: Path) -> None:
-    assert CHROMIUM is not None
-    options = [
-        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}"),
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
-        *("--virtual-time-budget=30000", "--enable-logging=stderr", "--v=0"),
-    ]
-    drawn = subprocess.run(
-        [CHROMIUM, *options, "--dump-dom", f"{cloud.http}/docs"],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=True,
-    )
-    operations = [
-        operation
-        for path in json.loads((TEMPLATE.parent / "docs/openapi.json").read_text())["paths"].values()
-        for operation in path
-    ]
-    assert drawn.stdout.count("opblock-summary-method") >= len(operations)
-    assert "Content Security Policy" not in drawn.stderr, drawn.stderr
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

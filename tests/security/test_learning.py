@@ -1,6 +1,5 @@
 """One caller's words do not change how the model is asked for others."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,33 +15,40 @@ from codelab.sessions.dynamodb.unsupported import ITEM, read_unsupported
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 
 from tests.functions.system import System
+from tests.security.test_denials import hello
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 
 
 class Provider:
-    """Refuses requests in which `refuses` finds something, with the message of `says`; otherwise answers."""
+    """Refuses requests in which the pattern `refuses` matches, with the message `says`; otherwise answers."""
 
     base_url = "http://model.invalid"
 
-    def __init__(self, refuses: str, says: str = "{}", *, status: int = 400) -> None:
-        self._refuses, self._says, self._status = refuses, says, status
+    def __init__(self, refuses: str = "never refused", says: str = "{}") -> None:
+        self._refuses, self._says = refuses, says
         self.bodies: list[Mapping[str, Any]] = []
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         self.bodies.append(body)
         found = re.search(self._refuses, str(body))
         if found:
-            raise TransportError(self._says.format(found.group()), status=self._status)
+            raise TransportError(self._says.format(found.group()), status=400)
         message: dict[str, Any] = {"role": "assistant", "content": '{"a": 1}'}
         if "tools" in body:
             message = {"tool_calls": [{"function": {"name": "generate_response", "arguments": '{"a": 1}'}}]}
-        yield [{"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}]
+        choice = {"message": message, "finish_reason": "stop"}
+        yield [{"choices": [{"index": index, **choice} for index in range(body.get("n", 1))]}]
 
 
 def asked(model: Provider, unsupported: UnsupportedFeatures, words: str = "Hi", **config: Any) -> Any:
     context = [{"role": "user", "content": words}]
     return Request(RequestConfig("m", **config), SCHEMA, context, unsupported=unsupported).run(model).solution
+
+
+def bare(model: Provider, unsupported: UnsupportedFeatures, schema: Any) -> Any:
+    payload = {"context": [{"role": "user", "content": "x"}], "schema": schema}
+    return run_bare(payload, model, defaults={"model": "m"}, unsupported=unsupported)["solution"]
 
 
 def is_strict(body: Mapping[str, Any]) -> bool:
@@ -55,13 +61,8 @@ def test_a_callers_argument_names_do_not_switch_off_schema_enforcement() -> None
     named = {"type": "object", "properties": {"strict": {"type": "string"}, "stream_options": {"type": "string"}}}
     quoting = Provider("stream_options", "Invalid schema: 'strict', 'stream_options' in your own names")
     with pytest.raises(TransportError):
-        run_bare(
-            {"context": [{"role": "user", "content": "x"}], "schema": named},
-            quoting,
-            defaults={"model": "m"},
-            unsupported=unsupported,
-        )
-    plain = Provider("never refused")
+        bare(quoting, unsupported, named)
+    plain = Provider()
     assert asked(plain, unsupported) == {"a": 1}
     assert is_strict(plain.bodies[0])
     assert not unsupported.of(plain.base_url, "m")
@@ -70,8 +71,7 @@ def test_a_callers_argument_names_do_not_switch_off_schema_enforcement() -> None
 def test_a_bare_request_teaches_nothing_even_when_it_is_refused_truly() -> None:
     unsupported = UnsupportedFeatures()
     provider = Provider("json_schema", "response_format json_schema is not supported")
-    payload = {"context": [{"role": "user", "content": "x"}], "schema": SCHEMA}
-    assert run_bare(payload, provider, defaults={"model": "m"}, unsupported=unsupported)["solution"] == {"a": 1}
+    assert bare(provider, unsupported, SCHEMA) == {"a": 1}
     assert not unsupported.of(provider.base_url, "m")
 
 
@@ -110,16 +110,6 @@ def test_a_server_that_refuses_everything_ends_in_an_error_with_its_status() -> 
     assert len(provider.bodies) < 10
 
 
-def declare(system: System, *names: str) -> None:
-    properties = {name: {"type": "string"} for name in names}
-    tool = {"name": "own", "description": "d", "parameters": {"type": "object", "properties": properties}}
-    hello(system, tool)
-
-
-def hello(system: System, *tools: dict[str, Any]) -> None:
-    system.send_raw("c1", "control", json.dumps({"type": "hello", "capabilities": {"tools": tools}}))
-
-
 def refusing(message: str) -> Iterator[str]:
     raise TransportError(message, status=400)
     yield ""
@@ -127,11 +117,12 @@ def refusing(message: str) -> Iterator[str]:
 
 def test_a_declared_tool_does_not_switch_off_schema_enforcement_for_the_next_user(system: System) -> None:
     system.connect("c1")
-    declare(system, "strict")
+    parameters = {"type": "object", "properties": {"strict": {"type": "string"}}}
+    hello(system, "c1", {"name": "own", "description": "d", "parameters": parameters})
     system.model.answers.append(refusing("Invalid schema for response_format: 'strict' in ('own', 'strict')"))
     system.ask("c1", "Hi")
     assert not is_strict(system.model.requests[-1]), "this run does without"
-    hello(system)
+    hello(system, "c1")
     system.ask("c1", "Hi again")
     assert is_strict(system.model.requests[-1])
 

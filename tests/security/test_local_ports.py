@@ -18,7 +18,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests.ide import Ide
-from tests.security.raw import ask
+from tests.security.raw import ask, keys
 from tests.waiting import until
 
 
@@ -26,10 +26,6 @@ def internal(cloud: LocalCloud) -> str:
     """The internal port's address without the secret."""
     parts = urlsplit(cloud.info["internal"])
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def key(cloud: LocalCloud) -> Credentials:
-    return Credentials(cloud.info.get("access_key_id", "local"), cloud.info.get("secret_access_key", "local"))
 
 
 def secrets(cloud: LocalCloud) -> list[str]:
@@ -126,7 +122,7 @@ def test_the_emulator_refuses_unsigned_requests(demo_cloud: LocalCloud) -> None:
 
 
 def test_the_emulator_refuses_other_keys(demo_cloud: LocalCloud) -> None:
-    own = key(demo_cloud)
+    own = keys(demo_cloud)
     for key_id, secret in (
         ("local", "local"),
         ("local", own.secret_key),
@@ -139,7 +135,7 @@ def test_the_emulator_refuses_other_keys(demo_cloud: LocalCloud) -> None:
 
 
 def test_the_emulator_checks_that_a_body_matches_its_signature(demo_cloud: LocalCloud) -> None:
-    request = signed(demo_cloud, "/", key(demo_cloud), "dynamodb", b'{"Limit": 1}', **LIST_TABLES)
+    request = signed(demo_cloud, "/", keys(demo_cloud), "dynamodb", b'{"Limit": 1}', **LIST_TABLES)
     assert send(request).status_code == 200
     forged = httpx.Request("POST", request.url, headers=dict(request.headers), content=b'{"Limit": 2}')
     assert send(forged).status_code == 403
@@ -149,7 +145,7 @@ def test_the_emulator_checks_that_a_body_matches_its_signature(demo_cloud: Local
 
 @pytest.mark.parametrize("origin", ["https://evil.test", "null", "http://localhost:3000"])
 def test_pages_cannot_use_the_emulator_even_with_the_keys(demo_cloud: LocalCloud, origin: str) -> None:
-    request = signed(demo_cloud, "/", key(demo_cloud), "dynamodb", b"{}", **LIST_TABLES, Origin=origin)
+    request = signed(demo_cloud, "/", keys(demo_cloud), "dynamodb", b"{}", **LIST_TABLES, Origin=origin)
     answer = send(request)
     assert answer.status_code == 403
     assert "access-control-allow-origin" not in answer.headers
@@ -169,7 +165,7 @@ def test_pages_cannot_use_the_emulator_even_with_the_keys(demo_cloud: LocalCloud
 def test_the_emulators_administration_is_not_reachable(demo_cloud: LocalCloud, path: str) -> None:
     assert httpx.post(f"{demo_cloud.info['emulator']}{path}", timeout=60).status_code == 403
     assert httpx.get(f"{demo_cloud.info['emulator']}{path}", timeout=60).status_code == 403
-    assert send(signed(demo_cloud, path, key(demo_cloud), "s3", b"")).status_code == 403
+    assert send(signed(demo_cloud, path, keys(demo_cloud), "s3", b"")).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -185,15 +181,14 @@ def test_the_emulators_administration_is_not_reachable(demo_cloud: LocalCloud, p
 )
 def test_the_emulator_runs_only_the_templates_services(demo_cloud: LocalCloud, service: str, target: str) -> None:
     headers = {"X_Amz_Target": target, "Content_Type": "application/x-amz-json-1.1"}
-    assert send(signed(demo_cloud, "/", key(demo_cloud), service, b"{}", **headers)).status_code >= 400
+    assert send(signed(demo_cloud, "/", keys(demo_cloud), service, b"{}", **headers)).status_code >= 400
 
 
 def test_the_emulator_refuses_websockets(demo_cloud: LocalCloud) -> None:
     """Its own WebSocket APIs would run the deployed functions' placeholders."""
     address = demo_cloud.info["emulator"].replace("http://", "ws://")
-    with pytest.raises(InvalidStatus) as refused, connect(f"{address}/_aws/execute-api/x/v1"):
+    with pytest.raises(InvalidStatus, match="403"), connect(f"{address}/_aws/execute-api/x/v1"):
         pass
-    assert refused.value.response.status_code == 403
 
 
 # The stream server.

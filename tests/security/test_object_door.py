@@ -4,41 +4,21 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import httpx
 import pytest
 from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.config import Config
 from botocore.credentials import Credentials
 from codelab_local import LocalCloud
 
 from tests.ide import Ide
-from tests.security.raw import Answer, ask
+from tests.local.test_object_store import s3
+from tests.security.raw import Answer, ask, keys
 
 #: Keys an attacker might have: formerly well-known ones and, to show that even they give no further access, those of
 #: this run.
 EVERYBODYS, THIS_STARTS = "everybody's keys", "this start's keys"
 CONTENT = b"what somebody has stored"
-
-
-def keys(cloud: LocalCloud, whose: str) -> Credentials:
-    if whose == EVERYBODYS:
-        return Credentials("local", "local")
-    return Credentials(cloud.info.get("access_key_id", "local"), cloud.info.get("secret_access_key", "local"))
-
-
-def client(cloud: LocalCloud, whose: str) -> Any:
-    make: Any = boto3.client
-    used = keys(cloud, whose)
-    return make(
-        "s3",
-        endpoint_url=f"{cloud.http}/s3",
-        region_name=cloud.info["region"],
-        aws_access_key_id=used.access_key,
-        aws_secret_access_key=used.secret_key,
-        config=Config(signature_version="s3v4"),
-    )
 
 
 def signed(
@@ -55,9 +35,15 @@ def signed(
     port = cloud.info["port"]
     request = AWSRequest(method, f"http://127.0.0.1:{port}{target}", {**(headers or {})}, body)
     signer = S3SigV4Auth if service == "s3" else SigV4Auth
-    signer(keys(cloud, whose), service, cloud.info["region"]).add_auth(request)
+    used = keys(cloud) if whose == THIS_STARTS else Credentials("local", "local")
+    signer(used, service, cloud.info["region"]).add_auth(request)
     sent = [(name, value) for name, value in request.headers.items() if name.lower() not in ("host", "content-length")]
     return ask(port, target, sent, method=method, body=body, host=f"127.0.0.1:{port}")
+
+
+def one_of(bucket: str) -> dict[str, str]:
+    """The object that is public."""
+    return {"Bucket": bucket, "Key": "items/u/s/one"}
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +81,7 @@ def test_no_other_service_is_reachable(
             demo_cloud, whose, path, method=method, service=service, body=json.dumps(body).encode(), headers=headers
         )
         assert answer.status == 403
-        assert b"<Error>" in answer.body, "it is the door that says so"
+        assert b"<Error>" in answer.body, "it comes from the public port, not from the emulator"
 
 
 @pytest.mark.parametrize("whose", [EVERYBODYS, THIS_STARTS])
@@ -153,15 +139,14 @@ def test_only_payloads_are_reachable(demo_cloud: LocalCloud, bucket: str, whose:
     answer = signed(demo_cloud, whose, target.format(bucket=bucket), method=method)
     assert answer.status == 403
     assert CONTENT not in answer.body
-    assert b"<Error><Code>" in answer.body, "it is the door that says so"
+    assert b"<Error><Code>" in answer.body, "it comes from the public port, not from the emulator"
 
 
-@pytest.mark.parametrize("whose", [EVERYBODYS])
-def test_requests_with_other_keys_are_refused(demo_cloud: LocalCloud, bucket: str, whose: str) -> None:
-    assert signed(demo_cloud, whose, f"/s3/{bucket}/items/u/s/one").status == 403
-    assert signed(demo_cloud, whose, f"/s3/{bucket}/items/u/s/two", method="PUT", body=b"x").status == 403
-    url = client(demo_cloud, whose).generate_presigned_url("get_object", {"Bucket": bucket, "Key": "items/u/s/one"})
-    assert httpx.get(url).status_code == 403
+def test_requests_with_other_keys_are_refused(demo_cloud: LocalCloud, bucket: str) -> None:
+    assert signed(demo_cloud, EVERYBODYS, f"/s3/{bucket}/items/u/s/one").status == 403
+    assert signed(demo_cloud, EVERYBODYS, f"/s3/{bucket}/items/u/s/two", method="PUT", body=b"x").status == 403
+    outsider = s3(demo_cloud, key_id="local", secret="local")
+    assert httpx.get(outsider.generate_presigned_url("get_object", one_of(bucket))).status_code == 403
 
 
 def test_every_start_has_new_keys(demo_cloud: LocalCloud, cloud: LocalCloud) -> None:
@@ -188,15 +173,14 @@ def test_headers_cannot_turn_an_upload_into_something_else(
     target = f"/s3/{bucket}/items/u/s/copied"
     assert signed(demo_cloud, THIS_STARTS, target, method="PUT", headers={name: value}).status == 403
     where = {"Bucket": bucket, "Key": "items/u/s/copied"}
-    url = client(demo_cloud, THIS_STARTS).generate_presigned_url("put_object", where)
+    url = s3(demo_cloud).generate_presigned_url("put_object", where)
     assert httpx.put(url, headers={name: value}).status_code == 403
-    assert httpx.get(client(demo_cloud, THIS_STARTS).generate_presigned_url("get_object", where)).status_code == 404
+    assert httpx.get(s3(demo_cloud).generate_presigned_url("get_object", where)).status_code == 404
 
 
 def test_a_presigned_url_does_not_give_access_to_the_emulator(demo_cloud: LocalCloud, bucket: str) -> None:
     """The access key is in every frame with a URL, but it is useless without the secret."""
-    where = {"Bucket": bucket, "Key": "items/u/s/one"}
-    url = httpx.URL(client(demo_cloud, THIS_STARTS).generate_presigned_url("get_object", where))
+    url = httpx.URL(s3(demo_cloud).generate_presigned_url("get_object", one_of(bucket)))
     credential = url.params["X-Amz-Credential"].replace("/s3/", "/dynamodb/")
     headers = {
         "Authorization": f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature={'0' * 64}",
@@ -212,7 +196,7 @@ def test_a_body_must_match_its_signature(demo_cloud: LocalCloud, bucket: str) ->
     """Signed for one body and sent with another."""
     port, target = demo_cloud.info["port"], f"/s3/{bucket}/items/u/s/changed"
     request = AWSRequest("PUT", f"http://127.0.0.1:{port}{target}", {}, b"signed")
-    S3SigV4Auth(keys(demo_cloud, THIS_STARTS), "s3", demo_cloud.info["region"]).add_auth(request)
+    S3SigV4Auth(keys(demo_cloud), "s3", demo_cloud.info["region"]).add_auth(request)
     assert "X-Amz-Content-SHA256" in request.headers
     sent = list(request.headers.items())
     answer = ask(port, target, sent, method="PUT", body=b"forged", host=f"127.0.0.1:{port}")
@@ -223,7 +207,7 @@ def test_old_requests_cannot_be_replayed(demo_cloud: LocalCloud, bucket: str) ->
     headers = {"X-Amz-Date": "20260101T000000Z"}
     port, target = demo_cloud.info["port"], f"/s3/{bucket}/items/u/s/one"
     request = AWSRequest("GET", f"http://127.0.0.1:{port}{target}", headers)
-    signer = S3SigV4Auth(keys(demo_cloud, THIS_STARTS), "s3", demo_cloud.info["region"])
+    signer = S3SigV4Auth(keys(demo_cloud), "s3", demo_cloud.info["region"])
     request.context["timestamp"] = headers["X-Amz-Date"]
     request.headers["X-Amz-Content-SHA256"] = "UNSIGNED-PAYLOAD"
     canonical = signer.canonical_request(request)
@@ -239,9 +223,7 @@ def test_old_requests_cannot_be_replayed(demo_cloud: LocalCloud, bucket: str) ->
 def test_a_foreign_page_gets_nothing_even_with_a_presigned_url(
     demo_cloud: LocalCloud, bucket: str, origin: str
 ) -> None:
-    url = client(demo_cloud, THIS_STARTS).generate_presigned_url(
-        "get_object", {"Bucket": bucket, "Key": "items/u/s/one"}
-    )
+    url = s3(demo_cloud).generate_presigned_url("get_object", one_of(bucket))
     asking = {"Origin": origin, "Access-Control-Request-Method": "GET"}
     for answer in (httpx.get(url, headers={"Origin": origin}), httpx.options(url, headers=asking)):
         assert answer.status_code == 403
@@ -250,7 +232,7 @@ def test_a_foreign_page_gets_nothing_even_with_a_presigned_url(
 
 def test_uploads_are_never_served_as_pages(demo_cloud: LocalCloud, bucket: str) -> None:
     """It would have the origin of the REST API."""
-    store, where = client(demo_cloud, THIS_STARTS), {"Bucket": bucket, "Key": "items/u/s/page"}
+    store, where = s3(demo_cloud), {"Bucket": bucket, "Key": "items/u/s/page"}
     store.put_object(**where, Body=b"<script>fetch('/api/v1/sessions')</script>", ContentType="text/html")
     answer = httpx.get(store.generate_presigned_url("get_object", where))
     assert answer.status_code == 200
@@ -260,10 +242,9 @@ def test_uploads_are_never_served_as_pages(demo_cloud: LocalCloud, bucket: str) 
 
 def test_uploads_and_downloads_work(demo_cloud: LocalCloud) -> None:
     """Upload a frame with its ticket, as an IDE in a browser does."""
-    ide = Ide(demo_cloud.url("uploading", extensions=1))
-    ticket = ide.ticket(10)
+    with Ide(demo_cloud.url("uploading", extensions=1)) as ide:
+        ticket = ide.ticket(10)
     origin = {"Origin": "http://localhost:3000"}
     answer = httpx.put(ticket["url"], content=b"x" * 10, headers={**ticket["headers"], **origin})
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, origin["Origin"])
     assert httpx.put(ticket["url"], content=b"y" * 10, headers=ticket["headers"]).status_code == 412
-    ide.socket.close()

@@ -1,11 +1,7 @@
 """A page in the developer's browser cannot use the system on the developer's machine."""
 
-import itertools
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,9 +15,8 @@ from codelab_local.template import read_template
 from websockets.sync.client import connect
 
 from tests.conftest import TEMPLATE
-from tests.security.raw import ask, upgrade
-
-_names = (f"attacked_{n}" for n in itertools.count(1))
+from tests.local.test_start_and_stop import refusal
+from tests.security.raw import ask, new_names, sessions, upgrade
 
 FOREIGN = [
     "https://evil.test",
@@ -99,11 +94,6 @@ PLACES = [
 ]
 
 
-def sessions(cloud: LocalCloud) -> set[str]:
-    found = httpx.get(f"{cloud.http}/api/v1/sessions?limit=100", timeout=60).json()["sessions"]
-    return {session["session_id"] for session in found}
-
-
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_a_foreign_page_cannot_join_a_session(demo_cloud: LocalCloud, origin: str) -> None:
     assert upgrade(demo_cloud, "attacked", [("Origin", origin)]) == 403
@@ -124,7 +114,7 @@ def test_dns_rebinding_cannot_list_sessions(demo_cloud: LocalCloud, host: str) -
 
 
 def test_dns_rebinding_cannot_read_files_with_a_tool(demo_cloud: LocalCloud) -> None:
-    name = next(_names)
+    name = next(new_names)
     body = json.dumps({"session_id": name, "tool_name": "read_file", "arguments": {"path": ".env"}}).encode()
     with connect(demo_cloud.url(name)) as ide:
         answer = ask(demo_cloud.info["port"], "/api/v1/tools/execute", method="POST", body=body, host="evil.test:8000")
@@ -139,7 +129,7 @@ def test_dns_rebinding_cannot_read_files_with_a_tool(demo_cloud: LocalCloud) -> 
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_a_foreign_page_cannot_post_text(demo_cloud: LocalCloud, origin: str) -> None:
     """Without a preflight, a request would be processed although the page cannot read the answer."""
-    name = next(_names)
+    name = next(new_names)
     body = json.dumps({"session_id": name}).encode()
     headers = [("Origin", origin), ("Content-Type", "text/plain"), ("Sec-Fetch-Mode", "no-cors")]
     answer = ask(demo_cloud.info["port"], "/api/v1/sessions", headers, method="POST", body=body)
@@ -207,7 +197,7 @@ def test_every_request_of_a_connection_is_checked(demo_cloud: LocalCloud) -> Non
 
 
 def test_programs_other_than_browsers_are_not_affected(demo_cloud: LocalCloud) -> None:
-    name = next(_names)
+    name = next(new_names)
     body = json.dumps({"session_id": name}).encode()
     answer = ask(demo_cloud.info["port"], "/api/v1/sessions", method="POST", body=body, host="localhost:8000")
     assert answer.status == 201
@@ -218,12 +208,12 @@ def test_programs_other_than_browsers_are_not_affected(demo_cloud: LocalCloud) -
 @pytest.mark.parametrize("host", OWN_HOSTS)
 def test_every_loopback_name_is_trusted(demo_cloud: LocalCloud, host: str) -> None:
     assert ask(demo_cloud.info["port"], "/health", host=host).status == 200
-    assert upgrade(demo_cloud, next(_names), [], host=host) == 101
+    assert upgrade(demo_cloud, next(new_names), [], host=host) == 101
 
 
 @pytest.mark.parametrize("origin", LOOPBACK)
 def test_a_web_ide_on_the_loopback_interface_works(demo_cloud: LocalCloud, origin: str) -> None:
-    port, name = demo_cloud.info["port"], next(_names)
+    port, name = demo_cloud.info["port"], next(new_names)
     assert upgrade(demo_cloud, name, [("Origin", origin)]) == 101
     asked = [("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "content-type")]
     page = [("Origin", origin), ("Sec-Fetch-Site", "cross-site")]  # localhost and 127.0.0.1 are different sites.
@@ -305,12 +295,7 @@ def test_a_refusal_names_the_setting_that_would_allow_it(
     ],
 )
 def test_allowing_every_origin_without_tokens_is_refused_at_start(environment: dict[str, str], what: str) -> None:
-    command = [sys.executable, "-m", "codelab_local", "--template", str(TEMPLATE)]
-    began = subprocess.run(
-        command, env={**os.environ, "PORT": "0", **environment}, capture_output=True, text=True, timeout=60
-    )
-    assert (began.returncode, began.stdout) == (2, "")
-    assert what in began.stderr
+    assert what in refusal("--template", str(TEMPLATE), code=2, **environment)
 
 
 def test_a_star_with_tokens_allows_all_but_null_origins() -> None:

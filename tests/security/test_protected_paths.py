@@ -8,9 +8,8 @@ from codelab.protocol.errors import ErrorCode
 from codelab.protocol.protected import PROTECTED, PROTECTED_FILES
 from codelab.protocol.tools import CATALOGUE
 
+from tests.security.test_denials import Call, remember, states
 from tests.turns.world import World, refusal
-
-Call = tuple[str, dict[str, Any]]
 
 HUNK = "@@ -1 +1 @@\n-one\n+evil\n"
 NEW = "@@ -0,0 +1 @@\n+evil\n"
@@ -26,13 +25,6 @@ def move(source: str, destination: str) -> Call:
 
 def patch(diff: str) -> Call:
     return ("apply_patch", {"diff": diff})
-
-
-def states(world: World, *wanted: Call) -> list[str]:
-    world.say()
-    found = [world.call_item(call_id)["state"] for call_id in world.answer("", *wanted)]
-    world.cancel()
-    return found
 
 
 def autonomous(**settings: Any) -> World:
@@ -117,19 +109,13 @@ def test_no_rule_allows_it(scope: str, pattern: str | None) -> None:
     assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember")
     world.cancel()
     if pattern not in (None, ".git/**"):
-        world.say()
-        (call_id,) = world.answer("", write("a.py"))
-        world.decision(call_id, "approve", remember=wish)
-        world.cancel()
+        remember(world, "approve", write("a.py"), **wish)
         assert states(world, write("b.py"), write(".git/config")) == ["executing", "awaiting_approval"]
 
 
 def test_an_existing_rule_does_not_allow_it() -> None:
     world = World()
-    world.say()
-    (call_id,) = world.answer("", write("a.py"))
-    world.decision(call_id, "approve", remember={"scope": "session", "pattern": "**"})
-    world.cancel()
+    remember(world, "approve", write("a.py"), pattern="**")
     (rule,) = json.loads(world.table["RULES"]["rules"])
     world.table["RULES"]["rules"] = json.dumps([rule, {**rule, "rule_id": "old", "pattern": ".git/**"}])
     assert states(world, write(".git/config")) == ["awaiting_approval"]
@@ -137,10 +123,7 @@ def test_an_existing_rule_does_not_allow_it() -> None:
 
 def test_a_denial_still_applies() -> None:
     world = World()
-    world.say()
-    (call_id,) = world.answer("", write(".git/config"))
-    world.decision(call_id, "reject", remember={"scope": "session"})
-    world.cancel()
+    remember(world, "reject", write(".git/config"))
     assert states(world, write(".GIT/config")) == ["rejected"]
 
 
@@ -169,8 +152,7 @@ def test_reading_does_not_ask() -> None:
 def test_every_protected_path_has_a_reason_and_is_normalized() -> None:
     for name, reason in {**PROTECTED, **PROTECTED_FILES}.items():
         assert len(reason) > 10, name
-        tool, arguments = write(f"a/{name.upper().replace('*', 'x')}")
-        assert CATALOGUE[tool].makes_tools_run_code(arguments), name
+        assert is_protected(f"a/{name.upper().replace('*', 'x')}"), name
 
 
 FAMILIES = (
@@ -193,11 +175,15 @@ FAMILIES = (
 )  # fmt: skip
 
 
+def is_protected(path: str) -> bool:
+    tool, arguments = write(path)
+    return bool(CATALOGUE[tool].makes_tools_run_code(arguments))
+
+
 @pytest.mark.parametrize("path", FAMILIES)
 def test_every_variant_of_a_pattern_asks(path: str) -> None:
     for spelling in (path, f"sub/{path}", path.upper(), path.replace("/", "\\"), path.replace("/", "/./")):
-        tool, arguments = write(spelling)
-        assert CATALOGUE[tool].makes_tools_run_code(arguments), spelling
+        assert is_protected(spelling), spelling
 
 
 NEIGHBOURS = (
@@ -210,5 +196,4 @@ NEIGHBOURS = (
 
 @pytest.mark.parametrize("path", NEIGHBOURS)
 def test_names_that_only_look_alike_do_not_ask(path: str) -> None:
-    tool, arguments = write(path)
-    assert not CATALOGUE[tool].makes_tools_run_code(arguments)
+    assert not is_protected(path)

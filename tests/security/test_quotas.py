@@ -4,9 +4,11 @@ not affected.
 Each attack uses the deployed functions, with small limits so that a flood is short.
 """
 
+import io
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,6 @@ from botocore.exceptions import ReadTimeoutError
 from codelab.llm.errors import InvalidRequest, TransportError
 from codelab.sessions.dynamodb.values import to_dynamodb
 
-from tests.functions import events
 from tests.functions.conftest import minute as minute
 from tests.functions.conftest import system as system
 from tests.functions.conftest import template as template
@@ -66,7 +67,7 @@ def steps_of(system: System, connection: str, session: str = "s1") -> int:
 
 def test_a_thief_floods_messages(victim: System) -> None:
     assert steps_of(victim, "c1") == 5
-    assert len([sk for _, sk in victim.all_keys() if sk.startswith("INPUT#")]) == 5, "nothing is kept of the others"
+    assert len([sk for _, sk in victim.all_keys() if sk.startswith("INPUT#")]) == 5, "the others leave nothing"
 
 
 def test_a_thief_spreads_messages_over_sessions_and_over_http(victim: System) -> None:
@@ -101,8 +102,8 @@ def test_a_thief_opens_streams_that_each_hold_a_function(victim: System) -> None
     streams, stolen = victim.load("rest_stream"), bearing(signed())
     path = "/api/v1/chat/stream/s1?last_seq=0&wait=0"
     statuses = Counter(streams.get(path, stolen).status_code for _ in range(FLOOD))
-    assert statuses == {200: 4, 429: FLOOD - 4}, "the window that is open is one of the five"
-    assert streams.get(path, bearing(signed(sub="bob"))).status_code == 404, "it is not bob's, and he is not refused"
+    assert statuses == {200: 4, 429: FLOOD - 4}, "the open connection is one of the five"
+    assert streams.get(path, bearing(signed(sub="bob"))).status_code == 404, "not bob's session"
     before = of_user(victim)
     victim.function("sweep")({"kind": "revoke", "user": "ann"})
     assert streams.get(path, stolen).status_code == 401
@@ -140,22 +141,32 @@ def test_a_thief_fills_the_context_and_asks_for_calls(victim: System) -> None:
     assert victim.http("POST", "/tools/execute", body=body, query="wait=0")[0] == 429
 
 
+def invoked_by(
+    invoke: Callable[[dict[str, Any]], dict[str, Any]], victim: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`rest_api` invokes `llm_request` by `invoke`, which gets the payload and returns Lambda's answer."""
+    victim.function("llm_request")
+    client = SimpleNamespace(invoke=lambda **given: invoke(json.loads(given["Payload"])))
+    monkeypatch.setattr("codelab.aws.waiting_lambda_client", lambda: client)
+
+
+def _body(answer: Any) -> io.BytesIO:
+    return io.BytesIO(json.dumps(answer).encode())
+
+
 def test_a_thief_calls_the_model_over_http(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each Request counts against the token's user before `llm_request` runs it."""
     schema = {"type": "object", "properties": {"fruit": {"type": "string"}}, "required": ["fruit"]}
     body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": schema}
     asked = 0
 
-    class Client:
-        def invoke(self, **given: Any) -> dict[str, Any]:
-            nonlocal asked
-            asked += 1
-            victim.model.answers.append('{"fruit": "apple"}')
-            answer = victim.function("llm_request")(json.loads(given["Payload"]))
-            return {"Payload": _Body(json.dumps(answer).encode())}
+    def invoke(request: dict[str, Any]) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        victim.model.answers.append('{"fruit": "apple"}')
+        return {"Payload": _body(victim.function("llm_request")(request))}
 
-    victim.function("llm_request")
-    monkeypatch.setattr("codelab.aws.waiting_lambda_client", Client)
+    invoked_by(invoke, victim, monkeypatch)
     statuses = Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD))
     assert statuses == {200: 5, 429: FLOOD - 5}
     assert asked == 5, "refused before anything is spent"
@@ -167,18 +178,16 @@ def test_a_thief_runs_too_many_requests_in_parallel(victim: System, monkeypatch:
     body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "object"}}
     under_way: list[dict[str, Any]] = []
 
-    class Client:
-        def invoke(self, **given: Any) -> dict[str, Any]:
-            under_way.append(json.loads(given["Payload"]))
-            raise ReadTimeoutError(endpoint_url="http://lambda")
+    def invoke(request: dict[str, Any]) -> dict[str, Any]:
+        under_way.append(request)
+        raise ReadTimeoutError(endpoint_url="http://lambda")
 
-    llm_request = victim.function("llm_request")
-    monkeypatch.setattr("codelab.aws.waiting_lambda_client", Client)
+    invoked_by(invoke, victim, monkeypatch)
     assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {502: 3, 429: FLOOD - 3}
     assert len(under_way) == 3
     for request in under_way[:2]:
         victim.model.answers.append("{}")
-        llm_request(request)
+        victim.function("llm_request")(request)
     assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {502: 2, 429: FLOOD - 2}
 
 
@@ -186,15 +195,13 @@ def test_a_thief_sends_invalid_requests(victim: System, monkeypatch: pytest.Monk
     """Each holds two executions for a while, although it does not reach the model."""
     body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "nothing"}}
 
-    class Client:
-        def invoke(self, **given: Any) -> dict[str, Any]:
-            with pytest.raises(InvalidRequest) as refused:
-                victim.function("llm_request")(json.loads(given["Payload"]))
-            payload = {"errorType": "InvalidRequest", "errorMessage": str(refused.value)}
-            return {"FunctionError": "Unhandled", "Payload": _Body(json.dumps(payload).encode())}
+    def invoke(request: dict[str, Any]) -> dict[str, Any]:
+        with pytest.raises(InvalidRequest) as refused:
+            victim.function("llm_request")(request)
+        error = {"errorType": "InvalidRequest", "errorMessage": str(refused.value)}
+        return {"FunctionError": "Unhandled", "Payload": _body(error)}
 
-    victim.function("llm_request")
-    monkeypatch.setattr("codelab.aws.waiting_lambda_client", Client)
+    invoked_by(invoke, victim, monkeypatch)
     assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {422: 5, 429: FLOOD - 5}
 
 
@@ -206,14 +213,6 @@ def test_a_revoked_thief_takes_tickets_on_an_open_connection(victim: System) -> 
     victim.table.put_item(TableName="Table", Item=to_dynamodb(item))
     victim.send_raw("old", "control", '{"type": "upload_request", "bytes": 10}')
     assert [frame["error_code"] for frame in victim.aws.frames("old")] == ["UNAUTHORIZED"]
-
-
-class _Body:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def read(self) -> bytes:
-        return self._data
 
 
 def test_a_thief_keeps_an_agent_working_all_day(victim: System) -> None:
@@ -257,11 +256,5 @@ def test_a_thief_cancels_every_answer_before_its_usage_is_reported(victim: Syste
 
 
 def test_a_thief_claims_an_unknown_plan(victim: System) -> None:
-    victim.connect("rich", session="rich", plan="unlimited") if _knows_plans() else victim.connect(
-        "rich", session="rich"
-    )
+    victim.connect("rich", session="rich", plan="unlimited")
     assert steps_of(victim, "rich", "rich") == 5
-
-
-def _knows_plans() -> bool:
-    return "plan" in events.authorizer_context("s1")

@@ -10,12 +10,11 @@ from codelab.delivery.post import render
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns.caller import Caller
 
+from tests.security.test_denials import Call
 from tests.turns.world import IDE, World, refusal
 
-Call = tuple[str, dict[str, Any]]
-
-READ: Call = ("read_file", {"path": "a.py"})
 OTHER = Caller("ann", "s1", "conn-2", extensions=True)
+READ: Call = ("read_file", {"path": "a.py"})
 
 
 def run(command: str, cwd: str | None = None) -> Call:
@@ -51,6 +50,13 @@ def remember(world: World, wanted: Call = TEST) -> None:
     done(world, call_id, remember={"scope": "session"})
 
 
+def remembering(autonomy: str = "balanced") -> World:
+    world = allowed()
+    world.configure(autonomy=autonomy)
+    remember(world)
+    return world
+
+
 def runs(world: World, *wanted: Call) -> list[bool]:
     """For each call: does it run without asking? Calls that ask are not approved."""
     found = make(world, *wanted)
@@ -67,8 +73,7 @@ def runs(world: World, *wanted: Call) -> list[bool]:
 
 
 def test_the_same_command_asks_once() -> None:
-    world = allowed()
-    remember(world)
+    world = remembering()
     for again in (TEST, run("npm  test"), run("npm test", "."), TEST):
         assert runs(world, again) == [True]
         assert runs(world, READ) == [True]
@@ -81,8 +86,7 @@ def test_the_same_command_asks_once() -> None:
 
 
 def test_a_remembered_command_can_be_revoked() -> None:
-    world = allowed()
-    remember(world)
+    world = remembering()
     (rule,) = world.remembered()
     assert world.remembered("revoke", rule_id=rule["rule_id"]) == []
     assert runs(world, TEST) == [False]
@@ -134,15 +138,13 @@ def test_only_session_scope_without_a_pattern_is_accepted(wish: dict[str, str], 
 
 
 def test_rules_end_when_the_operator_turns_the_setting_off() -> None:
-    world = allowed()
-    remember(world)
+    world = remembering()
     world.settings = world.settings.model_copy(update={"remember_commands": False})
     assert runs(world, TEST) == [False]
 
 
 def test_a_rule_does_not_apply_to_an_executor_without_a_platform() -> None:
-    world = allowed()
-    remember(world)
+    world = remembering()
     world.join(OTHER)
     world.cancel()
     world.say(caller=OTHER)
@@ -199,9 +201,7 @@ CHANGES: dict[str, Call] = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("settled", ["result", "error", "time", "cancel"])
 def test_a_rule_ends_when_the_agent_may_have_written_a_file(change: Call, settled: str) -> None:
-    world = allowed()
-    world.configure(autonomy="autonomous")
-    remember(world)
+    world = remembering("autonomous")
     (call_id,) = make(world, change)
     if world.call_item(call_id)["state"] == "awaiting_approval":
         world.decision(call_id, "approve")
@@ -221,23 +221,20 @@ def test_a_rule_ends_when_the_agent_may_have_written_a_file(change: Call, settle
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_command_asks_in_parallel_with_a_writing_call(*, first: bool) -> None:
-    world = allowed()
-    world.configure(autonomy="autonomous")
-    remember(world)
+    world = remembering("autonomous")
     write = CHANGES["a file is written"]
     answer = [TEST, write] if first else [write, TEST]
     assert runs(world, *answer) == [call is write for call in answer]
 
 
 def test_two_equal_commands_in_parallel_ask() -> None:
-    world = allowed()
-    remember(world)
+    world = remembering()
     assert runs(world, TEST, TEST) == [False, False]
 
 
 def test_a_write_in_progress_during_the_approval_ends_the_rule() -> None:
     world = allowed()
-    world.execute("c1", *("write_file",), path="a.py", content="1")
+    world.execute("c1", "write_file", path="a.py", content="1")
     world.decision("c1", "approve")
     remember(world)
     assert runs(world, TEST) == [False], "the write is still under way"
@@ -247,25 +244,21 @@ def test_a_write_in_progress_during_the_approval_ends_the_rule() -> None:
 
 
 def test_an_implicitly_approved_write_ends_the_rule() -> None:
-    world = allowed()
-    remember(world)
+    world = remembering()
     (call_id,) = make(world, CHANGES["a file is written"])
     world.result(call_id, result={"success": True})
     assert runs(world, TEST) == [False]
 
 
 def test_a_write_over_http_ends_the_rule() -> None:
-    world = allowed()
-    remember(world)
-    world.configure(autonomy="autonomous")
+    world = remembering("autonomous")
     world.execute("c1", "write_file", path="a.py", content="1")
     world.result("c1", result={"success": True})
     assert runs(world, TEST) == [False]
 
 
 def test_rejected_and_read_only_calls_do_not_end_the_rule() -> None:
-    world = allowed()
-    remember(world)
+    world = remembering()
     (call_id,) = make(world, CHANGES["a file is written"])
     world.decision(call_id, "reject")
     assert runs(world, READ, ("git.branch", {"action": "list"})) == [True, True]
@@ -273,8 +266,7 @@ def test_rejected_and_read_only_calls_do_not_end_the_rule() -> None:
 
 
 def test_a_session_remembers_only_the_last_command() -> None:
-    world = allowed()
-    remember(world)
+    world = remembering()
     remember(world, run("make"))
     assert [rule["covers"] for rule in world.remembered()] == ["make"]
     assert runs(world, TEST) == [False]
@@ -285,8 +277,7 @@ def test_a_session_remembers_only_the_last_command() -> None:
 
 
 def test_another_agents_command_asks() -> None:
-    world = allowed()
-    remember(world)
+    world = remembering()
     world.switch("coder")
     assert runs(world, TEST) == [False]
 

@@ -1,34 +1,21 @@
 """What clients may choose about the model, and what they learn about its failures."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 from codelab.llm.caller import CallerBounds
 from codelab.llm.client.bare import parse_bare, run_bare
-from codelab.llm.client.transport import Call
 from codelab.llm.errors import ContextTooLarge, InvalidRequest, TransportError
 
 from tests.functions.system import System
 from tests.scripted_model import Says, ScriptedModel
+from tests.security.test_learning import SCHEMA, Provider
 
 BOUNDS = CallerBounds(frozenset({"m", "other"}), "openai", 8_000)
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 DEFAULTS = {"model": "m", "provider": "openai"}
-
-
-class Transport:
-    base_url = "http://model.invalid"
-
-    def __init__(self) -> None:
-        self.bodies: list[Mapping[str, Any]] = []
-
-    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        self.bodies.append(body)
-        answer = {"message": {"content": '{"a": 1}'}, "finish_reason": "stop"}
-        yield [{"choices": [{"index": index, **answer} for index in range(body.get("n", 1))]}]
 
 
 def payload(*context: Any, schema: Any = SCHEMA, **config: Any) -> dict[str, Any]:
@@ -36,7 +23,7 @@ def payload(*context: Any, schema: Any = SCHEMA, **config: Any) -> dict[str, Any
 
 
 def refused(request: dict[str, Any], pointer: str) -> InvalidRequest:
-    transport = Transport()
+    transport = Provider()
     with pytest.raises(InvalidRequest) as caught:
         run_bare(request, transport, defaults=DEFAULTS, bounds=BOUNDS)
     assert not transport.bodies, "nothing was spent"
@@ -105,7 +92,7 @@ def test_too_deeply_nested_messages_are_refused() -> None:
 
 
 def test_offered_models_and_settings_are_accepted() -> None:
-    transport = Transport()
+    transport = Provider()
     config = {"model": "other", "n": 2, "temperature": 0, "max_output_tokens": 100, "seed": 7, "max_repairs": 0}
     image = {"type": "image", "data": "A" * 200_000, "media_type": "image/png"}
     request = payload({"type": "meta", "config": {"temperature": 1}}, image, **config)
@@ -225,7 +212,7 @@ def test_errors_over_http_name_the_field(
     ],
 )
 def test_messages_cannot_contain_settings_or_file_ids(message: Any) -> None:
-    transport = Transport()
+    transport = Provider()
     with pytest.raises(InvalidRequest):
         run_bare(payload(message), transport, defaults=DEFAULTS, bounds=BOUNDS)
     assert not transport.bodies, "nothing was spent"
