@@ -2,13 +2,17 @@
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from tests.ide import PATIENCE
 
+T = TypeVar("T")
 
-def until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Wait until `condition()` holds. Raises AssertionError if it does not in `patience` seconds."""
+
+def until(condition: Callable[[], T], patience: float = PATIENCE) -> T:
+    """Wait until `condition()` is true, and return its value. Raises AssertionError after `patience` seconds."""
     deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline, f"it has not come true in {patience:.0f} s"
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"still {found!r} after {patience:.0f} s"
         time.sleep(0.01)
+    return found

@@ -27,7 +27,7 @@ def schema_of(body: dict) -> str:
     return str(body["response_format"])
 
 
-def test_a_first_message_is_answered_by_the_agent_that_the_model_has_chosen(routed, model: ScriptedModel) -> None:
+def test_the_agent_that_the_model_chose_answers_the_first_message(routed, model: ScriptedModel) -> None:
     session = routed()
     marker = model.script("explain", Says("So it works."))
     model.choose("explain", chooses("ask", confidence=0.7))
@@ -42,7 +42,7 @@ def test_a_first_message_is_answered_by_the_agent_that_the_model_has_chosen(rout
     assert len(session.of_type("agent_switched")) == 2, "the choice stays"
 
 
-def test_a_user_who_chooses_while_the_model_does_wins(routed, model: ScriptedModel) -> None:
+def test_a_users_choice_wins_over_the_models(routed, model: ScriptedModel) -> None:
     session = routed()
     marker, has_chosen = model.script("race", Says("Here I am.")), threading.Event()
     model.choose("race", chooses("coder", until=has_chosen))
@@ -57,7 +57,7 @@ def test_a_user_who_chooses_while_the_model_does_wins(routed, model: ScriptedMod
     assert "architect" in answered["messages"][0]["content"]
 
 
-def test_a_model_that_cannot_choose_does_not_keep_the_user_waiting(routed, model: ScriptedModel) -> None:
+def test_the_usual_agent_answers_if_the_model_cannot_choose(routed, model: ScriptedModel) -> None:
     session = routed()
     marker = model.script("refused", Says("All the same."))
     model.choose("refused", Says(status=400))
@@ -78,7 +78,7 @@ def test_a_tool_outside_an_agents_set_cannot_be_called(ide: Open, model: Scripte
     assert "git.commit" not in schema_of(model.requests[f"outside {agent}"][0])
 
 
-def test_the_architect_is_told_that_it_writes_markdown_only(ide: Open, model: ScriptedModel) -> None:
+def test_the_architect_may_only_write_markdown(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     marker = model.script(
         "architect",

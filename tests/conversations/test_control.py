@@ -1,13 +1,17 @@
 """Frames that steer a session, against the running system."""
 
+from collections.abc import Iterator
+
 import pytest
+from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 
+from tests.conftest import Open, opener
 from tests.scripted_model import Says, call
 from tests.waiting import until
 
 
-def test_hello_is_answered_by_the_session_as_it_is(ide):
+def test_hello_is_answered_with_session_info(ide):
     session = ide("greeted")
     session.send("hello", client={"name": "test", "version": "1"})
     info = session.expect("session_info")
@@ -17,7 +21,7 @@ def test_hello_is_answered_by_the_session_as_it_is(ide):
     assert "seq" not in info
 
 
-def test_session_info_tells_what_runs_what_is_open_and_where_the_log_ends(ide, model):
+def test_session_info_describes_the_turn_the_calls_and_the_log(ide, model):
     session = ide("described", extensions=True)
     session.say(
         model.script("described", Says("Writing", [call("write_file", path="a", content="b")]), Says("Written"))
@@ -43,7 +47,7 @@ def test_a_client_that_said_hello_gets_extension_frames(ide, model):
     session.expect("turn_end")
 
 
-def test_ping_is_answered_with_what_it_carried(ide):
+def test_ping_is_answered_with_its_nonce(ide):
     session = ide()
     session.send("ping", nonce=7)
     assert session.receive() == {"type": "pong", "nonce": 7}
@@ -58,7 +62,7 @@ def test_settings_are_kept(ide):
     assert (info["settings"], info["title"]) == ({"when_busy": "reject"}, "My session")
 
 
-def test_a_plan_is_shown_and_still_there_for_a_client_that_comes_back(ide, model):
+def test_a_plan_is_sent_and_kept_for_clients_that_reconnect(ide, model):
     session = ide("planned", extensions=True)
     items = [{"text": "Read the file", "status": "in_progress"}, {"text": "Explain it", "status": "pending"}]
     session.say(model.script("plan", Says("First a plan.", [call("update_plan", items=items)]), Says("Done.")))
@@ -80,7 +84,7 @@ def test_cancel_stops_a_silent_model_and_the_session_goes_on(ide, model):
     assert session.ask(model.script("after", Says("Here"))) == "Here"
 
 
-def test_cancel_keeps_what_was_said_and_hangs_up_on_the_model(ide, model):
+def test_cancel_keeps_the_text_and_drops_the_request_to_the_model(ide, model):
     session = ide(extensions=True)
     session.say(model.script("talking", Says("word " * 2_000, delay=0.01)))
     session.expect("assistant_message")
@@ -132,7 +136,7 @@ def test_resume_lists_the_calls_that_are_still_open(ide, model):
     assert second.idle() == "Written"
 
 
-def test_resume_beyond_the_log_asks_for_a_new_start(ide):
+def test_resume_beyond_the_log_requires_a_resync(ide):
     session = ide("ahead")
     session.send("resume", last_seq=99)
     assert session.receive() == {"type": "resync_required", "last_seq": 0}
@@ -150,28 +154,43 @@ def test_a_session_that_interrupts_answers_the_newest_message(ide, model):
     assert session.text().endswith("New answer")
 
 
-def test_an_agent_that_there_is_not_is_refused(ide):
+def test_an_unknown_agent_is_refused(ide):
     session = ide()
     session.send("switch_agent", agent_type="king")
     error = session.expect("error")
     assert (error["error_code"], error["details"]) == ("INVALID_ARGUMENTS", {"field": "agent_type"})
 
 
-def test_switching_with_content_says_it_to_the_new_agent(ide, model):
+def test_switching_with_content_sends_it_to_the_new_agent(ide, model):
     session = ide()
     session.send("switch_agent", agent_type="universal", content=model.script("switched", Says("At your service")))
     assert session.idle() == "At your service"
 
 
 @pytest.mark.parametrize("last_seq", ["abc", "-1", "1.5", "9" * 30])
-def test_a_last_seq_that_is_no_number_is_refused_at_the_door(ide, last_seq):
+def test_an_invalid_last_seq_is_refused_on_connecting(ide, last_seq):
     with pytest.raises(InvalidStatus, match="400"):
         ide("wrong-position", extensions=True, last_seq=last_seq)
 
 
-def test_a_connection_with_last_seq_is_brought_up_to_date(ide, model):
+def test_a_connection_with_last_seq_gets_what_it_missed(ide, model):
     first = ide("connected-again", extensions=True)
     first.ask(model.script("missed", Says("What you have missed")))
     second = ide("connected-again", extensions=True, last_seq=1)
     second.expect("resumed")
     assert second.frames[:-1] == first.frames[1:]
+
+
+@pytest.fixture
+def demo_ide(demo_cloud: LocalCloud) -> Iterator[Open]:
+    yield from opener(demo_cloud)
+
+
+def test_a_session_is_named_by_its_first_answer(demo_ide: Open) -> None:
+    """With the demonstration model."""
+    session = demo_ide("titled", extensions=True)
+    session.say("Hello there, what can you do for me today, please?")
+    assert session.expect("turn_end")["title"] == "Hello there, what can you do"
+    later = demo_ide("titled")
+    later.send("hello")
+    assert later.expect("session_info")["title"] == "Hello there, what can you do"

@@ -35,7 +35,7 @@ def test_frames_are_numbered_from_one_without_gaps(ide, model):
     assert [frame["seq"] for frame in session.frames] == list(range(1, len(session.frames) + 1))
 
 
-def test_extension_frames_go_only_to_who_asked(ide, model):
+def test_extension_frames_go_only_to_clients_that_ask(ide, model):
     plain, extended = ide("both"), ide("both", extensions=True)
     plain.ask(model.script("hi", Says("Hi")))
     extended.idle()
@@ -45,7 +45,7 @@ def test_extension_frames_go_only_to_who_asked(ide, model):
     assert end["usage"]["prompt_tokens"] == 100
 
 
-def test_three_calls_of_one_answer_are_settled_in_any_order_and_continued_once(ide, model):
+def test_parallel_calls_settle_in_any_order_and_continue_once(ide, model):
     session = ide(extensions=True)
     reads = [call("read_file", path=f"{name}.py") for name in "abc"]
     session.say(model.script("three", Says("", reads), Says("All read")))
@@ -60,7 +60,7 @@ def test_three_calls_of_one_answer_are_settled_in_any_order_and_continued_once(i
     assert results == ["a.py", "b.py", "c.py"]
 
 
-def test_optional_arguments_that_the_model_left_null_do_not_reach_the_client(ide, model):
+def test_arguments_that_the_model_left_null_do_not_reach_the_client(ide, model):
     session = ide()
     script = model.script("null", Says("", [call("list_files", path="src", recursive=None, pattern=None)]), Says("ok"))
     session.say(script)
@@ -93,7 +93,7 @@ def test_the_same_message_twice_is_answered_once(ide, model):
     assert session.ask(model.script("more", Says("Next"))) == "Only onceNext"
 
 
-def test_a_failing_model_ends_the_turn_with_an_error_and_the_session_goes_on(ide, model):
+def test_a_failing_model_ends_only_the_turn(ide, model):
     session = ide()
     session.say(model.script("bad request", Says(status=400)))
     error = session.expect("error")
@@ -106,7 +106,7 @@ def test_a_failing_model_ends_the_turn_with_an_error_and_the_session_goes_on(ide
     assert "bad request" in model.requests["fine"][0]["messages"][-1]["content"], "the unanswered message was lost"
 
 
-def test_an_answer_that_breaks_off_is_no_answer(ide, model):
+def test_a_truncated_answer_is_an_error(ide, model):
     session = ide()
     session.say(model.script("cut", Says("This breaks off in the middle", cut=5)))
     error = session.expect("error")
@@ -117,19 +117,19 @@ def test_an_answer_that_breaks_off_is_no_answer(ide, model):
     assert [frame.get("aborted") for frame in finals] == [True]
 
 
-def test_two_windows_see_the_same_conversation_but_one_executes(ide, model):
+def test_two_connections_see_the_same_conversation_but_one_executes(ide, model):
     first, second, simple = ide("shared", extensions=True), ide("shared", extensions=True), ide("shared")
     first.say(model.script("shared", Says("Look", [call("read_file", path="a.py")]), Says("Seen")))
     asked, shown = first.expect("tool_call"), second.expect("tool_call")
     assert "execute" not in asked
     assert shown["execute"] is False
     first.result(asked, {"content": "x"})
-    for window in (first, second, simple):
-        assert window.idle() == "LookSeen"
+    for connection in (first, second, simple):
+        assert connection.idle() == "LookSeen"
     assert simple.of_type("tool_call") == []
 
 
-def test_any_window_may_decide_and_the_executor_executes(ide, model):
+def test_any_connection_may_decide_and_the_executor_executes(ide, model):
     first, second = ide("deciders"), ide("deciders")
     first.say(model.script("decide", Says("", [call("write_file", path="a", content="b")]), Says("Written")))
     first.expect("tool_call", requires_approval=True)
@@ -139,7 +139,7 @@ def test_any_window_may_decide_and_the_executor_executes(ide, model):
     assert len(second.of_type("tool_call")) == 1
 
 
-def test_an_open_call_is_sent_again_to_who_comes_back(ide, model):
+def test_an_open_call_is_sent_again_to_a_client_that_reconnects(ide, model):
     first = ide("returning")
     first.say(model.script("returning", Says("", [call("read_file", path="a.py")]), Says("Read")))
     asked = first.expect("tool_call")
@@ -179,7 +179,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("body", "code", "field"), BAD, ids=[f"{code}-{n}" for n, (_, code, _) in enumerate(BAD)])
-def test_bad_input_is_refused_by_name_and_the_connection_works_on(ide, model, body, code, field):
+def test_bad_input_is_refused_and_the_connection_keeps_working(ide, model, body, code, field):
     session = ide()
     session.send_raw(body)
     error = session.receive()
@@ -206,6 +206,6 @@ def test_a_bare_request_is_answered_by_the_same_function(cloud, model):
     assert model.requests["bare"][0]["response_format"]["json_schema"]["strict"] is True
 
 
-def test_a_bare_request_that_is_wrong_names_the_place(cloud):
+def test_an_invalid_bare_request_is_refused_with_the_place(cloud):
     with pytest.raises(FunctionError, match="/context"):
         cloud.invoke("llm_request", {"kind": "request", "context": [], "schema": {"type": "object"}})

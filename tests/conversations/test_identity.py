@@ -67,7 +67,7 @@ def bearing(value: str) -> dict[str, Any]:
     return {"additional_headers": {"Authorization": f"Bearer {value}"}}
 
 
-def test_a_token_is_taken_from_the_header_the_subprotocol_or_the_query(guarded, model):
+def test_tokens_are_accepted_in_header_subprotocol_and_query(guarded, model):
     ways: list[dict[str, Any]] = [
         {"options": bearing(token())},
         {"options": {"subprotocols": ["codelab", f"token.{token()}"]}},
@@ -99,12 +99,12 @@ def test_the_server_echoes_its_subprotocol_and_never_the_token(guarded):
     ],
     ids=["none", "nonsense", "expired", "issuer", "audience", "no audience", "user", "key", "unsigned", "tampered"],
 )
-def test_who_cannot_prove_who_they_are_is_refused_at_the_door(guarded, value):
+def test_invalid_tokens_are_refused(guarded, value):
     with pytest.raises(InvalidStatus, match="401"):
         guarded(options=bearing(value))
 
 
-def test_a_token_of_the_identity_provider_opens_the_door_and_so_does_one_of_its_next_key(federated, provider, model):
+def test_tokens_of_an_identity_provider_and_of_its_next_key_are_accepted(federated, provider, model):
     good = {"iss": "us", "aud": "ide", "exp": int(time.time()) + 600}
     provider.new_key("k2")
     for kid in ("k1", "k2"):
@@ -144,14 +144,14 @@ FORGERIES: dict[str, Callable[[Provider, dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
-def test_who_forges_a_token_of_the_identity_provider_is_refused_at_the_door(federated, provider, forge):
+def test_forged_tokens_of_an_identity_provider_are_refused(federated, provider, forge):
     body = {"iss": "us", "aud": "ide", "exp": int(time.time()) + 600}
     forged = forge(provider, {"sub": "ann", **body} if forge is not FORGERIES["a shared secret"] else body)
     with pytest.raises(InvalidStatus, match="401"):
         federated(options=bearing(forged))
 
 
-def test_a_token_that_the_identity_provider_signed_is_nothing_to_who_shares_a_secret(guarded, provider):
+def test_an_identity_providers_token_is_refused_where_a_secret_is_shared(guarded, provider):
     signed = provider.token("k1", iss="us", aud="ide", exp=int(time.time()) + 600)
     with pytest.raises(InvalidStatus, match="401"):
         guarded(options=bearing(signed))
@@ -167,7 +167,7 @@ def shape(frame: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in frame.items() if name not in ("session_id", "turn_id", "quotas")}
 
 
-def test_anothers_session_is_one_that_does_not_exist(guarded, model):
+def test_another_users_session_looks_like_a_missing_one(guarded, model):
     """The answers for a foreign session id and for one that nobody has are the same, byte for byte but ids."""
     ann = guarded("private", options=bearing(token("ann")))
     ann.say(model.script("secret", Says("The secret", [call("write_file", path="a", content="b")]), Says("done")))
@@ -210,7 +210,7 @@ def test_anothers_session_is_one_that_does_not_exist(guarded, model):
     assert ann.idle() == "The secretdone"
 
 
-def test_an_expired_token_ends_the_talk_until_it_is_refreshed(guarded, model):
+def test_an_expired_connection_is_refused_until_it_is_refreshed(guarded, model):
     expires = int(time.time()) + 5
     session = guarded(options=bearing(token(exp=expires)))
     session.ask(model.script("before", Says("Before")))
@@ -227,20 +227,20 @@ def test_an_expired_token_ends_the_talk_until_it_is_refreshed(guarded, model):
     assert session.text() == "BeforeAfter"
 
 
-def test_the_ninth_window_takes_the_place_of_the_oldest(guarded, model):
-    windows = [guarded("crowded", options=bearing(token())) for _ in range(9)]
-    assert windows[0].expect("error")["error_code"] == "RATE_LIMITED"
+def test_the_ninth_connection_replaces_the_oldest(guarded, model):
+    connections = [guarded("crowded", options=bearing(token())) for _ in range(9)]
+    assert connections[0].expect("error")["error_code"] == "RATE_LIMITED"
     with pytest.raises(ConnectionClosed):
-        windows[0].receive()
-    windows[8].say(model.script("room", Says("Room for eight")))
-    for window in windows[1:]:
-        assert window.idle() == "Room for eight"
+        connections[0].receive()
+    connections[8].say(model.script("room", Says("Room for eight")))
+    for connection in connections[1:]:
+        assert connection.idle() == "Room for eight"
 
 
-def test_a_revoked_users_windows_close_and_open_only_with_a_new_token(guarded_cloud, guarded, model):
+def test_a_revoked_user_is_disconnected_and_needs_a_new_token(guarded_cloud, guarded, model):
     ours, others = guarded("mine", options=bearing(token("rob"))), guarded("mine", options=bearing(token("ida")))
-    for window, name in ((ours, "rob"), (others, "ida")):
-        window.ask(model.script(f"hello {name}", Says(f"Hello {name}")))
+    for connection, name in ((ours, "rob"), (others, "ida")):
+        connection.ask(model.script(f"hello {name}", Says(f"Hello {name}")))
     old = token("rob")
     said = guarded_cloud.invoke("sweep", {"kind": "revoke", "user": "rob"})
     assert (said["sessions"], said["connections"], said["complete"]) == (1, 1, True)
@@ -256,7 +256,7 @@ def test_a_revoked_users_windows_close_and_open_only_with_a_new_token(guarded_cl
 
 
 @pytest.mark.deep
-def test_a_window_whose_token_has_expired_hears_nothing_and_is_closed(guarded, model):
+def test_an_expired_connection_gets_nothing_and_is_closed(guarded, model):
     expires = int(time.time()) + 5
     stale, fresh = guarded("shared", options=bearing(token(exp=expires))), guarded("shared", options=bearing(token()))
     until(lambda: time.time() > expires + 0.1)

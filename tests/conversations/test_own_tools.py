@@ -30,7 +30,7 @@ def session(ide):
     return opened
 
 
-def test_a_tool_of_the_clients_own_is_approved_executed_and_its_result_told(session, model):
+def test_a_clients_own_tool_is_approved_and_executed(session, model):
     deploy = call("ide.deploy", stage="dev", labels=[{"key": "team", "value": "a"}])
     session.say(model.script("deploy", Says("", [deploy]), Says("Deployed")))
     asked = session.expect("tool_call")
@@ -42,7 +42,7 @@ def test_a_tool_of_the_clients_own_is_approved_executed_and_its_result_told(sess
     assert "https://dev.example.com" in str(model.requests["deploy"][-1]["messages"])
 
 
-def test_one_that_only_reads_is_executed_at_once(session, model):
+def test_a_read_only_own_tool_is_executed_without_approval(session, model):
     session.say(model.script("stages", Says("", [call("ide.stages")]), Says("Two")))
     asked = session.expect("tool_call")
     assert (asked["tool_name"], asked["arguments"], asked["requires_approval"]) == ("ide.stages", {}, False)
@@ -50,7 +50,7 @@ def test_one_that_only_reads_is_executed_at_once(session, model):
     assert session.idle() == "Two"
 
 
-def test_a_hello_with_a_tool_that_cannot_be_is_refused_whole_and_the_next_one_counts(ide, model):
+def test_a_hello_with_an_invalid_tool_is_refused_as_a_whole(ide, model):
     session = ide()
     taken = {**DEPLOY, "name": "write_to_file"}
     session.send("hello", capabilities={"tools": [STAGES, taken]})
@@ -63,7 +63,7 @@ def test_a_hello_with_a_tool_that_cannot_be_is_refused_whole_and_the_next_one_co
 
 
 @pytest.mark.parametrize(("agent", "offered"), [("ask", {"ide.stages"}), ("coder", {"ide.deploy", "ide.stages"})])
-def test_an_agent_gets_those_that_do_no_more_than_it_may(session, model, agent, offered):
+def test_an_agent_is_offered_only_own_tools_that_it_may_use(session, model, agent, offered):
     session.send("switch_agent", agent_type=agent)
     session.expect("agent_switched")
     session.ask(model.script("agent", Says("Ready")))

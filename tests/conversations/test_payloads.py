@@ -1,4 +1,4 @@
-"""Content that no WebSocket message can carry, both ways, on the system as `make run` starts it."""
+"""Content that exceeds a WebSocket message, in both directions, on the system as `make run` starts it."""
 
 import json
 import time
@@ -22,20 +22,26 @@ def reading(ide: Ide, model: ScriptedModel, name: str, *calls: dict[str, Any]) -
     return [ide.expect("tool_call") for _ in calls or [READ]]
 
 
+def upload_result(ide: Ide, call_id: str, **result: str) -> str:
+    """Send a result by reference. Returns the reference."""
+    reference = ide.upload("tool_result", call_id=call_id, result=result)
+    ide.send("tool_result", call_id=call_id, payload_ref=reference)
+    return reference
+
+
 def shown(model: ScriptedModel, name: str) -> str:
-    """The result of the last call as the model was sent it."""
+    """The last call's result in the last request to the model."""
     found: str = model.requests[name][-1]["messages"][-1]["content"]
     return found
 
 
-# -- there ---------------------------------------------------------------------------------------------------------
+# -- to the server --------------------------------------------------------------------------------------------------
 
 
-def test_a_megabyte_is_read_by_reference_and_the_model_sees_its_beginning_and_end(ide, model):
+def test_the_model_sees_the_beginning_and_the_end_of_a_large_result(ide, model):
     one = ide()
     (read,) = reading(one, model, "read")
-    reference = one.upload("tool_result", call_id=read["call_id"], result={"content": TEXT})
-    one.send("tool_result", call_id=read["call_id"], payload_ref=reference)
+    upload_result(one, read["call_id"], content=TEXT)
     assert one.idle() == "Done"
     content = shown(model, "read")
     assert "line 0 of" in content
@@ -44,16 +50,12 @@ def test_a_megabyte_is_read_by_reference_and_the_model_sees_its_beginning_and_en
     assert len(content) < 13_000
 
 
-def test_a_diff_of_five_megabytes_is_taken_whole(ide, model):
+def test_a_diff_of_five_megabytes_is_accepted(ide, model):
     one = ide()
     (diff,) = reading(one, model, "diff", call("git.diff", path="."))
     patch = "--- a/big.txt\n+++ b/big.txt\n" + "+a line that was added\n" * 215_000
     assert 4_900_000 < len(patch) < 5_000_000
-    one.send(
-        "tool_result",
-        call_id=diff["call_id"],
-        payload_ref=one.upload("tool_result", call_id=diff["call_id"], result={"diff": patch}),
-    )
+    upload_result(one, diff["call_id"], diff=patch)
     one.idle()
     assert "a line that was added" in shown(model, "diff")
 
@@ -71,7 +73,7 @@ def test_a_decision_may_be_large_too(ide, model):
     assert "b.txt" in shown(model, "edit")
 
 
-def test_a_message_that_is_named_twice_is_answered_once(ide, model):
+def test_a_message_that_is_referenced_twice_is_answered_once(ide, model):
     one = ide()
     reference = one.upload("user_message", content=model.script("named", Says("Hello")))
     for _ in range(2):
@@ -80,25 +82,19 @@ def test_a_message_that_is_named_twice_is_answered_once(ide, model):
     assert one.ask(model.script("after", Says(" and again"))) == "Hello and again"
 
 
-def test_the_agent_reads_on_in_a_large_result(ide, model):
+def test_the_agent_can_read_more_of_a_large_result(ide, model):
     one = ide()
     (read,) = reading(one, model, "on")
-    said = model.script(
-        "on",
-        Says("", [READ]),
-        Says("", [call("read_result", call_id=read["call_id"], offset=500_000, limit=100)]),
-        DONE,
-    )
-    assert said
-    reference = one.upload("tool_result", call_id=read["call_id"], result={"content": TEXT})
-    one.send("tool_result", call_id=read["call_id"], payload_ref=reference)
+    read_more = call("read_result", call_id=read["call_id"], offset=500_000, limit=100)
+    model.script("on", Says("", [READ]), Says("", [read_more]), DONE)
+    upload_result(one, read["call_id"], content=TEXT)
     one.idle()
     whole = json.dumps({"content": TEXT}, ensure_ascii=False, separators=(",", ":"))
     assert shown(model, "on") == whole[500_000:500_100] + f"\n[characters 500000 to 500100 of {len(whole)}]"
     assert len(one.of_type("tool_call")) == 1
 
 
-# -- and back ------------------------------------------------------------------------------------------------------
+# -- to the client --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("profile", ["", "args"])
@@ -107,8 +103,7 @@ def test_a_megabyte_is_written_through_a_reference(ide, model, profile):
     arguments = {"path": "big.txt", "content": TEXT}
     one.say(model.script("write", Says("Writing", [call("write_file", **arguments)], piece=50_000), Says("Written")))
     asking = one.expect("tool_call")
-    assert "arguments" not in asking
-    assert "args" not in asking
+    assert not {"arguments", "args"} & asking.keys()
     assert fetched(asking) == arguments
     one.decide(asking, "approve")
     granted = one.expect("tool_call", requires_approval=False)
@@ -119,7 +114,7 @@ def test_a_megabyte_is_written_through_a_reference(ide, model, profile):
     assert len(json.dumps(asked)) < 100_000, "the model is not sent all of it again"
 
 
-def test_who_comes_back_gets_a_url_that_works(ide, model):
+def test_a_client_that_reconnects_gets_a_working_url(ide, model):
     one = ide("payload-again", extensions=True)
     arguments = {"path": "big.txt", "content": TEXT}
     one.say(model.script("again", Says("", [call("write_file", **arguments)], piece=50_000), DONE))
@@ -130,7 +125,7 @@ def test_who_comes_back_gets_a_url_that_works(ide, model):
     assert fetched(two.expect("tool_call", call_id=asking["call_id"])) == arguments
 
 
-def test_arguments_that_fit_a_frame_but_not_twice_are_in_it_unless_they_are_mirrored(ide, model):
+def test_mirrored_arguments_that_exceed_a_frame_go_by_reference(ide, model):
     arguments = {"path": "a.txt", "content": "x" * 90_000}
     script = model.script("fits", Says("", [call("write_file", **arguments)], piece=50_000), DONE)
     one = ide("payload-fits", extensions=True)
@@ -157,12 +152,12 @@ def test_an_ide_in_a_browser_may_use_the_urls(ide):
 
 
 def refusal(ide: Ide, call_id: str, reference: Any) -> dict[str, Any]:
-    """How a result by this reference is refused, without the ids."""
+    """The error for a result with this reference."""
     ide.send_wrong("tool_result", call_id=call_id, payload_ref=reference)
     return ide.expect("error")
 
 
-def test_a_reference_that_is_not_this_sessions_is_refused_as_one_that_is_not_there(ide, model):
+def test_another_sessions_reference_is_refused_like_a_missing_one(ide, model):
     one, two = ide(), ide()
     (read,) = reading(one, model, "refused")
     foreign = two.upload("tool_result", call_id=read["call_id"], result={"content": "from elsewhere"})
@@ -175,7 +170,7 @@ def test_a_reference_that_is_not_this_sessions_is_refused_as_one_that_is_not_the
     assert one.idle() == "Done"
 
 
-def test_an_upload_that_is_over_is_refused(ide, model):
+def test_an_expired_upload_is_refused(ide, model):
     one = ide()
     (read,) = reading(one, model, "over")
     error = refusal(one, read["call_id"], f"{int(time.time() * 1000) - 1}.100.{'0' * 24}")
@@ -183,7 +178,7 @@ def test_an_upload_that_is_over_is_refused(ide, model):
     assert error["error_code"] == "INVALID_ARGUMENTS"
 
 
-def test_an_upload_stands_for_its_own_frame_alone(ide, model):
+def test_an_upload_is_only_valid_for_its_own_frame(ide, model):
     one = ide()
     first, second = reading(one, model, "own", READ, call("read_file", path="b.txt"))
     reference = one.upload("tool_result", call_id=first["call_id"], result={"content": "one"})
@@ -198,7 +193,7 @@ def test_an_upload_stands_for_its_own_frame_alone(ide, model):
     assert [message["role"] for message in model.requests["own"][-1]["messages"]].count("tool") == 2
 
 
-def test_an_upload_that_is_no_frame_is_refused_as_a_frame_that_is_none(ide, model):
+def test_an_invalid_upload_is_refused_like_an_invalid_frame(ide, model):
     one = ide()
     (read,) = reading(one, model, "bad")
     for body, code in (
@@ -215,7 +210,7 @@ def test_an_upload_that_is_no_frame_is_refused_as_a_frame_that_is_none(ide, mode
     assert "No upload with this payload_ref" in refusal(one, read["call_id"], unused["payload_ref"])["message"]
 
 
-def test_what_is_too_large_gets_no_ticket(ide):
+def test_a_frame_that_is_too_large_gets_no_ticket(ide):
     one = ide()
     one.send("upload_request", bytes=10_000_001)
     assert one.expect("error")["error_code"] == "PAYLOAD_TOO_LARGE"
@@ -238,7 +233,7 @@ def test_a_ticket_is_for_one_upload_of_its_size_and_kind(ide):
 
 
 @pytest.mark.parametrize("frames", [1, 8], ids=["a frame over 32 KB", "a message over 128 KB"])
-def test_a_result_that_no_message_holds_ends_its_call_and_the_turn_goes_on(ide, model, frames):
+def test_a_result_that_exceeds_a_message_fails_only_its_call(ide, model, frames):
     name = f"cut {frames}"
     one, two = ide(f"payload-cut-{frames}"), ide(f"payload-cut-{frames}", extensions=True, viewer=1)
     (read,) = reading(one, model, name)

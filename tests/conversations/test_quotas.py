@@ -7,16 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import jwt
 import pytest
 from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 
 from tests.conftest import TEMPLATE, Open, opener
+from tests.conversations.test_identity import SECRET, token
 from tests.scripted_model import Says, ScriptedModel
 from tests.waiting import until
 
-SECRET = "a secret that is long enough for the purpose"
 LIMITS = {"CONNECTIONS_PER_MINUTE": "8", "OPEN_TURNS": "1", "PLAN_LIMITS": '{"small": {"requests_per_minute": 1}}'}
 
 
@@ -33,13 +32,11 @@ def limited(limited_cloud: LocalCloud) -> Iterator[Open]:
 
 
 def bearing(user: str, **claims: Any) -> dict[str, str]:
-    now = int(time.time())
-    token = jwt.encode({"sub": user, "iat": now, "exp": now + 600, **claims}, SECRET, algorithm="HS256")
-    return {"Authorization": f"Bearer {token}"}
+    return {"Authorization": f"Bearer {token(user, iss=None, aud=None, **claims)}"}
 
 
-def as_user(user: str, **claims: Any) -> dict[str, Any]:
-    return {"options": {"additional_headers": bearing(user, **claims)}}
+def as_user(user: str) -> dict[str, Any]:
+    return {"options": {"additional_headers": bearing(user)}}
 
 
 def all_in_one_minute() -> None:
@@ -47,7 +44,7 @@ def all_in_one_minute() -> None:
     until(lambda: time.time() % 60 < 50)
 
 
-def test_a_turn_too_many_is_refused_and_may_begin_when_the_other_has_ended(limited: Open, model: ScriptedModel) -> None:
+def test_a_turn_over_the_limit_is_refused_until_another_ends(limited: Open, model: ScriptedModel) -> None:
     one, other = (limited(extensions=True, **as_user("ann")) for _ in range(2))
     may_go_on = threading.Event()
     slow = model.script("slow", Says("It is done.", until=may_go_on))
@@ -67,7 +64,7 @@ def test_a_turn_too_many_is_refused_and_may_begin_when_the_other_has_ended(limit
     assert (quotas["open_turns"]["used"], quotas["messages_per_minute"]["limit"]) == (0, 60)
 
 
-def test_too_many_connections_are_refused_before_there_is_one(limited: Open) -> None:
+def test_connections_over_the_limit_are_refused(limited: Open) -> None:
     all_in_one_minute()
     for _ in range(8):
         limited(**as_user("cid"))
@@ -94,7 +91,7 @@ def test_requests_over_http_are_counted_and_refused_by_plan(limited_cloud: Local
         assert usage["quotas"]["tokens_per_day"]["used"] > 0
 
 
-def test_a_request_too_many_at_once_is_refused_until_another_has_ended(
+def test_a_request_over_the_limit_is_refused_until_another_ends(
     limited_cloud: LocalCloud, model: ScriptedModel
 ) -> None:
     may_go_on = threading.Event()

@@ -112,7 +112,7 @@ def test_two_hundred_seeded_races(ide, model, table):
         race(ide, model, table, seed)
 
 
-def test_many_messages_at_once_are_answered_once_each_and_in_one_line(ide, model, table):
+def test_concurrent_messages_are_answered_once_each_in_sequence(ide, model, table):
     connections = [ide("crowd", extensions=True) for _ in range(4)]
     for n in range(8):
         model.script(f"crowd {n}", Says(f"answer {n}"))
@@ -151,7 +151,7 @@ def kill_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_owner_that_is_killed_in_mid_stream_is_followed_by_another(ide, model, cloud, table, seed):
+def test_another_owner_continues_when_one_is_killed_mid_stream(ide, model, cloud, table, seed):
     kill_in_mid_stream(ide, model, cloud, table, seed)
 
 

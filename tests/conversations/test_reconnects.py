@@ -50,7 +50,7 @@ def test_two_thousand_breaks_in_mid_stream_lose_nothing(cloud, model):
     assert sum(stream_through_breaks(cloud, model, seed, 100) for seed in range(100, 120)) >= 2_000
 
 
-def test_a_device_that_joins_in_mid_stream_gets_everything(cloud, model):
+def test_a_client_that_joins_mid_stream_gets_everything(cloud, model):
     first = Follower(cloud.url("joining", extensions=1))
     text = "word by word " * 100
     first.send("user_message", content=model.script("joining", Says(text, delay=0.003)))
@@ -63,7 +63,7 @@ def test_a_device_that_joins_in_mid_stream_gets_everything(cloud, model):
         device.close()
 
 
-def test_a_device_that_joins_at_any_moment_of_a_short_answer_can_have_all_of_it(cloud, ide, model):
+def test_a_client_that_joins_at_any_moment_gets_all_of_a_short_answer(cloud, ide, model):
     """The moment of joining runs through the turn, past its last frame."""
     for n in range(12):
         text = f"A short answer, number {n}"
@@ -76,7 +76,7 @@ def test_a_device_that_joins_at_any_moment_of_a_short_answer_can_have_all_of_it(
         second.close()
 
 
-def test_a_device_that_resumes_again_and_again_during_a_stream_sees_every_frame_as_it_was(cloud, ide, model):
+def test_repeated_resumes_during_a_stream_show_every_frame_unchanged(cloud, ide, model):
     reader = ide("resuming", extensions=True)
     device = Follower(cloud.url("resuming", extensions=1))
     text = "again and again " * 40
@@ -94,7 +94,7 @@ def test_a_device_that_resumes_again_and_again_during_a_stream_sees_every_frame_
     device.close()
 
 
-def test_a_stream_and_other_writers_share_the_log_without_a_hole(cloud, ide, model):
+def test_a_stream_and_other_writers_share_the_log_without_gaps(cloud, ide, model):
     """Messages that queue behind the running turn are logged by their own handlers, between the pieces of text."""
     writer, text = ide("shared-log", extensions=True), "one of many " * 100
     reader = Follower(cloud.url("shared-log", extensions=1))
@@ -121,7 +121,7 @@ def store(cloud):
     return DynamoDBStore(table.dynamodb, table.name)
 
 
-def test_of_two_writers_that_append_at_once_one_has_the_seq_and_knows_it(store):
+def test_of_two_concurrent_appends_one_gets_the_seq_and_knows_it(store):
     pk, rounds = "SESSION#local#appended", 50
     won: dict[str, set[int]] = {"a": set(), "b": set()}
     barrier = threading.Barrier(2)

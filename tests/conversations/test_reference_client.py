@@ -95,7 +95,7 @@ def test_it_is_short(printed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_it_misses_nothing_and_repeats_nothing_however_often_its_connection_breaks(cloud, model, session_class, seed):
+def test_it_misses_and_repeats_nothing_when_its_connection_breaks(cloud, model, session_class, seed):
     text = "every word of it " * 20
     answers = Says(text, [call("read_file", path="a.py")], delay=0.005), Says(text, delay=0.005)
     says = [model.script(f"printed-{seed}-{n}", *answers) for n in range(TURNS)]
@@ -116,32 +116,32 @@ def test_it_misses_nothing_and_repeats_nothing_however_often_its_connection_brea
     assert sum(frame["type"] == "turn_end" for frame in app.frames) == TURNS
 
 
-def test_it_stops_where_coming_back_is_of_no_use(cloud, session_class):
+def test_it_stops_if_reconnecting_is_useless(cloud, session_class):
     with pytest.raises(InvalidStatus):
         session_class(cloud.url("no spaces", extensions=1), lambda _: None).run()
-    windows = [session_class(cloud.url("many-windows", extensions=1), lambda _: None) for _ in range(9)]
+    connections = [session_class(cloud.url("many-connections", extensions=1), lambda _: None) for _ in range(9)]
     ends: list[BaseException] = []
 
-    def run(window: Any) -> None:
+    def run(connection: Any) -> None:
         try:
-            window.run()
+            connection.run()
         except BaseException as end:
             ends.append(end)
 
     running = []
-    for window in windows:
-        thread = threading.Thread(target=run, args=(window,), daemon=True)
+    for connection in connections:
+        thread = threading.Thread(target=run, args=(connection,), daemon=True)
         thread.start()
         running.append(thread)
-        while not hasattr(window, "socket"):
+        while not hasattr(connection, "socket"):
             thread.join(0.01)
     running[0].join(PATIENCE)
-    assert isinstance(ends[0], ConnectionClosed), "a newer window has taken its place"
+    assert isinstance(ends[0], ConnectionClosed), "a newer connection has taken its place"
     assert len(ends) == 1
-    for window in windows[1:]:
-        window.run = lambda: None
-        window.show = lambda _: (_ for _ in ()).throw(Done)
-        window.socket.send('{"type": "ping"}')
+    for connection in connections[1:]:
+        connection.run = lambda: None
+        connection.show = lambda _: (_ for _ in ()).throw(Done)
+        connection.socket.send('{"type": "ping"}')
     for thread in running[1:]:
         thread.join(PATIENCE)
 

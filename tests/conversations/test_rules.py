@@ -8,7 +8,7 @@ WRITE = call("write_file", path="docs/a.md", content="1")
 OTHER = call("write_file", path="docs/b.md", content="1")
 
 
-def test_what_was_approved_once_is_executed_without_asking_until_it_is_revoked(ide, model):
+def test_a_remembered_approval_applies_until_it_is_revoked(ide, model):
     session = ide("remembering", extensions=True)
     marker = model.script("write twice", Says("One.", [WRITE]), Says("Two.", [OTHER]), Says("Done."))
     wish = {"scope": "session", "pattern": "docs/**"}
@@ -23,7 +23,7 @@ def test_what_was_approved_once_is_executed_without_asking_until_it_is_revoked(i
     assert session.expect("tool_call")["requires_approval"] is True
 
 
-def test_what_was_rejected_once_is_not_asked_about_again(ide, model):
+def test_a_remembered_rejection_applies_without_asking(ide, model):
     session = ide(extensions=True)
     session.converse(
         model.script("never", Says("", [WRITE]), Says("No.")), str, decision="reject", remember={"scope": "session"}
@@ -36,7 +36,7 @@ def test_what_was_rejected_once_is_not_asked_about_again(ide, model):
     assert '"reason":"rule"' in results[-1]["content"]
 
 
-def test_an_autonomous_session_asks_for_commands_alone(ide, model):
+def test_an_autonomous_session_only_asks_for_commands(ide, model):
     session = ide(extensions=True)
     session.send("session_config", autonomy="autonomous")
     assert session.expect("session_info")["settings"] == {"autonomy": "autonomous"}
@@ -57,7 +57,7 @@ def test_a_command_is_never_remembered_as_allowed(ide, model):
     assert session.expect("tool_call")["requires_approval"] is False
 
 
-def test_what_several_sessions_remember_at_once_is_all_kept(ide, model):
+def test_rules_of_concurrent_sessions_are_all_kept(ide, model):
     def remember(n: int) -> None:
         session = ide(f"at once {n}".replace(" ", "-"), extensions=True)
         write = call("write_file", path=f"at-once/{n}.md", content="1")

@@ -1,4 +1,4 @@
-"""Several windows of one session, one of which does not read: the others notice nothing, and it misses nothing."""
+"""Several connections of one session, one of which does not read: the others notice nothing, and it misses nothing."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ FLOOD = (100_000, 100)
 
 
 class Sleeper:
-    """A window that does not read, and for which API Gateway therefore takes no more frames: 429 to every post."""
+    """A connection that does not read, and for which API Gateway therefore takes no more frames: 429 to every post."""
 
     def __init__(self, cloud: Any, session: str) -> None:
         connecting = connect(
@@ -66,8 +66,8 @@ def _newest_connection(cloud: Any, session: str) -> str:
     return newest.removeprefix("conn#")
 
 
-def test_a_window_that_does_not_read_delays_no_other_and_misses_nothing(cloud, ide, model):
-    """All that the other window gets, it gets while this one takes nothing: text, calls and the end."""
+def test_a_connection_that_does_not_read_delays_no_other(cloud, ide, model):
+    """All that the other connection gets, it gets while this one takes nothing: text, calls and the end."""
     reader = ide("beside-a-sleeper", extensions=True)
     sleeper = Sleeper(cloud, "beside-a-sleeper")
     text = "word by word " * 40
@@ -81,7 +81,7 @@ def test_a_window_that_does_not_read_delays_no_other_and_misses_nothing(cloud, i
     assert text_of(sleeper.frames) == text * 2
 
 
-def test_a_turn_goes_on_while_its_only_window_takes_nothing(cloud, model):
+def test_a_turn_continues_while_its_only_connection_does_not_read(cloud, model):
     sleeper = Sleeper(cloud, "asleep")
     text = "nobody listens " * 30
     marker = model.script("asleep", Says(text, delay=0.005))

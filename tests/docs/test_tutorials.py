@@ -326,22 +326,22 @@ def test_the_agent_tutorial_works_as_shown(
 
         is_offered()
         assert "ws://localhost:8000/ws/review" in page.next("bash")
-        window = stack.enter_context(Ide(cloud.url("review", extensions=1)))
-        window.send_raw(page.next("json"))
-        window.idle()
+        connection = stack.enter_context(Ide(cloud.url("review", extensions=1)))
+        connection.send_raw(page.next("json"))
+        connection.idle()
         for line in page.next("json").splitlines():
-            assert any(is_like(json.loads(line), frame) for frame in window.frames), line
+            assert any(is_like(json.loads(line), frame) for frame in connection.frames), line
         assert demo.bodies[-1]["model"] == "gpt-4.1-mini"
 
         is_offered()
-        window.send_raw(page.next("json"))
-        window.frames.clear()
-        window.idle()
-        assert window.text() == page.next("text").strip()
-        assert not window.of_type("tool_call")
+        connection.send_raw(page.next("json"))
+        connection.frames.clear()
+        connection.idle()
+        assert connection.text() == page.next("text").strip()
+        assert not connection.of_type("tool_call")
         assert (demo.bodies[-1]["model"], demo.bodies[-1]["temperature"]) == ("gpt-4.1", 0.2)
         assert "CodeLab's reviewer" in demo.bodies[-1]["messages"][0]["content"]
 
-        window.send_raw(page.next("json"))
-        assert is_like(json.loads(page.next("json")), window.expect("tool_call"))
+        connection.send_raw(page.next("json"))
+        assert is_like(json.loads(page.next("json")), connection.expect("tool_call"))
     assert page.is_read()

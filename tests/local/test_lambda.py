@@ -4,7 +4,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from botocore.exceptions import ClientError
 from codelab_local import LocalCloud
 from codelab_local.testing import FunctionError
 
-APP = Path(__file__).parent / "app"
+from tests.local.conftest import APP
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +34,6 @@ def small() -> Iterator[LocalCloud]:
         yield running
 
 
-def eventually(read: Callable[[], Any], seconds: float = 15) -> Any:
-    """The first true value that `read` gives."""
-    deadline = time.monotonic() + seconds
-    while not (value := read()):
-        assert time.monotonic() < deadline, f"still {value!r} after {seconds} s"
-        time.sleep(0.05)
-    return value
-
-
 def sleepers(
     cloud: LocalCloud, pool: ThreadPoolExecutor, folder: Path, count: int, seconds: float
 ) -> "list[Future[Any]]":
@@ -49,7 +41,7 @@ def sleepers(
     begun = [folder / str(n) for n in range(count)]
     events = [{"do": "sleep", "seconds": seconds, "begun": str(path)} for path in begun]
     running = [pool.submit(cloud.invoke, "command", event) for event in events]
-    eventually(lambda: all(path.exists() for path in begun))
+    until(lambda: all(path.exists() for path in begun))
     return running
 
 
@@ -166,7 +158,7 @@ def test_asynchronous_events_over_the_limit_wait(small: LocalCloud) -> None:
     for name in names:
         small.invoke("background", {"name": name, "seconds": 0.2}, asynchronous=True)
     for name in names:
-        assert eventually(lambda name=name: recorded(small, "background", f"{name}#1"))
+        assert until(lambda name=name: recorded(small, "background", f"{name}#1"))
     assert len(small.workers("background")) <= 2
 
 
@@ -185,13 +177,13 @@ def test_a_burst_of_200_requests_is_served(cloud: LocalCloud) -> None:
 def test_asynchronous_events_are_accepted_at_once(cloud: LocalCloud) -> None:
     name = str(uuid.uuid4())
     assert cloud.invoke("background", {"name": name}, asynchronous=True) is None
-    assert eventually(lambda: recorded(cloud, "background", f"{name}#1"))
+    assert until(lambda: recorded(cloud, "background", f"{name}#1"))
 
 
 def test_a_failed_event_is_retried_with_the_same_request_id(small: LocalCloud) -> None:
     name = str(uuid.uuid4())
     small.invoke("background", {"name": name, "failures": 1}, asynchronous=True)
-    second = eventually(lambda: recorded(small, "background", f"{name}#2"))
+    second = until(lambda: recorded(small, "background", f"{name}#2"))
     assert second == recorded(small, "background", f"{name}#1")
     time.sleep(0.3)
     assert recorded(small, "failed", name) is None
@@ -200,7 +192,7 @@ def test_a_failed_event_is_retried_with_the_same_request_id(small: LocalCloud) -
 def test_a_failing_event_goes_to_the_on_failure_destination(small: LocalCloud) -> None:
     name = str(uuid.uuid4())
     small.invoke("background", {"name": name, "failures": 99}, asynchronous=True)
-    record = eventually(lambda: recorded(small, "failed", name))
+    record = until(lambda: recorded(small, "failed", name))
     assert record["version"] == "1.0"
     assert record["requestPayload"] == {"name": name, "failures": 99}
     assert record["responsePayload"]["errorMessage"] == "attempt 2 fails"
@@ -216,7 +208,7 @@ def test_a_failing_event_goes_to_the_on_failure_destination(small: LocalCloud) -
 def test_a_timed_out_event_goes_to_the_on_failure_destination(small: LocalCloud) -> None:
     name = str(uuid.uuid4())
     small.invoke("background", {"name": name, "seconds": 10}, asynchronous=True)
-    record = eventually(lambda: recorded(small, "failed", name))
+    record = until(lambda: recorded(small, "failed", name))
     assert "Task timed out after 2.00 seconds" in record["responsePayload"]["errorMessage"]
 
 
@@ -248,8 +240,8 @@ def test_functions_are_found_by_name_and_by_arn(cloud: LocalCloud) -> None:
 
 
 def test_the_schedule_runs_and_sends_an_eventbridge_event(cloud: LocalCloud) -> None:
-    count = eventually(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}))
-    assert eventually(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}) > count)
+    count = until(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}))
+    assert until(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}) > count)
     table = cloud.client("dynamodb")
     name = table.list_tables()["TableNames"][0]
     ticks = table.query(

@@ -61,31 +61,36 @@ def test_the_listening_address_is_trusted_and_its_own_pages(host: str) -> None:
     assert (other is None) == (host == "::1"), "another port is another server's page, but for the loopback interface"
 
 
+class Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closed = asyncio.Event()
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed.set()
+
+
 def answer_to_a_page(given: Any) -> bytes:
     """The bytes written for an allowed page's request if the application answers `given`."""
-    written = bytearray()
 
-    class Transport(asyncio.Transport):
-        def write(self, data: Any) -> None:
-            written.extend(data)
-
-        def is_closing(self) -> bool:
-            return False
-
-        def close(self) -> None:
-            closed.set()
-
-    async def run() -> None:
+    async def run() -> bytes:
+        transport = Transport()
         policy = OriginPolicy("127.0.0.1", 8000, (), ())
         protocol = HttpProtocol(policy.protect(lambda _: given()), set())
-        protocol.connection_made(Transport())
+        protocol.connection_made(transport)
         head = "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\nConnection: close\r\n\r\n"
         protocol.data_received(head.encode())
-        await asyncio.wait_for(closed.wait(), 10)
+        await asyncio.wait_for(transport.closed.wait(), 10)
+        return transport.written
 
-    closed = asyncio.Event()
-    asyncio.run(run())
-    return bytes(written)
+    return asyncio.run(run())
 
 
 def test_a_stream_gets_the_cors_headers_however_it_is_split() -> None:
@@ -119,13 +124,6 @@ def test_a_request_has_the_authority_of_its_target() -> None:
         return Response(200)
 
     protocol = HttpProtocol(application, set())
-
-    class Transport(asyncio.Transport):
-        def write(self, data: Any) -> None: ...
-
-        def is_closing(self) -> bool:
-            return False
-
     protocol.connection_made(Transport())
     for target in ("/a?b=http://x/", "http://Evil.test:1/a?b", "*"):
         protocol.data_received(f"OPTIONS {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())

@@ -2,8 +2,8 @@
 
 import json
 import time
+import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-APP = Path(__file__).parent / "app"
+from tests.local.conftest import APP
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,6 @@ def _flood(management: Any, connection_id: str) -> None:
 
 
 def test_health_names_unreachable_dependencies(impatient: LocalCloud) -> None:
-    import urllib.request
-
     with urllib.request.urlopen(f"{impatient.http}/health", timeout=10) as response:
         health = json.loads(response.read())
     assert health["status"] == "degraded"

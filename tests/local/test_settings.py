@@ -1,4 +1,4 @@
-"""Parts that need no running cloud: path forms, policies, project settings, source folders."""
+"""Parts that need no running cloud: path forms, policies, project settings, sources."""
 
 from pathlib import Path
 from typing import Any
@@ -7,11 +7,13 @@ import pytest
 from codelab_local.authorizer import allows
 from codelab_local.deployment import function_name
 from codelab_local.errors import StartError
+from codelab_local.function_environment import aws_clients, shared_imports
 from codelab_local.paths import PathForms
 from codelab_local.settings import Settings
 from codelab_local.template import read_template
 
-APP = Path(__file__).parent / "app"
+from tests.local.conftest import APP
+
 ARN = "arn:aws:execute-api:us-east-1:000000000000:abc/dev/$connect"
 
 
@@ -82,8 +84,7 @@ def test_every_project_setting_is_optional(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "named"),
-    [("path = []", "'path'"), ("paths = 1", "paths must be"), ("paths = [", "not valid TOML")],
+    ("table", "named"), [("path = []", "'path'"), ("paths = 1", "paths must be"), ("paths = [", "not valid TOML")]
 )
 def test_mistakes_in_project_settings_are_named(tmp_path: Path, table: str, named: str) -> None:
     (tmp_path / "template.yaml").write_text("Resources: {}")
@@ -98,3 +99,28 @@ def test_source_folders_come_from_the_template() -> None:
     assert command.folder == APP / "functions" / "command"
     assert command.layers == (APP / "layers" / "shared" / "python", APP / "layers" / "shared")
     assert '"CodeUri":"functions' not in read_template(APP / "template.yaml").body
+
+
+SOURCE = '''"""from here on: that is prose
+import nothing of this
+"""
+import os, boto3, fastapi.routing as routing  # why
+from pydantic import (
+    BaseModel,
+)
+from own import thing
+from . import near
+def late():
+    import openai
+    return boto3.client("dynamodb"), boto3.resource(
+        's3'
+    ), boto3.client(os.environ["SERVICE"])
+'''
+
+
+def test_the_root_process_preloads_the_packages_and_services_of_the_sources(tmp_path: Path) -> None:
+    (tmp_path / "handler.py").write_text(SOURCE)
+    (tmp_path / "own.py").write_text("this is no Python")
+    assert shared_imports([tmp_path]) == ["boto3", "fastapi.routing", "pydantic"]
+    assert shared_imports([tmp_path], ["own"]) == ["boto3", "fastapi.routing", "own", "pydantic"]
+    assert aws_clients([tmp_path]) == ["dynamodb", "s3"]

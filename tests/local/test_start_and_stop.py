@@ -1,5 +1,6 @@
 """Start and stop: the output, and that nothing is left behind."""
 
+import contextlib
 import json
 import os
 import signal
@@ -15,10 +16,11 @@ from typing import Any
 import psutil
 import pytest
 from codelab_local import LocalCloud
+from websockets.sync.client import connect
 
+from tests.local.conftest import APP
 from tests.waiting import until
 
-APP = Path(__file__).parent / "app"
 SMALL = APP / "small.yaml"
 
 
@@ -56,21 +58,15 @@ def descendants(cloud: LocalCloud) -> list[psutil.Process]:
     return psutil.Process(cloud.process.pid).children(recursive=True)
 
 
-def gone(processes: list[psutil.Process]) -> bool:
-    """Do the processes end? A zombie counts as ended."""
-    deadline = time.monotonic() + 10
-    while any(map(_runs, processes)):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+def until_gone(processes: list[psutil.Process]) -> None:
+    """Wait for the processes' end. A zombie has ended."""
+    until(lambda: not any(map(_runs, processes)), 10)
 
 
 def _runs(process: psutil.Process) -> bool:
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    return False
 
 
 def ports(processes: list[psutil.Process]) -> set[tuple[str, int]]:
@@ -127,7 +123,7 @@ def test_a_signal_stops_everything(sig: int, times: int, tmp_path: Path) -> None
         cloud.process.send_signal(sig)
         time.sleep(0.02)
     assert cloud.process.wait(30) == 0
-    assert gone(processes)
+    until_gone(processes)
     assert list(tmp_path.iterdir()) == []
     for ip, port in listening:
         with socket.socket() as probe:
@@ -136,8 +132,6 @@ def test_a_signal_stops_everything(sig: int, times: int, tmp_path: Path) -> None
 
 
 def test_clients_and_busy_functions_do_not_delay_the_stop(cloud_of: Callable[..., LocalCloud]) -> None:
-    from websockets.sync.client import connect
-
     cloud = cloud_of()
     processes = descendants(cloud)
     with connect(cloud.url("s")) as client, socket.create_connection(("127.0.0.1", cloud.info["port"])):
@@ -146,7 +140,7 @@ def test_clients_and_busy_functions_do_not_delay_the_stop(cloud_of: Callable[...
         started = time.monotonic()
         assert cloud.stop() == 0
         assert time.monotonic() - started < 15
-    assert gone(processes)
+    until_gone(processes)
 
 
 def test_ctrl_c_during_the_imports_ends_without_a_traceback() -> None:
@@ -178,7 +172,7 @@ def test_ctrl_c_during_the_start_stops_everything(children: int, tmp_path: Path)
     processes = local_cloud.children(recursive=True)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
-    assert gone(processes)
+    until_gone(processes)
     assert list(tmp_path.iterdir()) == []
     assert errors == ""
 
@@ -188,7 +182,7 @@ def test_its_processes_end_when_it_is_killed() -> None:
     processes = descendants(cloud)
     cloud.process.kill()
     cloud.process.wait()
-    assert gone(processes)
+    until_gone(processes)
     assert not Path(cloud.info["folder"]).exists()
 
 
@@ -221,6 +215,16 @@ def test_a_port_in_use_is_reported_in_one_line() -> None:
         line = refusal("--template", str(SMALL), PORT=str(port))
     assert f"port {port} on 127.0.0.1 is in use" in line
     assert "PORT=" in line
+
+
+def test_an_invalid_model_address_is_reported_in_one_line() -> None:
+    line = refusal("--template", str(APP / "template.yaml"), LLM_BASE_URL="nonsense")
+    assert line == "LLM_BASE_URL=nonsense is not a valid address: write it like https://host/v1"
+
+
+def test_a_model_that_does_not_answer_is_only_a_warning() -> None:
+    with LocalCloud(APP / "template.yaml", environment={"LLM_BASE_URL": "http://127.0.0.1:9/v1"}) as cloud:
+        until(lambda: "no answer from the model at http://127.0.0.1:9/v1" in cloud.logs())
 
 
 def test_a_foreign_host_is_reported_in_one_line() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from codelab_local import LocalCloud
 
+from tests.local.conftest import APP
 from tests.waiting import until
-
-APP = Path(__file__).parent / "app"
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def is_strict(body: Mapping[str, Any]) -> bool:
     return bool(body.get("response_format", {}).get("json_schema", {}).get("strict"))
 
 
-def test_a_callers_argument_names_do_not_switch_off_schema_enforcement() -> None:
+def test_a_callers_argument_names_do_not_disable_schema_enforcement() -> None:
     """A 400 that quotes names from another caller's schema, in a bare Request."""
     unsupported = UnsupportedFeatures()
     named = {"type": "object", "properties": {"strict": {"type": "string"}, "stream_options": {"type": "string"}}}
@@ -96,7 +96,7 @@ def test_what_the_server_set_itself_is_learnt_and_forgotten_after_an_hour() -> N
     assert not unsupported.of(provider.base_url, "m")
 
 
-def test_a_server_that_refuses_tool_choice_altogether_is_asked_in_json_mode() -> None:
+def test_a_server_that_refuses_tool_choice_is_asked_in_json_mode() -> None:
     provider = Provider("tool_choice", "'tool_choice' is not supported by this server")
     assert asked(provider, UnsupportedFeatures(), provider="deepseek") == {"a": 1}
     assert provider.bodies[-1]["response_format"] == {"type": "json_object"}
@@ -115,7 +115,7 @@ def refusing(message: str) -> Iterator[str]:
     yield ""
 
 
-def test_a_declared_tool_does_not_switch_off_schema_enforcement_for_the_next_user(system: System) -> None:
+def test_a_declared_tool_does_not_disable_schema_enforcement_for_others(system: System) -> None:
     system.connect("c1")
     parameters = {"type": "object", "properties": {"strict": {"type": "string"}}}
     hello(system, "c1", {"name": "own", "description": "d", "parameters": parameters})

@@ -242,7 +242,7 @@ def test_examples_1_and_2_together_reject_a_change_and_nothing_is_executed(start
     assert snippet.frames("error") == []
 
 
-def test_example_2_as_it_stands_decides_for_a_window_that_only_executes(start: Start, demo_cloud: LocalCloud) -> None:
+def test_example_2_decides_for_a_connection_that_only_executes(start: Start, demo_cloud: LocalCloud) -> None:
     decider = start(around("example_2") + EXAMPLE_2 + OBSERVER)
     decider.wait_for("open")
     with Ide(demo_cloud.url("example_2")) as executor:

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[3]
 #: Codes that need more than a client and a model, with the test that provokes them.
 ELSEWHERE = {
     (ErrorCode.UNAUTHORIZED, Where.REPLY): "tests/conversations/test_identity.py::"
-    "test_an_expired_token_ends_the_talk_until_it_is_refreshed",
+    "test_an_expired_connection_is_refused_until_it_is_refreshed",
     (ErrorCode.SESSION_EXPIRED, Where.REPLY): "tests/conversations/test_identity.py::"
-    "test_an_expired_token_ends_the_talk_until_it_is_refreshed",
+    "test_an_expired_connection_is_refused_until_it_is_refreshed",
     (ErrorCode.SESSION_NOT_FOUND, Where.REPLY): "tests/functions/test_user_message.py::"
     "test_nobody_speaks_in_a_session_that_is_not_there",
     (ErrorCode.RATE_LIMITED, Where.TURN): "tests/functions/test_quotas.py::"
