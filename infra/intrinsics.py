@@ -1,10 +1,10 @@
 """Reading CloudFormation values without resolving them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cfnlint.template import Template
+_WITH_POLICIES = ("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy")
 
 
 def branches(value: Any) -> Iterator[Any]:
@@ -45,14 +45,13 @@ def target(value: Any) -> str:
     return named[1] if named else ""
 
 
-def statements(cfn: Template) -> Iterator[tuple[list[str | int], dict[str, Any]]]:
+def statements(resources: Mapping[str, Any]) -> Iterator[tuple[list[str | int], dict[str, Any]]]:
     """Every Allow statement of every role and policy, with the path of its policy."""
-    for kind in ("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
-        for name, resource in cfn.get_resources(kind).items():
+    for name, resource in resources.items():
+        if resource["Type"] in _WITH_POLICIES:
             properties = resource.get("Properties", {})
             documents = [policy.get("PolicyDocument", {}) for policy in branches(properties.get("Policies", []))]
-            documents.append(properties.get("PolicyDocument", {}))
-            for document in documents:
+            for document in (*documents, properties.get("PolicyDocument", {})):
                 for statement in branches(document.get("Statement", [])):
                     if statement.get("Effect") == "Allow":
                         yield ["Resources", name], statement

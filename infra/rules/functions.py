@@ -78,7 +78,7 @@ class AsynchronousFunctionsFailSomewhere(CloudFormationLintRule):  # type: ignor
             for configuration in branches(notified.get("LambdaConfigurations", [])):
                 note(configuration.get("Function"), f"notified by {name}")
         # In this system functions only invoke each other asynchronously.
-        for path, statement in statements(cfn):
+        for path, statement in statements(cfn.get_resources()):
             if "lambda:InvokeFunction" in list(branches(statement.get("Action", []))):
                 for value in branches(statement.get("Resource", [])):
                     note(value, f"{path[-1]} may invoke it")

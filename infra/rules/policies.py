@@ -37,7 +37,7 @@ class ConnectionsOfOneApiOnly(CloudFormationLintRule):  # type: ignore[misc]
 
     def match(self, cfn: Template) -> list[RuleMatch]:
         matches = []
-        for path, statement in statements(cfn):
+        for path, statement in statements(cfn.get_resources()):
             if not any(fnmatchcase(_MANAGE_CONNECTIONS.lower(), action.lower()) for action in _actions(statement)):
                 continue
             for resource in branches(statement.get("Resource", "*")):
@@ -62,7 +62,7 @@ class NoWildcards(CloudFormationLintRule):  # type: ignore[misc]
 
     def match(self, cfn: Template) -> list[RuleMatch]:
         matches = []
-        for path, statement in statements(cfn):
+        for path, statement in statements(cfn.get_resources()):
             actions = _actions(statement)
             if {"NotAction", "NotResource"} & statement.keys():
                 matches.append(RuleMatch(path, "NotAction and NotResource allow more than intended"))

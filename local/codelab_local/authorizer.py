@@ -11,6 +11,7 @@ from typing import Any
 
 from codelab_local.deployment import Authorizer
 from codelab_local.gateway_events import Caller
+from codelab_local.http_protocol import loads
 from codelab_local.pool import Result
 
 MAX_CONTEXT = 8 * 1024
@@ -25,19 +26,13 @@ class Refused(Exception):
 
 
 async def authorize(
-    authorizer: Authorizer,
-    event: dict[str, Any],
-    caller: Caller,
-    invoke: Callable[[str, bytes], Awaitable[Result]],
+    authorizer: Authorizer, event: dict[str, Any], caller: Caller, invoke: Callable[[str, bytes], Awaitable[Result]]
 ) -> dict[str, Any]:
     """Return the context for the connection's events; raises :class:`Refused` (401, 403 or 500)."""
     if not all(_present(source, caller) for source in authorizer.identity_source):
         raise Refused(401, "Unauthorized")  # API Gateway does not call the function in this case.
     result = await invoke(authorizer.function, json.dumps(event).encode())
-    try:
-        answer = json.loads(result.payload)
-    except ValueError:
-        raise Refused(500, "Internal server error") from None
+    answer = loads(result.payload)
     if result.error is not None:
         # API Gateway answers 401 only for an exception with exactly this message.
         unauthorized = isinstance(answer, dict) and answer.get("errorMessage") == "Unauthorized"

@@ -16,6 +16,7 @@ from websockets.protocol import State
 from codelab_local.gateway_events import Caller
 from codelab_local.http_protocol import Request, Response
 
+#: API Gateway's limits on a message and on a WebSocket frame, in bytes.
 MAX_MESSAGE = 128 * 1024
 MAX_FRAME = 32 * 1024
 # Bytes buffered for a client that does not read. Beyond that, a post gets 429 at once, so that it delays no others.

@@ -69,22 +69,12 @@ class Authorizer:
 
 
 @dataclass(frozen=True)
-class WebSocketApi:
-    """The deployed WebSocket API with its stage."""
+class Api:
+    """A deployed WebSocket or HTTP API with its stage. `selection` is the expression that selects a message's route."""
 
     api_id: str
     stage: str
     selection: str
-    routes: dict[str, Route]
-    stage_variables: dict[str, str]
-
-
-@dataclass(frozen=True)
-class HttpApi:
-    """The deployed HTTP API with its stage `$default`."""
-
-    api_id: str
-    stage: str
     routes: dict[str, Route]
     stage_variables: dict[str, str]
 
@@ -107,8 +97,8 @@ class Deployment:
     account: str
     region: str
     functions: tuple[Function, ...]
-    api: WebSocketApi
-    http_api: HttpApi | None
+    api: Api
+    http_api: Api | None
     schedules: tuple[Schedule, ...]
     #: Names of buckets by logical id.
     buckets: dict[str, str]
@@ -126,12 +116,17 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
     _upload_placeholder(aws)
     kept = _deploy_stack(aws, template, parameters)
     resources = _stack_resources(aws)
+    api, http_api = _read_api(aws, resources, "WEBSOCKET"), _read_api(aws, resources, "HTTP")
+    if api is None:
+        raise StartError("the template has no AWS::ApiGatewayV2::Api with ProtocolType WEBSOCKET")
+    if http_api is not None and http_api.stage != "$default":
+        raise StartError("the HTTP API's stage must be $default, because the name of any other is part of every path")
     return Deployment(
         account="000000000000",
         region=region,
         functions=_read_functions(aws, resources, template),
-        api=_read_websocket_api(aws, resources),
-        http_api=_read_http_api(aws, resources),
+        api=api,
+        http_api=http_api,
         schedules=(*_take_rules(aws, resources, kept), *_take_scheduler(aws, resources, kept)),
         buckets=dict(resources.get("AWS::S3::Bucket", {})),
     )
@@ -268,28 +263,13 @@ def _event_invoke_config(aws: AwsApi, name: str) -> dict[str, Any]:
     }
 
 
-def _read_websocket_api(aws: AwsApi, resources: dict[str, dict[str, str]]) -> WebSocketApi:
-    api = _find_api(aws, resources, "WEBSOCKET")
-    if api is None:
-        raise StartError("the template has no AWS::ApiGatewayV2::Api with ProtocolType WEBSOCKET")
-    stage, routes = _read_stage_and_routes(aws, api)
-    return WebSocketApi(
-        api_id=api["apiId"],
-        stage=stage["stageName"],
-        selection=api.get("routeSelectionExpression") or "$request.body.action",
-        routes=routes,
-        stage_variables=dict(stage.get("stageVariables") or {}),
-    )
-
-
-def _read_http_api(aws: AwsApi, resources: dict[str, dict[str, str]]) -> HttpApi | None:
-    api = _find_api(aws, resources, "HTTP")
+def _read_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) -> Api | None:
+    api = _find_api(aws, resources, protocol)
     if api is None:
         return None
     stage, routes = _read_stage_and_routes(aws, api)
-    if stage["stageName"] != "$default":
-        raise StartError("the HTTP API's stage must be $default, because the name of any other is part of every path")
-    return HttpApi(api["apiId"], stage["stageName"], routes, dict(stage.get("stageVariables") or {}))
+    selection = api.get("routeSelectionExpression") or "$request.body.action"
+    return Api(api["apiId"], stage["stageName"], selection, routes, dict(stage.get("stageVariables") or {}))
 
 
 def _find_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) -> dict[str, Any] | None:

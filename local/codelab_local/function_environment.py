@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from codelab_local.deployment import Function, WebSocketApi
+from codelab_local.deployment import Api, Function
 from codelab_local.settings import Settings
 from codelab_local.signatures import Credentials
 
@@ -26,7 +26,7 @@ _FROM_CALLER = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", *_PROXIES, *_CERTIF
 
 def function_environment(
     function: Function,
-    api: WebSocketApi,
+    api: Api,
     settings: Settings,
     *,
     credentials: Credentials,

@@ -19,14 +19,13 @@ from websockets.http11 import Request, Response
 
 from codelab_local.authorizer import Refused, authorize
 from codelab_local.connections import Connection, Connections
-from codelab_local.deployment import Route, WebSocketApi
+from codelab_local.deployment import Api, Route
 from codelab_local.gateway_events import Caller, EventBuilder, new_connection_id, new_request_id
+from codelab_local.http_protocol import loads
 from codelab_local.lambda_service import LambdaService
 from codelab_local.paths import PathForms
 from codelab_local.pool import Result
 
-MAX_MESSAGE = 128 * 1024
-MAX_FRAME = 32 * 1024
 MAX_URL = 4096
 SHUFFLE_DELAY = 0.02  # The longest delay of a message in shuffle mode.
 
@@ -36,7 +35,7 @@ class Gateway:
 
     def __init__(
         self,
-        api: WebSocketApi,
+        api: Api,
         events: EventBuilder,
         lambdas: LambdaService,
         connections: Connections,
@@ -134,11 +133,11 @@ class Gateway:
         """Interpret the `$connect` integration's answer: refuse, or return the subprotocol to echo."""
         if answer is None:
             raise Refused(504, "Endpoint request timed out")
-        value = _loads(answer.payload)
+        value = loads(answer.payload)
         if answer.error is not None or not isinstance(value, dict) or not isinstance(value.get("statusCode"), int):
             raise Refused(502, "Internal server error")  # A malformed proxy response.
         if value["statusCode"] >= 300:
-            body = _loads(str(value.get("body") or "").encode())
+            body = loads(str(value.get("body") or "").encode())
             message = body.get("message") if isinstance(body, dict) else value.get("body")
             raise Refused(value["statusCode"], str(message or HTTPStatus(value["statusCode"]).phrase))
         for name, echoed in {**(value.get("headers") or {}), **(value.get("multiValueHeaders") or {})}.items():
@@ -164,7 +163,7 @@ class Gateway:
         elif answer.error is not None:
             await self._send_error(connection, "Internal server error", request_id)
         elif route.replies:
-            value = _loads(answer.payload)
+            value = loads(answer.payload)
             reply = value.get("body") if isinstance(value, dict) else None
             if reply:
                 await connection.send(str(reply).encode())
@@ -227,20 +226,13 @@ def _selector(expression: str) -> Any:
     keys = expression.removeprefix("$request.body.").removeprefix("${request.body.").removesuffix("}").split(".")
 
     def select(body: str) -> str | None:
-        value = _loads(body)
+        value = loads(body)
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         # The three keys that begin with a dollar are API Gateway's; messages cannot select them.
         return value if isinstance(value, str) and not value.startswith("$") else None
 
     return select
-
-
-def _loads(text: str | bytes) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def http_response(status: int, body: str) -> Response:

@@ -9,11 +9,11 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from codelab_local.deployment import WebSocketApi
+from codelab_local.deployment import Api
 
 
 def new_connection_id() -> str:
@@ -44,14 +44,13 @@ class Caller:
 class EventBuilder:
     """Builds the events of one API."""
 
-    api: WebSocketApi
+    api: Api
     account: str
     region: str
-    domain: str = field(default="")
 
     @property
     def domain_name(self) -> str:
-        return self.domain or f"{self.api.api_id}.execute-api.{self.region}.amazonaws.com"
+        return f"{self.api.api_id}.execute-api.{self.region}.amazonaws.com"
 
     def authorize(self, caller: Caller, route_key: str) -> dict[str, Any]:
         """The event for a REQUEST authorizer."""

@@ -1,14 +1,14 @@
 """`GET /health`: checks the functions' dependencies."""
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable
+from http.client import HTTPException
 from urllib.parse import urlsplit
 
+from codelab_local.aws_api import AwsApi, AwsError
 from codelab_local.emulator import Emulator
 from codelab_local.http_protocol import Request, Response
-from codelab_local.signatures import sign
 
 CACHE_SECONDS = 3.0
 CHECK_TIMEOUT = 2.0
@@ -49,39 +49,25 @@ class Health:
         return found
 
     async def _dynamodb(self) -> bool:
-        body = json.dumps({"Limit": 1}).encode()
-        headers = {
-            "Host": "127.0.0.1",
-            "X-Amz-Target": "DynamoDB_20120810.ListTables",
-            "Content-Type": "application/x-amz-json-1.0",
-        }
-        signed = sign(self._emulator.credentials, self._region, "dynamodb", "POST", "/", headers, body)
-        signed |= {"connection": "close", "content-length": str(len(body))}
-        lines = ["POST / HTTP/1.1", *(f"{name}: {value}" for name, value in signed.items()), "", ""]
-        answer = await _exchange("127.0.0.1", self._emulator.port, "\r\n".join(lines).encode() + body)
-        return answer.startswith(b"HTTP/1.1 200")
+        aws = AwsApi(self._emulator.port, self._region, self._emulator.credentials, CHECK_TIMEOUT)
+        try:
+            await asyncio.to_thread(aws.target, "dynamodb", "DynamoDB_20120810.ListTables", {"Limit": 1})
+        except (OSError, HTTPException, AwsError):
+            return False
+        finally:
+            aws.close()
+        return True
 
     async def model_answers(self) -> bool:
         """Whether something listens at the address. A real request would need a key and could cost money."""
         parts = urlsplit(self._llm_url or "")
+        if parts.hostname is None:
+            return False
         try:
             port = parts.port or (443 if parts.scheme == "https" else 80)
-        except ValueError:
+            async with asyncio.timeout(CHECK_TIMEOUT):
+                _, writer = await asyncio.open_connection(parts.hostname, port)
+        except (OSError, TimeoutError, ValueError):
             return False
-        return parts.hostname is not None and await _exchange(parts.hostname, port, None) == b"connected"
-
-
-async def _exchange(host: str, port: int, data: bytes | None) -> bytes:
-    """Connect, send `data` if given, and return the answer's first line; empty on failure."""
-    try:
-        async with asyncio.timeout(CHECK_TIMEOUT):
-            reader, writer = await asyncio.open_connection(host, port)
-            try:
-                if data is None:
-                    return b"connected"
-                writer.write(data)
-                return await reader.readline()
-            finally:
-                writer.close()
-    except (OSError, TimeoutError):
-        return b""
+        writer.close()
+        return True

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from codelab_local.authorizer import allows
-from codelab_local.deployment import Authorizer, HttpApi, Route
+from codelab_local.deployment import Api, Authorizer, Route
 from codelab_local.http_events import HttpEventBuilder
-from codelab_local.http_protocol import Request, Response
+from codelab_local.http_protocol import Request, Response, loads
 from codelab_local.lambda_service import MAX_SYNCHRONOUS, LambdaService
 from codelab_local.pool import Result
 
@@ -24,7 +24,7 @@ class HttpGateway:
     """One HTTP API."""
 
     def __init__(
-        self, api: HttpApi, events: HttpEventBuilder, lambdas: LambdaService, *, integration_timeout: float
+        self, api: Api, events: HttpEventBuilder, lambdas: LambdaService, *, integration_timeout: float
     ) -> None:
         self._events = events
         self._lambdas = lambdas
@@ -77,7 +77,7 @@ class HttpGateway:
         if not all(event["identitySource"]):
             return _refusal(401, "Unauthorized")  # API Gateway does not call the function in this case.
         result = await self._lambdas.invoke(authorizer.function, json.dumps(event).encode())
-        answer = _loads(result.payload)
+        answer = loads(result.payload)
         if result.error is not None or not isinstance(answer, dict):
             return _refusal(500, "Internal Server Error")
         if authorizer.simple:
@@ -121,7 +121,7 @@ class _Pattern:
 
 def _response(result: Result) -> Response:
     """The function's answer as a response: a proxy response, or anything else as the body of a 200."""
-    value = _loads(result.payload)
+    value = loads(result.payload)
     if result.error is not None or len(result.payload) > MAX_SYNCHRONOUS:
         return _refusal(500, "Internal Server Error")
     if not isinstance(value, dict) or "statusCode" not in value:
@@ -152,10 +152,3 @@ def _identity(event: dict[str, Any], source: str) -> str:
 
 def _refusal(status: int, message: str) -> Response:
     return Response.json({"message": message}, status)
-
-
-def _loads(payload: bytes) -> Any:
-    try:
-        return json.loads(payload or b"null")
-    except ValueError:
-        return None

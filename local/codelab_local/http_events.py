@@ -10,9 +10,9 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qs, unquote
 
-from codelab_local.deployment import HttpApi
+from codelab_local.deployment import Api
 from codelab_local.http_protocol import Request
 
 #: Bodies of these types are passed as text, others in base64.
@@ -23,7 +23,7 @@ _TEXT = ("text/", "application/json", "application/javascript", "application/xml
 class HttpEventBuilder:
     """Builds the events of one API."""
 
-    api: HttpApi
+    api: Api
     account: str
     region: str
 
@@ -85,9 +85,7 @@ class HttpEventBuilder:
             },
             "isBase64Encoded": False,
         }
-        query: dict[str, list[str]] = {}
-        for name, value in parse_qsl(request.query, keep_blank_values=True):
-            query.setdefault(name, []).append(value)
+        query = parse_qs(request.query, keep_blank_values=True)
         if query:  # Absent without a query; several values of a name are joined.
             event["queryStringParameters"] = {name: ",".join(values) for name, values in query.items()}
         if path_parameters:

@@ -86,6 +86,14 @@ def split_target(target: str) -> tuple[str, str, str]:
     return parts.path or "/", parts.query, parts.netloc
 
 
+def loads(text: str | bytes) -> Any:
+    """The JSON value, or None if `text` is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 Answer = Response | Stream
@@ -103,11 +111,7 @@ class HttpProtocol(asyncio.Protocol):
         self._running: asyncio.Future[Any] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
-        self._url = b""
-        self._headers: dict[str, str] = {}
-        self._header_bytes = 0
-        self._body: list[bytes] = []
-        self._body_bytes = 0
+        self.on_message_begin()
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -132,18 +136,16 @@ class HttpProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse(400, "Bad Request")
-        except httptools.HttpParserError:
+        except (httptools.HttpParserUpgrade, httptools.HttpParserError):
             self._refuse(400, "Bad Request")
 
     # Callbacks of httptools.
 
     def on_message_begin(self) -> None:
         self._url = b""
-        self._headers = {}
+        self._headers: dict[str, str] = {}
         self._header_bytes = 0
-        self._body = []
+        self._body: list[bytes] = []
         self._body_bytes = 0
 
     def on_url(self, url: bytes) -> None:

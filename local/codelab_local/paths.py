@@ -6,7 +6,7 @@ be others such as `/ws/{session_id}`, whose variables become query string parame
 
 import re
 from collections.abc import Sequence
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from codelab_local.errors import StartError
 
@@ -27,11 +27,8 @@ class PathForms:
         for pattern in self._patterns:
             found = pattern.fullmatch(path)
             if found is not None:
-                query: dict[str, list[str]] = {}
-                for name, value in parse_qsl(parts.query, keep_blank_values=True):
-                    query.setdefault(name, []).append(value)
-                query.update({name: [unquote(value)] for name, value in found.groupdict().items()})
-                return query
+                named = {name: [unquote(value)] for name, value in found.groupdict().items()}
+                return parse_qs(parts.query, keep_blank_values=True) | named
         return None
 
 

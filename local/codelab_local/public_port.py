@@ -12,9 +12,9 @@ from typing import Any
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 
-from codelab_local.connections import MAX_UNSENT
+from codelab_local.connections import MAX_FRAME, MAX_MESSAGE, MAX_UNSENT
 from codelab_local.errors import StartError
-from codelab_local.gateway import MAX_FRAME, MAX_MESSAGE, Gateway, http_response
+from codelab_local.gateway import Gateway, http_response
 from codelab_local.http_protocol import Application, HttpProtocol, split_target
 from codelab_local.origin_policy import OriginPolicy
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from codelab_local.processes import before_exec
+from codelab_local.processes import spawn
 
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
@@ -64,16 +64,15 @@ class LocalCloud:
         self._folder = tempfile.TemporaryDirectory(prefix="codelab-local-test-")
         folder = Path(self._folder.name)
         self._output, self._log, info = folder / "stdout", folder / "stderr", folder / "info.json"
-        command = [sys.executable, "-m", "codelab_local", "--template", str(self.template), "--info", str(info)]
+        arguments = ["--template", str(self.template), "--info", str(info), *self._arguments]
         with self._output.open("wb") as stdout, self._log.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [*command, *self._arguments],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,  # Ctrl-C must reach only the test.
-                preexec_fn=before_exec(os.getpid(), signal.SIGINT),  # A killed test run leaves nothing behind.
+            self.process = spawn(
+                "codelab_local",
+                *arguments,
+                environment=self._environment,
+                death_signal=signal.SIGINT,  # A killed test run leaves nothing behind.
+                stdout=stdout.fileno(),
+                stderr=stderr.fileno(),
             )
         deadline = time.monotonic() + START_TIMEOUT
         while b"ready " not in self._output.read_bytes():

@@ -308,9 +308,7 @@ def is_like(shown: Any, received: Any) -> bool:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_agent_tutorial_works_as_shown(
-    checkout: Path,
-) -> None:
+def test_the_agent_tutorial_works_as_shown(checkout: Path) -> None:
     page = Page(AGENT_PAGE)
     (file,) = re.findall(r"Save this as `(.+\.toml)`", AGENT_PAGE)
     with Asked() as demo, ExitStack() as stack:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from codelab_local.deployment import WebSocketApi
+from codelab_local.deployment import Api
 from codelab_local.gateway_events import Caller, EventBuilder, scheduled
 
 from tests.faults.fault import Fault, Kind
@@ -30,7 +30,7 @@ LARGE = 30_000
 #: More events or sweeps than that, and the conversation is stuck.
 MOST_EVENTS, MOST_SWEEPS = 150, 30
 
-_API = EventBuilder(WebSocketApi("a1b2c3d4e5", "v1", "$request.body.type", {}, {}), ACCOUNT, REGION)
+_API = EventBuilder(Api("a1b2c3d4e5", "v1", "$request.body.type", {}, {}), ACCOUNT, REGION)
 
 #: A client's frame, and how long after what it reacts to it is sent (ms).
 Reaction = tuple[int, Frame]

@@ -88,6 +88,11 @@ class EmulatedAws:
             aws_secret_access_key="test",
         )
 
+    def function(self, name: str) -> dict[str, Any]:
+        """A deployed function's configuration."""
+        found: dict[str, Any] = self.client("lambda").get_function_configuration(FunctionName=name)
+        return found
+
     def create(self, template: Path, name: str, **parameters: str) -> None:
         """Create a stack with empty functions, without SAM, which is slow."""
         archive = io.BytesIO()

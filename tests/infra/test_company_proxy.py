@@ -42,14 +42,13 @@ def _name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _certificate(
-    subject: str, issuer: str, key: Any, signed_by: Any, *extensions: tuple[Any, bool]
-) -> x509.Certificate:
+def _certificate(subject: str, key: Any, signed_by: Any, *extensions: tuple[Any, bool]) -> x509.Certificate:
+    """A certificate by the company."""
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
         .subject_name(_name(subject))
-        .issuer_name(_name(issuer))
+        .issuer_name(_name("company"))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
@@ -77,21 +76,15 @@ def _authority_and_server(folder: Path) -> None:
     signs = x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **usage)
     identifier = x509.SubjectKeyIdentifier.from_public_key(company.public_key())
     authority = _certificate(
-        "company",
-        "company",
-        company,
-        company,
-        (x509.BasicConstraints(True, None), True),
-        (signs, True),
-        (identifier, False),
+        "company", company, company, (x509.BasicConstraints(True, None), True), (signs, True), (identifier, False)
     )
     address = x509.SubjectAlternativeName([x509.DNSName("localhost")])
     issued = x509.AuthorityKeyIdentifier.from_issuer_public_key(company.public_key())
     served = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH])
+    constraints = x509.BasicConstraints(False, None)
     leaf = _certificate(
-        "index", "company", server, company, (address, False), (issued, False), (served, False),
-        (x509.BasicConstraints(False, None), True),
-    )  # fmt: skip
+        "index", server, company, (address, False), (issued, False), (served, False), (constraints, True)
+    )
     pem = serialization.Encoding.PEM
     system = folder / "system"
     system.mkdir()
@@ -144,32 +137,14 @@ def index(tmp_path: Path) -> Iterator[str]:
 def trusting_the_company(folder: Path, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run a command in `folder` on a system that trusts only the company."""
     mounted = f'mount --bind "{folder.parent}/system" {SYSTEM} && exec "$@"'
-    never = (
-        "MAKEFLAGS",
-        "MFLAGS",
-        "MAKELEVEL",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "PIP_CERT",
-        "REQUESTS_CA_BUNDLE",
-        "CURL_CA_BUNDLE",
-    )
-    never += (
-        "UV_SYSTEM_CERTS",
-        "PIP_INDEX_URL",
-        "UV_INDEX_URL",
-        "UV_DEFAULT_INDEX",
-        "PIP_CONFIG_FILE",
-        "PIP_TRUSTED_HOST",
-    )
-    kept = {name: value for name, value in os.environ.items() if name not in never}
+    never = ("MAKE", "MFLAGS", "SSL_CERT_", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_", "UV_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(never)}
     return subprocess.run(
         ["unshare", "-rm", "sh", "-c", mounted, "sh", *command],
         cwd=folder,
         env={**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1", "UV_NO_CACHE": "1", **environment},
         capture_output=True,
         text=True,
-        check=False,
         timeout=300,
     )
 

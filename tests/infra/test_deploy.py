@@ -182,8 +182,7 @@ def test_make_smoke_tests_a_stack(aws: EmulatedAws, environment: dict[str, str])
 
 
 def _environment(aws: EmulatedAws, function: str) -> dict[str, str]:
-    answer = aws.client("lambda").get_function_configuration(FunctionName=f"codelab-{function}")
-    variables: dict[str, str] = answer["Environment"]["Variables"]
+    variables: dict[str, str] = aws.function(f"codelab-{function}")["Environment"]["Variables"]
     return variables
 
 

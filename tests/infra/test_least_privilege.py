@@ -3,11 +3,16 @@
 import pytest
 
 from infra.intrinsics import branches, statements, target, text
-from tests.permissions import TEMPLATE, functions, grants, template
+from tests.permissions import TEMPLATE, grants, of_type, resources
+
+
+def _granted(prefix: str) -> set[tuple[str, str, str]]:
+    """Folder, action and resource of what is granted by actions with this prefix."""
+    return {(folder, *one) for folder, granted in grants().items() for one in granted if one[0].startswith(prefix)}
 
 
 def _may(action: str) -> set[str]:
-    return {folder for folder, granted in grants().items() if any(one == action for one, _ in granted)}
+    return {folder for folder, one, _ in _granted(action) if one == action}
 
 
 def test_every_folder_is_a_function_and_vice_versa() -> None:
@@ -16,24 +21,19 @@ def test_every_folder_is_a_function_and_vice_versa() -> None:
 
 
 def test_only_listed_functions_can_read_secrets() -> None:
-    readers = {
-        folder: {resource for action, resource in granted if action.startswith("secretsmanager:")}
-        for folder, granted in grants().items()
-    }
-    assert {folder: resources for folder, resources in readers.items() if resources} == {
-        "authorize": {"${JwtSecret}"},
-        "control": {"${JwtSecret}"},  # refresh_token
-        "llm_request": {"${LlmApiKeySecret}"},
-        "rest_stream": {"${JwtSecret}"},  # Its URL has no authorizer.
+    assert {(folder, secret) for folder, _, secret in _granted("secretsmanager:")} == {
+        ("authorize", "${JwtSecret}"),
+        ("control", "${JwtSecret}"),  # refresh_token
+        ("llm_request", "${LlmApiKeySecret}"),
+        ("rest_stream", "${JwtSecret}"),  # Its URL has no authorizer.
     }
 
 
 def test_the_authorizer_only_reads_items_of_users() -> None:
-    mine = {action for action, _ in grants()["authorize"] if action.startswith("dynamodb:")}
-    assert mine == {"dynamodb:GetItem"}
+    assert {action for folder, action, _ in _granted("dynamodb:") if folder == "authorize"} == {"dynamodb:GetItem"}
     (condition,) = [
         statement.get("Condition")
-        for path, statement in statements(template())
+        for path, statement in statements(resources())
         if path[1] == "AuthorizeFunctionRole" and "dynamodb:GetItem" in list(branches(statement["Action"]))
     ]
     assert condition == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["USER#*"]}}
@@ -42,16 +42,14 @@ def test_the_authorizer_only_reads_items_of_users() -> None:
 def test_deletions_may_share_a_transaction_with_writes_of_sessions() -> None:
     """A transaction has keys of both, and IAM may check a condition against all of them."""
     deleting = [
-        statement for _, statement in statements(template()) if "dynamodb:DeleteItem" in branches(statement["Action"])
+        statement for _, statement in statements(resources()) if "dynamodb:DeleteItem" in branches(statement["Action"])
     ]
     assert len(deleting) > 1
     assert not any("Condition" in statement for statement in deleting)
 
 
 def test_only_listed_functions_can_close_connections() -> None:
-    closing = {
-        folder for folder, granted in grants().items() for _, where in granted if "/DELETE/@connections/" in where
-    }
+    closing = {folder for folder, _, where in _granted("execute-api:") if "/DELETE/@connections/" in where}
     assert closing == {"connect", "rest_api", "sweep"}
 
 
@@ -72,13 +70,7 @@ def test_no_function_may(action: str) -> None:
 
 def test_only_lists_sweep_and_deletions_query_the_table() -> None:
     """Reads during a turn are by key, never by the index."""
-    searched = {
-        (folder, where)
-        for folder, granted in grants().items()
-        for action, where in granted
-        if action == "dynamodb:Query"
-    }
-    assert searched == {
+    assert {(folder, where) for folder, _, where in _granted("dynamodb:Query")} == {
         ("sweep", "${Table.Arn}/index/due"),
         ("sweep", "${Table.Arn}"),
         ("sweep", "${Table.Arn}/index/sessions"),  # Sessions of a revoked user.
@@ -96,7 +88,7 @@ def test_only_functions_that_make_calls_check_the_users_rules() -> None:
 
 
 def test_there_is_only_one_table() -> None:
-    tables = {where for granted in grants().values() for action, where in granted if action.startswith("dynamodb:")}
+    tables = {where for _, _, where in _granted("dynamodb:")}
     assert tables <= {"${Table.Arn}", "${Table.Arn}/index/due", "${Table.Arn}/index/sessions"}
 
 
@@ -104,9 +96,7 @@ def test_functions_reach_only_the_object_prefixes_they_need() -> None:
     """Functions that post frames sign URLs, which needs read permission; functions that take frames read uploads."""
     granted = {
         (action.removeprefix("s3:"), where.removeprefix("${PayloadBucket.Arn}/"), folder)
-        for folder, allowed in grants().items()
-        for action, where in allowed
-        if action.startswith("s3:")
+        for folder, action, where in _granted("s3:")
     }
     deletes_sessions = {"rest_api", "sweep"}
     takes_frames = {"user_message", "tool_result", "hitl_decision", "context_update", "switch_agent", "control"}
@@ -124,12 +114,7 @@ def test_functions_reach_only_the_object_prefixes_they_need() -> None:
 
 
 def test_functions_invoke_only_the_expected_functions() -> None:
-    invoked = {
-        (folder, where.rsplit(":function:", 1)[-1])
-        for folder, granted in grants().items()
-        for action, where in granted
-        if action == "lambda:InvokeFunction"
-    }
+    invoked = {(folder, where.rsplit(":function:", 1)[-1]) for folder, _, where in _granted("lambda:InvokeFunction")}
     assert invoked <= {
         *((folder, "${AWS::StackName}-llm-request") for folder in grants()),
         ("connect", "${AWS::StackName}-control"),  # Replays for clients that reconnect.
@@ -140,7 +125,7 @@ def test_functions_invoke_only_the_expected_functions() -> None:
 
 def test_api_gateway_may_invoke_functions_only_for_their_routes() -> None:
     """Without a source, the permission would let any API invoke the function. Only `control` serves many routes."""
-    for name, permission in template().get_resources("AWS::Lambda::Permission").items():
+    for name, permission in of_type("AWS::Lambda::Permission").items():
         if permission["Properties"]["Principal"] == "*":
             continue  # A function URL's: see the next test.
         source = text(permission["Properties"].get("SourceArn", ""))
@@ -152,9 +137,9 @@ def test_api_gateway_may_invoke_functions_only_for_their_routes() -> None:
 
 
 def test_only_the_stream_can_have_a_function_url() -> None:
-    (url,) = template().get_resources("AWS::Lambda::Url").values()
+    (url,) = of_type("AWS::Lambda::Url").values()
     assert url["Condition"] == "StreamsOverRest"
-    for name, permission in template().get_resources("AWS::Lambda::Permission").items():
+    for name, permission in of_type("AWS::Lambda::Permission").items():
         if permission["Properties"]["Principal"] == "*":
             assert permission["Condition"] == "StreamsOverRest", name
             properties = permission["Properties"]
@@ -163,7 +148,7 @@ def test_only_the_stream_can_have_a_function_url() -> None:
 
 
 def test_buckets_block_public_access() -> None:
-    for name, bucket in template().get_resources("AWS::S3::Bucket").items():
+    for name, bucket in of_type("AWS::S3::Bucket").items():
         closed = bucket["Properties"]["PublicAccessBlockConfiguration"]
         assert all(closed[key] for key in closed), name
         assert len(closed) == 4, name
@@ -171,7 +156,7 @@ def test_buckets_block_public_access() -> None:
 
 
 def test_no_functions_environment_has_a_secret() -> None:
-    for name, function in functions().items():
+    for name, function in of_type("AWS::Lambda::Function").items():
         variables = function["Properties"].get("Environment", {}).get("Variables", {})
         for key, value in variables.items():
             if key in {"LLM_API_KEY", "JWT_SECRET"}:

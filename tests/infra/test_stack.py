@@ -1,4 +1,4 @@
-"""The code of `make deploy`, `token` and `destroy` against an emulated account. test_deploy.py runs the commands."""
+"""The code of `make deploy` and the other commands against an emulated account. test_deploy.py runs the commands."""
 
 import io
 import json
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jwt
@@ -25,11 +26,13 @@ from infra.stack.deploy import clear_failed_creation, report, summary
 from infra.stack.destroy import destroy
 from infra.stack.parameters import as_arguments, read
 from infra.stack.preflight import Finding, check
+from infra.stack.revoke import revoke
 from infra.stack.stack import Refused, Stack, outputs
 from infra.stack.token import hours_of, mint
 from infra.translate import translate
 from tests.infra.emulated_aws import AVAILABLE, EmulatedAws
 from tests.infra.terminal import Terminal
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "template.yaml"
@@ -160,9 +163,7 @@ def _change_set(aws: EmulatedAws, parameters: dict[str, str]) -> Any:
 def test_the_role_may_call_the_models_of_an_inference_profile(aws: EmulatedAws, foundation: str) -> None:
     name = f"profile-{'with' if foundation else 'without'}"
     aws.create(TEMPLATE, name, LlmModel="eu.vendor.model-1:0", LlmFoundationModel=foundation)
-    role = (
-        aws.client("lambda").get_function_configuration(FunctionName=f"{name}-llm-request")["Role"].rpartition("/")[2]
-    )
+    role = aws.function(f"{name}-llm-request")["Role"].rpartition("/")[2]
     iam = aws.client("iam")
     names = iam.list_role_policies(RoleName=role)["PolicyNames"]
     documents = [iam.get_role_policy(RoleName=role, PolicyName=one)["PolicyDocument"] for one in names]
@@ -202,22 +203,21 @@ WORDS = ("STACK=9", "pyenv install 3.13", "export AWS_REGION=", "aws sso login")
 
 
 def test_rejected_credentials_are_named(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Sts:
-        def get_caller_identity(self) -> None:
-            raise ClientError(
-                {"Error": {"Code": "ExpiredToken", "Message": "the token is expired"}}, "GetCallerIdentity"
-            )
+    def refused() -> None:
+        error = {"Error": {"Code": "ExpiredToken", "Message": "the token is expired"}}
+        raise ClientError(error, "GetCallerIdentity")  # type: ignore[arg-type]
 
-    _answer_with(monkeypatch, stack, sts=Sts())
+    _answer_with(monkeypatch, stack, sts=SimpleNamespace(get_caller_identity=refused))
     assert "the token is expired" in findings(stack)[0].message
 
 
-def test_low_concurrency_is_only_a_warning(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Lambda:
-        def get_account_settings(self) -> dict[str, Any]:
-            return {"AccountLimit": {"ConcurrentExecutions": 10}}
+def limit_concurrency(stack: Stack, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    answer = {"AccountLimit": {"ConcurrentExecutions": limit}}
+    _answer_with(monkeypatch, stack, **{"lambda": SimpleNamespace(get_account_settings=lambda: answer)})
 
-    _answer_with(monkeypatch, stack, **{"lambda": Lambda()})
+
+def test_low_concurrency_is_only_a_warning(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_concurrency(stack, monkeypatch, 10)
     (one,) = findings(stack)
     assert not one.stops
     assert "at most 10 concurrent Lambda executions" in one.message
@@ -226,11 +226,7 @@ def test_low_concurrency_is_only_a_warning(stack: Stack, monkeypatch: pytest.Mon
 
 
 def test_impossible_reservations_are_named(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Lambda:
-        def get_account_settings(self) -> dict[str, Any]:
-            return {"AccountLimit": {"ConcurrentExecutions": 1000}}
-
-    _answer_with(monkeypatch, stack, **{"lambda": Lambda()})
+    limit_concurrency(stack, monkeypatch, 1000)
     assert findings(stack, OneReservedConcurrency="500", OtherReservedConcurrency="400") == []
     (one,) = findings(stack, OneReservedConcurrency="500", OtherReservedConcurrency="401")
     assert one.stops
@@ -315,8 +311,7 @@ def test_log_groups_of_an_earlier_stack_are_named(aws: EmulatedAws) -> None:
     (one,) = findings(Stack("left"))
     assert "1 log groups (/aws/lambda/left-connect" in one.message
     assert "make destroy STACK=left" in one.message
-    out = io.StringIO()
-    destroy(Stack("left"), template, None, keep_data=False, out=out)
+    destroyed("left")
     assert findings(Stack("left")) == []
 
 
@@ -346,10 +341,7 @@ def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws) -> None
     }
     client.create_stack(StackName="failed", TemplateBody=json.dumps({"Resources": bad}))
     stack = Stack("failed")
-    deadline = time.monotonic() + 30
-    while "IN_PROGRESS" in stack.describe()["StackStatus"] and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert stack.describe()["StackStatus"] == "ROLLBACK_COMPLETE"
+    until(lambda: stack.describe()["StackStatus"] == "ROLLBACK_COMPLETE")
     clear_failed_creation(stack, io.StringIO())
     assert stack.describe() is None
     untouched = Stack("codelab")
@@ -378,22 +370,15 @@ def test_a_token_has_the_stacks_issuer_and_audience(aws: EmulatedAws) -> None:
     aws.create(TEMPLATE, "claims", JwtIssuer="https://us.example.com", JwtAudience="ide")
     token = mint(Stack("claims"), "alice", 2, 1_000_000)
     claims = jwt.decode(token, options={"verify_signature": False})
-    assert claims == {
-        "sub": "alice",
-        "iat": 1_000_000,
-        "exp": 1_007_200,
-        "iss": "https://us.example.com",
-        "aud": "ide",
-    }
+    times = {"iat": 1_000_000, "exp": 1_007_200}
+    assert claims == {"sub": "alice", "iss": "https://us.example.com", "aud": "ide", **times}
     (answer,) = authorize(aws, "claims", mint(Stack("claims"), "alice", 2, time.time()))
     assert answer["context"]["user"] == "alice"
 
 
 def authorize(aws: EmulatedAws, name: str, *tokens: str) -> list[Any]:
     """The answers of the stack's `authorize` (its code, environment and secret) to a `$connect` with each token."""
-    deployed = aws.client("lambda").get_function_configuration(FunctionName=f"{name}-authorize")["Environment"][
-        "Variables"
-    ]
+    deployed = aws.function(f"{name}-authorize")["Environment"]["Variables"]
     ran = subprocess.run(
         [sys.executable, "-c", _AUTHORIZE, *tokens],
         cwd=ROOT / "functions" / "authorize",
@@ -446,6 +431,48 @@ def test_a_missing_stack_is_reported_with_the_deploy_command(aws: EmulatedAws) -
         mint(Stack("other"), "alice", 1, time.time())
 
 
+# -- make revoke -----------------------------------------------------------------------------------------------------
+
+
+def revoked(stack: Stack, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], **failed: str) -> tuple[str, Any]:
+    """Revoke alice with a sweep function that answers so. Returns the output and the function's invocation."""
+    invocation: dict[str, Any] = {}
+
+    def invoke(**given: Any) -> dict[str, Any]:
+        invocation.update(given)
+        return {"Payload": io.BytesIO(json.dumps(answer).encode()), **failed}
+
+    monkeypatch.setattr(stack, "deployed", dict)
+    monkeypatch.setattr(stack.session, "client", lambda *_, **__: SimpleNamespace(invoke=invoke))
+    out = io.StringIO()
+    revoke(stack, "alice", out)
+    return out.getvalue(), invocation
+
+
+def test_the_sweep_function_revokes_a_user(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"revoked_at": 1_700_000_000, "sessions": 3, "connections": 2, "complete": True}
+    said, invocation = revoked(stack, monkeypatch, answer)
+    assert said == "revoked alice: closed 2 connections in 3 sessions\n"
+    assert invocation["FunctionName"] == "codelab-sweep"
+    assert json.loads(invocation["Payload"]) == {"kind": "revoke", "user": "alice"}
+
+
+def test_an_incomplete_revocation_is_reported(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"revoked_at": 1, "sessions": 9_000, "connections": 2, "complete": False}
+    assert "the sweep continues" in revoked(stack, monkeypatch, answer)[0]
+
+
+def test_a_failed_revocation_is_reported_with_its_reason(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refused, match="Task timed out"):
+        revoked(stack, monkeypatch, {"errorMessage": "Task timed out"}, FunctionError="Unhandled")
+
+
+@pytest.mark.parametrize("user", ["", "a#b", "a" * 129])
+def test_invalid_user_names_are_refused(stack: Stack, user: str) -> None:
+    with pytest.raises(Refused, match="USER="):
+        revoke(stack, user, io.StringIO())
+
+
 # -- make destroy ----------------------------------------------------------------------------------------------------
 
 
@@ -458,10 +485,16 @@ def _fill(aws: EmulatedAws, name: str) -> dict[str, str]:
 
 
 def _data(aws: EmulatedAws, found: dict[str, str]) -> tuple[bool, bool]:
+    tables = aws.client("dynamodb").list_tables()["TableNames"]
     buckets = [one["Name"] for one in aws.client("s3").list_buckets()["Buckets"]]
-    return found["TableName"] in aws.client("dynamodb").list_tables()["TableNames"], found[
-        "PayloadBucketName"
-    ] in buckets
+    return found["TableName"] in tables, found["PayloadBucketName"] in buckets
+
+
+def destroyed(name: str, *, keep_data: bool = False) -> str:
+    """Destroy a stack without asking. Returns the output."""
+    out = io.StringIO()
+    destroy(Stack(name), template, None, keep_data=keep_data, out=out)
+    return out.getvalue()
 
 
 def test_nothing_is_deleted_without_the_stacks_name(aws: EmulatedAws) -> None:
@@ -488,18 +521,14 @@ def test_nothing_is_deleted_without_the_stacks_name(aws: EmulatedAws) -> None:
 def test_data_can_be_kept_and_is_found_again(aws: EmulatedAws) -> None:
     aws.create(TEMPLATE, "kept")
     found = _fill(aws, "kept")
-    out = io.StringIO()
-    destroy(Stack("kept"), template, None, keep_data=True, out=out)
+    said = destroyed("kept", keep_data=True)
     assert Stack("kept").describe() is None
     assert _data(aws, found) == (True, True)
-    assert f"aws dynamodb delete-table --table-name {found['TableName']}" in out.getvalue()
-    assert "kept is deleted, except for its data." in out.getvalue()
-    out = io.StringIO()
-    destroy(Stack("kept"), template, None, keep_data=False, out=out)
+    assert f"aws dynamodb delete-table --table-name {found['TableName']}" in said
+    assert "kept is deleted, except for its data." in said
+    destroyed("kept")
     assert _data(aws, found) == (False, False)
-    out = io.StringIO()
-    destroy(Stack("kept"), template, None, keep_data=False, out=out)
-    assert "No stack kept" in out.getvalue()
+    assert "No stack kept" in destroyed("kept")
 
 
 # -- the cost of an idle stack ---------------------------------------------------------------------------------------
@@ -511,9 +540,7 @@ def test_an_idle_stack_costs_little_more_than_one_secret(stack: Stack) -> None:
     assert kinds.count("AWS::SecretsManager::Secret") == 1
     # Other resource types may cost money per hour or month.
     assert set(kinds) <= FREE_WHILE_IDLE | {"AWS::SecretsManager::Secret"}
-    assert "SSESpecification" not in template["Resources"]["Table"]["Properties"], (
-        "the key that AWS manages is charged for"
-    )
+    assert "SSESpecification" not in template["Resources"]["Table"]["Properties"], "AWS charges for its managed key"
     translated = translate(yaml_parse(TEMPLATE.read_text(encoding="utf-8")))["Resources"]
     (rule,) = (one["Properties"] for one in translated.values() if one["Type"] == "AWS::Events::Rule")
     assert rule["ScheduleExpression"] == "rate(1 minute)"
@@ -543,21 +570,23 @@ FREE_WHILE_IDLE = {
 # -- the developer's interface ---------------------------------------------------------------------------------------
 
 
-def _make(*arguments: str, **environment: str) -> str:
-    made = subprocess.run(
-        ["make", "--no-print-directory", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
+def _make(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = ["make", "--no-print-directory", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
     )
-    return made.stdout
+
+
+def test_the_shells_user_is_not_revoked_by_mistake() -> None:
+    """Every shell has a variable USER."""
+    made = _make("--dry-run", "revoke", USER="root")
+    assert made.returncode == 2
+    assert "name the user" in made.stderr
+    assert "infra.stack revoke" not in made.stdout
 
 
 def test_the_help_fits_a_terminal_and_lists_the_targets() -> None:
-    lines = _make("help").splitlines()
+    lines = _make("help").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert {"deploy", "token", "smoke", "destroy"} <= {line.split()[0] for line in lines}
 
@@ -565,8 +594,8 @@ def test_the_help_fits_a_terminal_and_lists_the_targets() -> None:
 def test_make_tells_uv_to_use_the_systems_certificates(tmp_path: Path) -> None:
     probe = tmp_path / "probe.mk"
     probe.write_text("probe:\n\t@echo $$UV_SYSTEM_CERTS\n")
-    assert _make("-f", "Makefile", "-f", str(probe), "probe").strip() == "true"
-    assert _make("-f", "Makefile", "-f", str(probe), "probe", UV_SYSTEM_CERTS="false").strip() == "false"
+    assert _make("-f", "Makefile", "-f", str(probe), "probe").stdout == "true\n"
+    assert _make("-f", "Makefile", "-f", str(probe), "probe", UV_SYSTEM_CERTS="false").stdout == "false\n"
 
 
 def test_the_commands_that_make_run_prints_work(demo_cloud: LocalCloud) -> None:

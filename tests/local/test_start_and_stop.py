@@ -9,9 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -131,16 +129,16 @@ def test_a_signal_stops_everything(sig: int, times: int, tmp_path: Path) -> None
     assert cloud.logs() == ""
 
 
-def test_clients_and_busy_functions_do_not_delay_the_stop(cloud_of: Callable[..., LocalCloud]) -> None:
-    cloud = cloud_of()
-    processes = descendants(cloud)
-    with connect(cloud.url("s")) as client, socket.create_connection(("127.0.0.1", cloud.info["port"])):
-        client.send('{"type": "command", "do": "sleep", "seconds": 2.5}')
-        time.sleep(0.2)
-        started = time.monotonic()
-        assert cloud.stop() == 0
-        assert time.monotonic() - started < 15
-    until_gone(processes)
+def test_clients_and_busy_functions_do_not_delay_the_stop() -> None:
+    with LocalCloud(SMALL) as cloud:
+        processes = descendants(cloud)
+        with connect(cloud.url("s")) as client, socket.create_connection(("127.0.0.1", cloud.info["port"])):
+            client.send('{"type": "command", "do": "sleep", "seconds": 2.5}')
+            time.sleep(0.2)
+            started = time.monotonic()
+            assert cloud.stop() == 0
+            assert time.monotonic() - started < 15
+        until_gone(processes)
 
 
 def test_ctrl_c_during_the_imports_ends_without_a_traceback() -> None:
@@ -288,16 +286,3 @@ def test_state_survives_a_restart_with_state_dir(tmp_path: Path) -> None:
         assert cloud.invoke("command", {"a": 1}) == {"a": 1}
         before = cloud.invoke("command", {"do": "count", "kind": "tick"})
         until(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}) > before)
-
-
-@pytest.fixture
-def cloud_of() -> Any:
-    started: list[LocalCloud] = []
-
-    def start(**keywords: Any) -> LocalCloud:
-        started.append(LocalCloud(SMALL, **keywords).start())
-        return started[-1]
-
-    yield start
-    for cloud in started:
-        cloud.stop()

@@ -17,13 +17,11 @@ class SeedIde(Ide):
     chosen who gives it; they are looked at and skipped.
     """
 
-    def send_seed(self, frame: str, **ids: str) -> None:
-        """Send a frame of a document; `ids` replaces its example ids by the real ones, which the server makes."""
-        for example, real in ids.items():
-            assert example in frame
-            frame = frame.replace(example, real)
-        check_sent(json.loads(frame))
-        self.send_raw(frame)
+    def send_seed(self, frame: dict[str, Any], call_id: str | None = None) -> None:
+        """Send a frame of a document, with the call's real id in place of the example's."""
+        sent = {**frame, "call_id": call_id} if "call_id" in frame else frame
+        check_sent(sent)
+        self.send_raw(json.dumps(sent, ensure_ascii=False))
 
     def next_frame(self) -> dict[str, Any]:
         while True:
@@ -37,10 +35,10 @@ class SeedIde(Ide):
             else:
                 return frame
 
-    def expect_seed(self, seed: str, *own: str) -> dict[str, Any]:
+    def expect_seed(self, seed: dict[str, Any], *own: str) -> dict[str, Any]:
         """The next frame, which has all fields and values of `seed`; of the fields `own` only the type."""
         frame = self.next_frame()
-        for name, value in json.loads(seed).items():
+        for name, value in seed.items():
             if name in own:
                 assert type(frame[name]) is type(value), name
             else:
@@ -51,9 +49,7 @@ class SeedIde(Ide):
         """Read one streamed message, up to its one `is_final`. Returns its text."""
         tokens, messages = [], set()
         while True:
-            frame = self.expect_seed(
-                '{"type": "assistant_message", "token": "", "is_final": false}', "token", "is_final"
-            )
+            frame = self.expect_seed({"type": "assistant_message", "token": "", "is_final": False}, "token", "is_final")
             tokens.append(frame["token"])
             messages.add(frame["message_id"])
             if frame["is_final"]:

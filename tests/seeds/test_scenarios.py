@@ -1,182 +1,89 @@
 """The five scenarios of the WebSocket Protocol document ("Сценарии использования").
 
-The client's frames are sent as the document has them; only the example call ids give way to the real ones. The
-server's come in the document's order with the document's fields and values; the text is the demonstration model's own.
+The client's frames are sent as the document has them, but with the real call ids. The server's come in the document's
+order with the document's fields and values; the text is the demonstration model's own.
 Beyond the document, the server sends an approved call again with `requires_approval: false`, and the client executes
 every such call: the document leaves open who executes an approved call.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tests.protocol.conformance.seed_examples import frames
 from tests.seeds.client import SeedIde
 from tests.seeds.conftest import OpenAt
 
+
+def seed(scenario: int, frame_type: str) -> dict[str, Any]:
+    """The scenario's first frame of this type."""
+    (frame, *_) = (one.value for one in frames(frame_type) if one.place.startswith(f"Сценарий {scenario}: "))
+    return dict(frame)
+
+
 # Tools Specification, "write_file", its response.
-WRITTEN = """
-{
-  "type": "tool_result",
-  "call_id": "call_002",
-  "result": {
-    "success": true,
-    "bytes_written": 48
-  }
-}
-"""
+(WRITTEN,) = (one.value for one in frames("tool_result") if "bytes_written" in one.value["result"])
 
 
 def simple_dialogue(ide: SeedIde) -> None:
     """Сценарий 1: Простой диалог."""
-    ide.send_seed(
-        """
-{
-  "type": "user_message",
-  "content": "Привет!",
-  "role": "user"
-}
-"""
-    )
+    ide.send_seed(seed(1, "user_message"))
     assert "Привет" in ide.expect_message()
     ide.expect_end()
 
 
 def tool_call(ide: SeedIde) -> None:
     """Сценарий 2: Выполнение tool-call."""
-    ide.send_seed(
-        """
-{
-  "type": "user_message",
-  "content": "Прочитай файл main.dart"
-}
-"""
-    )
+    ide.send_seed(seed(2, "user_message"))
     assert ide.expect_message() != ""
-    call = ide.expect_seed(
-        """
-{
-  "type": "tool_call",
-  "call_id": "call_001",
-  "tool_name": "read_file",
-  "arguments": {"path": "main.dart"},
-  "requires_approval": false
-}
-""",
-        "call_id",
-    )
-    ide.send_seed(
-        """
-{
-  "type": "tool_result",
-  "call_id": "call_001",
-  "result": {
-    "content": "void main() { ... }"
-  }
-}
-""",
-        call_001=call["call_id"],
-    )
+    call = ide.expect_seed(seed(2, "tool_call"), "call_id")
+    result = seed(2, "tool_result")
+    ide.send_seed(result, call["call_id"])
     text = ide.expect_message()
     assert "main.dart" in text
-    assert "void main() { ... }" in text
+    assert result["result"]["content"] in text
     ide.expect_end()
 
 
-def _create_file(ide: SeedIde) -> str:
-    """What scenarios 3 to 5 begin with. Returns the id of the call that awaits approval."""
-    ide.send_seed(
-        """
-{
-  "type": "user_message",
-  "content": "Создай файл test.py"
-}
-"""
-    )
-    call = ide.expect_seed(
-        """
-{
-  "type": "tool_call",
-  "call_id": "call_002",
-  "tool_name": "write_file",
-  "arguments": {
-    "path": "test.py",
-    "content": "print('hello')"
-  },
-  "requires_approval": true
-}
-""",
-        "call_id",
-        "arguments",
-    )
+def _create_file(ide: SeedIde) -> dict[str, Any]:
+    """What scenarios 3 to 5 begin with. Returns the call that awaits approval."""
+    ide.send_seed(seed(3, "user_message"))
+    call = ide.expect_seed(seed(3, "tool_call"), "call_id", "arguments")
     assert call["arguments"].keys() == {"path", "content"}
     assert call["arguments"]["path"] == "test.py"
-    call_id: str = call["call_id"]
-    return call_id
+    return call
+
+
+def _write(ide: SeedIde, call_id: str, decision: dict[str, Any], arguments: dict[str, Any]) -> str:
+    """The user decides, and the client executes the call with these arguments. Returns the text."""
+    ide.send_seed(decision, call_id)
+    granted = ide.next_frame()
+    assert (granted["type"], granted["call_id"], granted["requires_approval"]) == ("tool_call", call_id, False)
+    assert granted["arguments"] == arguments
+    ide.send_seed(WRITTEN, call_id)
+    text = ide.expect_message()
+    ide.expect_end()
+    return text
 
 
 def approved(ide: SeedIde) -> None:
     """Сценарий 3: HITL - Пользователь одобрил."""
-    call_id = _create_file(ide)
-    shown = ide.frames[-1]
-    ide.send_seed(
-        """
-{
-  "type": "hitl_decision",
-  "call_id": "call_002",
-  "decision": "approve"
-}
-""",
-        call_002=call_id,
-    )
-    granted = ide.next_frame()
-    assert (granted["type"], granted["call_id"], granted["requires_approval"]) == ("tool_call", call_id, False)
-    assert granted["arguments"] == shown["arguments"]
-    ide.send_seed(WRITTEN, call_002=call_id)
-    assert "test.py создан" in ide.expect_message()
-    ide.expect_end()
+    call = _create_file(ide)
+    assert "test.py создан" in _write(ide, call["call_id"], seed(3, "hitl_decision"), call["arguments"])
 
 
 def edited(ide: SeedIde) -> None:
     """Сценарий 4: HITL - Пользователь отредактировал."""
-    call_id = _create_file(ide)
-    ide.send_seed(
-        """
-{
-  "type": "hitl_decision",
-  "call_id": "call_002",
-  "decision": "edit",
-  "modified_arguments": {
-    "path": "test_modified.py",
-    "content": "print('hello world')"
-  }
-}
-""",
-        call_002=call_id,
-    )
-    granted = ide.next_frame()
-    assert (granted["type"], granted["call_id"], granted["requires_approval"]) == ("tool_call", call_id, False)
-    assert granted["arguments"] == {"path": "test_modified.py", "content": "print('hello world')"}
-    ide.send_seed(WRITTEN, call_002=call_id)
-    text = ide.expect_message()
+    decision = seed(4, "hitl_decision")
+    text = _write(ide, _create_file(ide)["call_id"], decision, decision["modified_arguments"])
     assert "test_modified.py создан" in text
     assert "test.py" not in text
-    ide.expect_end()
 
 
 def rejected(ide: SeedIde) -> None:
     """Сценарий 5: HITL - Пользователь отклонил."""
-    call_id = _create_file(ide)
-    ide.send_seed(
-        """
-{
-  "type": "hitl_decision",
-  "call_id": "call_002",
-  "decision": "reject",
-  "feedback": "Не хочу создавать этот файл"
-}
-""",
-        call_002=call_id,
-    )
+    ide.send_seed(seed(5, "hitl_decision"), _create_file(ide)["call_id"])
     text = ide.expect_message()
     assert "не буду создавать" in text
     assert "успешно" not in text

@@ -45,19 +45,8 @@ ws.onmessage = (event) => {
 };
 """  # noqa: W293
 
-SEND_ON_OPEN = Change(
-    "a socket takes nothing before it is open",
-    """ws.send(JSON.stringify({
-  type: 'user_message',
-  content: 'Привет!',
-  role: 'user'
-}));""",
-    """ws.onopen = () => ws.send(JSON.stringify({
-  type: 'user_message',
-  content: 'Привет!',
-  role: 'user'
-}));""",
-)
+_SEND = "ws.send(JSON.stringify({\n  type: 'user_message'"
+SEND_ON_OPEN = Change("a socket takes nothing before it is open", _SEND, f"ws.onopen = () => {_SEND}")
 
 # Supplied: the document calls it and does not define it.
 HANDLE_TOOL_CALL = """
@@ -159,28 +148,16 @@ ws.onmessage = async (event) => {
 };
 """  # noqa: W293
 
-EXAMPLE_1_SENDS_ON_OPEN = Change(
-    "a socket takes nothing before it is open",
-    """ws.send(JSON.stringify({
-  type: 'user_message',
-  content: 'Проанализируй main.dart'
-}));""",
-    """ws.onopen = () => ws.send(JSON.stringify({
-  type: 'user_message',
-  content: 'Проанализируй main.dart'
-}));""",
-)
 EXAMPLE_1_IS_ASYNC = Change(
     "`await` parses in an async function only", "ws.onmessage = (event) =>", "ws.onmessage = async (event) =>"
 )
 
-# One shared handler: the second example's assignment would replace the first one's handler.
-EXAMPLE_1_IS_NAMED = Change(
-    "one shared handler", "ws.onmessage = async (event) =>", "const example1 = async (event) =>"
-)
-EXAMPLE_2_IS_NAMED = Change(
-    "one shared handler", "ws.onmessage = async (event) =>", "const example2 = async (event) =>"
-)
+
+def named(name: str) -> Change:
+    """With two handlers, the second assignment would replace the first."""
+    return Change("one shared handler", "ws.onmessage = async (event) =>", f"const {name} = async (event) =>")
+
+
 SHARED_HANDLER = """
 ws.onmessage = (event) => {
   example1(event);
@@ -210,12 +187,12 @@ const handleToolCall = (msg) => {{
 
 
 def both_examples(session: str, decision: str) -> str:
-    first = changed(EXAMPLE_1, EXAMPLE_1_SENDS_ON_OPEN, EXAMPLE_1_IS_ASYNC, EXAMPLE_1_IS_NAMED, CREATE_INSTEAD)
-    return around(session, decision) + first + changed(EXAMPLE_2, EXAMPLE_2_IS_NAMED) + SHARED_HANDLER + OBSERVER
+    first = changed(EXAMPLE_1, SEND_ON_OPEN, EXAMPLE_1_IS_ASYNC, named("example1"), CREATE_INSTEAD)
+    return around(session, decision) + first + changed(EXAMPLE_2, named("example2")) + SHARED_HANDLER + OBSERVER
 
 
 def test_example_1_reads_a_file_and_gets_its_analysis(start: Start) -> None:
-    example = changed(EXAMPLE_1, EXAMPLE_1_SENDS_ON_OPEN, EXAMPLE_1_IS_ASYNC)
+    example = changed(EXAMPLE_1, SEND_ON_OPEN, EXAMPLE_1_IS_ASYNC)
     snippet = start(around("example_1") + example + OBSERVER)
     snippet.finish()
     assert snippet.said("read") == ["main.dart"]
