@@ -87,6 +87,14 @@ _STOPPED = says("It is ", PAUSE, "far ", STOP, "from over.")
 
 CONVERSATIONS = [
     Conversation("simple", {"hi": [says("Hello, ", "Ann. ", "How are you?")]}, [say("hi")]),
+    # A message without an id must not be sent again, so nothing but the server's own repeats may be needed.
+    Conversation(
+        "messages without ids",
+        {"one": [says("Reading. ", calls=[READ_A]), _ANSWER], "hi": [_ANSWER]},
+        [{"type": "user_message", "content": f"[[{script}]] hello"} for script in ("one", "hi")],
+        execute=execute,
+        only=frozenset({Kind.ANSWER_LOST, Kind.CONFLICT, Kind.DENIED}),
+    ),
     Conversation("one tool", _ONE_TOOL, [say("one")], execute=execute),
     Conversation(
         "three tools",

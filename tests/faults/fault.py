@@ -10,12 +10,14 @@ FETCH, STORE = "GetObject", "PutObject"
 
 
 class Kind(StrEnum):
-    """Of a call: the first five. Of an event: the last two."""
+    """Of an event: the last two. Of a call: the others."""
 
     KILLED_BEFORE = "killed before it"
     KILLED_AFTER = "killed after it took effect"
     ANSWER_LOST = "its answer was lost"
     CONFLICT = "TransactionConflict"
+    #: Its first attempt was still in progress when the SDK made the second one.
+    DENIED = "took effect and was answered TransactionConflict"
     FAILS = "fails at every attempt"
     TWICE = "delivered twice"
     LATE = "delivered again when all was over"
@@ -49,4 +51,6 @@ def kinds_of(operation: str) -> list[Kind]:
     kinds = [Kind.KILLED_BEFORE, Kind.KILLED_AFTER, Kind.ANSWER_LOST, Kind.FAILS]
     if operation in (TRANSACTION, APPEND, CLEAR):
         kinds.append(Kind.CONFLICT)
+    if operation == TRANSACTION:
+        kinds.append(Kind.DENIED)
     return kinds

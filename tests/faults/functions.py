@@ -192,6 +192,9 @@ class Worker:
             raise EndpointConnectionError(endpoint_url=request.url)
         if kind is Kind.CONFLICT and is_first:
             return _conflict(request.url, operation)
+        if kind is Kind.DENIED and is_first:
+            session.send(request)
+            return _conflict(request.url, operation)
         if kind is Kind.KILLED_AFTER or (kind is Kind.ANSWER_LOST and is_first):
             if self._answer(operation, request) is None:
                 session.send(request)

@@ -60,6 +60,8 @@ class Conversation:
     before: Sequence[Frame] = ()
     accident: Fault | None = None
     loose: bool = False
+    #: The faults that it is played with; empty for all.
+    only: frozenset[Kind] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ class Sweep:
             if event.folder != "connect":
                 faults += [Fault(index, kind) for kind in OF_EVENTS]
             for fault in faults:
+                if self._conversation.only and fault.kind not in self._conversation.only:
+                    continue
                 if accident is None or accident.event != index:
                     yield from (Point(fault, recovery) for recovery in _recoveries(event, fault))
 
