@@ -102,7 +102,7 @@ def test_only_its_maker_reveals_a_fork():
     source = world.register
     inputs = Inputs(world.now, world.settings, world.new_id, items={usage_key(world.now): None})
     draft = Draft.new("ann", "fork", inputs)
-    begun = lifecycle.begin_fork(draft, Caller("ann", "fork", ""), Lease("maker", world.now + 30_000))
+    begun = lifecycle.begin_fork.decide(draft, Caller("ann", "fork", ""), Lease("maker", world.now + 30_000))
     assert begun is not None
     assert begun.after.erase_at == world.now + 30_000
     hidden = replace(begun.after)
