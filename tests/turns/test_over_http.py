@@ -119,5 +119,5 @@ def test_metadata_is_bounded():
     world = World()
     event = CreateSession("ann", {"x": "y" * 16_000})
     draft = Draft.new("ann", "s2", Inputs(world.now, world.settings, world.new_id))
-    error = refusal(lambda: lifecycle.create(draft, Caller("ann", "s2", ""), event))
+    error = refusal(lambda: lifecycle.create.decide(draft, Caller("ann", "s2", ""), event))
     assert error.code is ErrorCode.PAYLOAD_TOO_LARGE
