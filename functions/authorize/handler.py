@@ -1,4 +1,4 @@
-"""The authorizer of both APIs: who is speaking, for the life of a connection or for one HTTP request."""
+"""The authorizer of both APIs: identifies the user of a connection or of one HTTP request."""
 
 import secrets
 from typing import Any
@@ -15,7 +15,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 
 
 def authorize_connection(event: dict[str, Any]) -> dict[str, Any]:
-    """Allow with the caller's context; deny (403) what is no session id; raise Unauthorized (401) without a token."""
+    """Allow with the caller's context; deny (403) an invalid session id; raise Unauthorized (401) for a bad token."""
     try:
         identity = bearer(event)
     except InvalidToken as error:
@@ -35,9 +35,9 @@ def authorize_connection(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def authorize_request(event: dict[str, Any]) -> dict[str, Any]:
-    """The user of an HTTP request. Without a valid token there is none, and `rest_api` refuses with 401.
+    """The user of an HTTP request. Without a valid token there is no user, and `rest_api` refuses with 401.
 
-    An HTTP API would answer a refusal of ours with a 403 of its own shape, which no client of this API expects.
+    The HTTP API would turn a refusal here into a 403 in a form that no client of this API expects.
     """
     try:
         identity = bearer(event)

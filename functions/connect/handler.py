@@ -1,4 +1,4 @@
-"""$connect: create the session or join it; with `last_seq`, have what was missed replayed."""
+"""$connect: create the session or join it; with `last_seq`, start a replay."""
 
 import json
 import re
@@ -16,10 +16,10 @@ _SEQ = re.compile(r"[0-9]{1,15}")
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Join, and echo exactly one subprotocol where one was offered, or browsers drop the connection.
+    """Join, and echo exactly one subprotocol if one was offered, because browsers require it.
 
-    400 for a `last_seq` that is none, 401 for a token that was revoked just now, 409 while a session with this id is
-    being deleted, 429 for too many of them.
+    Answers 400 for an invalid `last_seq`, 401 for a revoked token, 409 while a session with this id is being deleted,
+    429 for too many new connections.
     """
     last_seq = query_of(event).get("last_seq", "")
     if last_seq and not _SEQ.fullmatch(last_seq):

@@ -1,4 +1,4 @@
-"""context_update: which files the agent is shown with every question."""
+"""context_update: changes the files that the agent sees with every Request."""
 
 from codelab.gateway.app import WebSocketApp
 from codelab.turns.files import context_update

@@ -1,4 +1,4 @@
-"""Frames that steer a session and concern one connection: hello, resume, cancel, ping, and their like."""
+"""Frames that steer a session or concern one connection: hello, resume, cancel, ping and others."""
 
 from dataclasses import replace
 from functools import cache
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = WebSocketApp(hello, configure, change_rules, cancel)
 
-#: How long a replay waits for `$connect` to return: a post before that is answered as if the connection were gone.
+#: Seconds that a replay waits for `$connect` to return; until then posts are answered as for a closed connection.
 CONNECT_S = 5.0
 
 
@@ -51,7 +51,7 @@ def upload_request(frame: UploadRequest, caller: Caller, engine: Engine) -> None
 
 @cache
 def verifier() -> "TokenVerifier":
-    """Made at need: PyJWT is worth its import to no other frame."""
+    """Made when needed, because only this frame needs PyJWT."""
     from codelab.gateway.tokens import token_verifier
 
     return token_verifier()
@@ -67,13 +67,13 @@ def refresh_token(frame: RefreshToken, caller: Caller, engine: Engine) -> None:
         raise ProtocolError(ErrorCode.UNAUTHORIZED, f"Invalid token: {error}") from None
     if identity.user != caller.user:
         raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token belongs to another user")
-    # Either token may have been revoked, so the older one is what admission looks at.
+    # Either token may have been revoked, so admission checks the older one.
     caller = replace(caller, issued=min(caller.issued or identity.issued, identity.issued))
     engine.handle(refresh, Refresh(identity.expires), caller)
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """A frame of the routes above, or a replay that `$connect?last_seq=` has asked for."""
+    """Handle a frame of the routes above, or a replay requested by `$connect?last_seq=`."""
     if event.get("kind") == "resume":
         replay.resume(engine(), Caller(**event["caller"]), event["last_seq"], patience_s=CONNECT_S)
         return {}

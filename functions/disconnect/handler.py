@@ -1,4 +1,4 @@
-"""$disconnect: forget the connection. The turn goes on, calls stay open, nothing is decided."""
+"""$disconnect: remove the connection. The turn continues and calls stay open."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The model is called here and nowhere else: one step of a turn, or one bare Request for whoever may invoke this."""
+"""The only function that calls the model: for a step of a turn, or for one bare Request."""
 
 import time
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ from codelab.sessions.spending import Spending
 from codelab.turns import quotas
 from codelab.wiring import posting_engine, step_of
 
-#: Time that an answer needs to leave the function, and that the model may take to say that it is there, in seconds.
+#: Seconds reserved for returning an answer, and seconds that the model's endpoint may take for a health check.
 _MARGIN_S = 2.0
 _HEALTH_S = 5.0
 
 configured = settings()
 defaults = {"model": configured.llm_model, "provider": configured.llm_provider}
-#: An event cannot prove who wrote what is in it, so these hold for all of them.
+#: An event cannot prove its sender, so these bounds apply to all events.
 bounds = CallerBounds(configured.offered_models, configured.llm_provider, configured.max_context_tokens)
 if configured.llm_provider == "bedrock":
     transport = bedrock_transport(base_url=configured.llm_base_url)
@@ -41,13 +41,16 @@ runner = StepRunner(engine, transport, unsupported)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
-    """A step is what `invoke_step` sent; it raises only what the OnFailure destination must repair.
+    """Run a step, a bare Request or a health check.
 
-    A Request is {"kind": "request", "context", "schema", "config"?, "timeout_s"?, "caller"?} and gives {"solution",
-    "usage", "strategy", …}; its errors are raised, so that the caller sees their type as the function's error, and a
-    message without the provider's words: those are in the log, by the request's id. `caller` is {"user", "plan", "at"}:
-    for whom it was counted, as one that is under way, at that time (ms). {"kind": "health"} gives {"available"}: does
-    the model's endpoint take the key?
+    A step is an event of `invoke_step`; it raises only what the OnFailure destination must repair.
+
+    A Request is {"kind": "request", "context", "schema", "config"?, "timeout_s"?, "caller"?} and returns {"solution",
+    "usage", "strategy", …}. Its errors are raised: the caller sees the type as the function's error, with a message
+    without the provider's words, which are logged under the request's id. `caller` is {"user", "plan", "at"}: the user
+    for whom it was counted as in progress at that time (ms).
+
+    {"kind": "health"} returns {"available"}: whether the model's endpoint accepts the key.
     """
     if event.get("kind") == "health":
         return {"available": transport.is_available(_HEALTH_S)}
@@ -66,7 +69,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
 
 
 def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) -> dict[str, Any]:
-    """Run a Request and tell its end and its tokens, whatever comes of it: what was asked was paid for."""
+    """Run a Request and count its end and its tokens, even if it fails."""
     used: Mapping[str, int | None] = {}
     try:
         answer = run_bare(

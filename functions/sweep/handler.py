@@ -1,4 +1,4 @@
-"""sweep: every minute whatever is due; at once the session whose `llm_request` failed, or a user who is revoked."""
+"""sweep: repairs what is due every minute, and at once a failed `llm_request`; also revokes a user's tokens."""
 
 from dataclasses import asdict
 from typing import Any
@@ -13,8 +13,10 @@ sweeper, revoker = Sweeper(engine), Revoker(engine)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
-    """`event` is EventBridge's schedule, the record of a failed asynchronous invocation, or an operator's order:
-    {"kind": "revoke", "user"}, which gives {"revoked_at", "sessions", "connections", "complete"}.
+    """Handle EventBridge's schedule, the record of a failed asynchronous invocation, or an operator's revocation.
+
+    A revocation is {"kind": "revoke", "user"} and returns {"revoked_at", "sessions", "connections",
+    "complete", "position"}.
     """
     if "requestPayload" in event:
         if event["requestPayload"].get("kind") == "step":  # a bare Request belongs to no session
@@ -28,7 +30,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
 
 
 def revoke(user: str, context: Any) -> dict[str, Any]:
-    """Raises ValueError for what can be no user's name."""
+    """Revoke the user's tokens. Raises ValueError for an invalid user name."""
     if not USER_ID.fullmatch(user):
         raise ValueError("a user's name must have 1 to 128 characters and no '#'")
     revoked_at, ended = revoker.revoke(user, context.get_remaining_time_in_millis)

@@ -1,4 +1,4 @@
-"""switch_agent: another agent answers from the next step on, and at once what the frame says to it."""
+"""switch_agent: another agent answers from the next step on, and the frame's message at once."""
 
 from codelab.gateway.app import WebSocketApp
 from codelab.turns.control import switch_agent

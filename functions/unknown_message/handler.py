@@ -1,4 +1,4 @@
-"""$default: what no route takes. It has no frame of its own, so every body ends in the error that names its fault."""
+"""$default: messages without a route. It accepts no frame, so every message is answered with an error."""
 
 from codelab.gateway.app import WebSocketApp
 

@@ -1,4 +1,4 @@
-"""What a function is made of, wired at init from the environment."""
+"""The composition root: makes the engine and its clients from the environment."""
 
 import json
 from dataclasses import asdict
@@ -19,14 +19,15 @@ from codelab.turns.caller import Caller
 
 @cache
 def management_api() -> ManagementApi:
-    """What posts to the connections."""
+    """The client that posts to connections."""
     return ManagementApi(settings().connections_url)
 
 
 @cache
 def engine() -> Engine:
-    """The engine over the real clients. The table's has made one call without a network; the others are made at need,
-    for most processes never see a large payload, and requests over HTTP seldom end in posts.
+    """The engine over the AWS clients. The table's client is warmed up without a network call.
+
+    The other clients are made when needed: most processes see no large payload, and few HTTP requests end in posts.
     """
     configured = settings()
     dynamodb = aws.client("dynamodb")
@@ -37,7 +38,7 @@ def engine() -> Engine:
 
 
 def posting_engine(*, starts_steps: bool = False) -> Engine:
-    """The engine for a function whose work ends in posts, and in the start of a step: what does that is made now."""
+    """The engine for a function that posts, and with `starts_steps` also invokes: makes those clients now."""
     made = engine()
     management_api()
     if starts_steps:
@@ -46,7 +47,7 @@ def posting_engine(*, starts_steps: bool = False) -> Engine:
 
 
 def invoke_resume(caller: Caller, last_seq: int) -> None:
-    """Start a replay in `control`: nothing can be posted before `$connect` has returned."""
+    """Start a replay in `control`, because nothing can be posted before `$connect` has returned."""
     event = {"kind": "resume", "caller": asdict(caller), "last_seq": last_seq}
     aws.client("lambda").invoke(
         FunctionName=settings().control_function, InvocationType="Event", Payload=json.dumps(event).encode()
@@ -54,7 +55,7 @@ def invoke_resume(caller: Caller, last_seq: int) -> None:
 
 
 def invoke_step(user: str, session_id: str, step: Step) -> None:
-    """Start the step in `llm_request` asynchronously; the answer says no more than that it was taken."""
+    """Start the step in `llm_request` asynchronously. Raises what the SDK raises."""
     event = {
         "kind": "step",
         "user": user,
@@ -70,6 +71,6 @@ def invoke_step(user: str, session_id: str, step: Step) -> None:
 
 
 def step_of(event: dict[str, Any]) -> tuple[str, str, Step]:
-    """The inverse of `invoke_step`: user, session id and step."""
+    """The user, the session id and the step of an event made by `invoke_step`."""
     extent = Extent(**{**event["extent"], "files": tuple(event["extent"]["files"])})
     return event["user"], event["session_id"], Step(event["turn_id"], event["step"], event["attempt"], extent)

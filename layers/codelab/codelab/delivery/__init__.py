@@ -1,1 +1,1 @@
-"""From a logged frame to the clients: connections, the streaming sender, payloads by reference."""
+"""Takes logged frames to the clients: posting, the streaming sender, payloads by reference."""

@@ -1,9 +1,9 @@
-"""Frames on their way to the connections of one session: in order to each, and none waits for another.
+"""Posts frames to the connections of one session: in order for each connection, independently of the others.
 
-Every connection has a lane: what waits for it, and at most one thread that posts it. A frame that is refused is tried
-again, and what comes after it on that lane waits. A lane that is too far behind is given up: what waits on it is
-dropped, the next frame is posted as if nothing were, and a client that knows `seq` sees the gap and resumes from the
-log. Memory is bounded by that, and time by `drain`: a function must not end, and be frozen, with posts under way.
+Each connection has a lane: a queue of frames, and at most one thread that posts them. A refused frame is retried while
+the frames behind it wait. A lane that is too far behind is dropped: its queue is emptied, and the next frame is posted
+as usual, so that a client that knows `seq` notices the gap and resumes from the log. This bounds memory. `drain` bounds
+time: a function must not end, and be frozen, with posts in flight.
 """
 
 import threading
@@ -20,29 +20,29 @@ from codelab.protocol.limits import CONNECTIONS_PER_SESSION
 from codelab.sessions.items import EventItem
 from codelab.sessions.register import Connection, Register
 
-#: Batches that may wait for one connection; at ten a second it is then half a minute behind.
+#: Batches that may wait for one connection: at ten a second, half a minute.
 LANE_BATCHES = 300
-#: How long the end of a function waits for those that are behind, in seconds.
+#: Seconds that a function waits at its end for lanes that are behind.
 DRAIN_S = 5.0
-#: A connection that takes longer for a post is not waited for in the thread that has to go on, in seconds.
+#: A connection whose post takes longer (seconds) is no longer posted to in the caller's thread.
 _SLOW_S = 0.25
 
-#: Lanes that wait must not keep others from a thread; a sweep repairs eight sessions beside each other.
+#: A thread for every lane, so that slow lanes do not block others; a sweep repairs eight sessions in parallel.
 _threads = ThreadPoolExecutor(max_workers=8 * CONNECTIONS_PER_SESSION, thread_name_prefix="post")
 
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """What becomes of frames that belong together. `first` is the seq by which the register knows them.
+    """The progress of frames that belong together. `first` is the seq under which the register's outbox has them.
 
-    `gone` are the connections that answered 410; `failed`: a frame may not have reached a client that is still there,
-    and should be posted again.
+    `gone` are the connections that answered 410. `failed`: a frame may not have reached a connected client, and should
+    be posted again.
     """
 
     first: int
     gone: list[str] = field(default_factory=list)
     failed: bool = False
-    #: Connections that it is still under way to, and whether one has been reached or given up.
+    #: How many connections still wait for it, and whether it has ended for at least one.
     outstanding: int = 0
     has_ended_once: bool = False
 
@@ -53,7 +53,7 @@ class Delivery:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """What one connection gets of a delivery."""
+    """A delivery's frames for one connection."""
 
     frames: deque[dict[str, Any]]
     delivery: Delivery
@@ -70,7 +70,7 @@ class _Lane:
 
 
 class FanOut:
-    """What one writer posts; `gone` are all connections that have answered 410. One thread at a time may `send`."""
+    """Posts the frames of one writer. `gone` are all connections that answered 410. One thread at a time may `send`."""
 
     def __init__(self, poster: Poster, clock: Callable[[], int], patience_s: float = PATIENCE_S) -> None:
         self._poster = poster
@@ -84,9 +84,9 @@ class FanOut:
 
     @contextmanager
     def tracked(self, first: int) -> Iterator[Delivery]:
-        """A delivery that `take_posted` will give; in here its frames are added to it by `send`.
+        """A delivery that `take_posted` will return. `send` adds frames to it in this context.
 
-        Where that fails, it is not given: not all that belongs to it is on its way.
+        If the context raises, the delivery is never returned, because not all of its frames are queued.
         """
         delivery = Delivery(first)
         yield delivery
@@ -99,10 +99,10 @@ class FanOut:
         targets: Iterable[str],
         delivery: Delivery | None = None,
     ) -> Delivery:
-        """Have `events` posted to those of the `targets` that they are for, as a part of `delivery` or on their own.
+        """Post `events` to those `targets` (connection ids) that they are for, as a part of `delivery` or of a new one.
 
-        A connection that is alone, and that keeps up, is posted to in the caller's thread: it delays nobody, and no
-        thread has to be woken.
+        A single connection that keeps up is posted to in the caller's thread: nobody else waits, and no thread has to
+        be woken.
         """
         if delivery is None:
             delivery = Delivery(events[0].seq)
@@ -120,7 +120,7 @@ class FanOut:
         return delivery
 
     def reply(self, connection_id: str, frame: dict[str, Any], register: Register) -> None:
-        """Have a frame that is not logged posted to one connection, after what waits for it."""
+        """Post a frame that is not logged to one connection, after the frames that wait for it."""
         if connection_id in register.connections:
             self._enqueue([(self._lane(connection_id, register), _Batch(deque([frame]), Delivery(0)))])
 
@@ -141,15 +141,16 @@ class FanOut:
                 _threads.submit(self._post_all, lane)
 
     def wait(self, delivery: Delivery, timeout_s: float) -> bool:
-        """Wait until one connection has the batch, the fastest, or no one is left to get it. False if none has yet."""
+        """Wait until the delivery has ended for the fastest connection, or no connection is left. False on time-out."""
         with self._changed:
             return self._changed.wait_for(lambda: delivery.has_ended_once or delivery.is_done, timeout_s)
 
     def take_posted(self, perhaps_there: Set[str] | None = None) -> list[Delivery]:
-        """The deliveries whose frames every client has now, each given once, so that they can be reported as posted.
+        """The deliveries that have reached every client, to be reported as posted; each is returned once.
 
-        `perhaps_there` are those of the `gone` that may not be gone; while that is not known, what they did not take
-        stays. What has failed is never given: the sweep posts it again.
+        `perhaps_there` are the connections in `gone` that may only be joining. While they are unknown (None), all
+        deliveries that a connection in `gone` did not take are kept. Failed deliveries are never returned: the sweep
+        posts them again.
         """
         with self._changed:
             done = [found for found in self._to_report if found.is_done]
@@ -160,14 +161,14 @@ class FanOut:
         return [found for found in done if not found.failed and missed.isdisjoint(found.gone)]
 
     def drain(self, timeout_s: float = DRAIN_S) -> None:
-        """Wait for all posts, at most so long; then what still waits is given up. Nothing is under way afterwards."""
+        """Wait at most `timeout_s` for all posts, then drop what still waits. No post is in flight afterwards."""
         with self._changed:
             self._changed.wait_for(self._is_idle, timeout_s)
             self._is_ending = True
             for lane in self._lanes.values():
                 self._give_up(lane)
             self._changed.notify_all()
-            self._changed.wait_for(self._is_idle)  # a single try has a time-out
+            self._changed.wait_for(self._is_idle)  # each try has a time-out
             self._is_ending = False
 
     def _is_idle(self) -> bool:
@@ -176,16 +177,16 @@ class FanOut:
     def _lane(self, connection_id: str, register: Register) -> _Lane:
         connection = register.connections[connection_id]
         lane = self._lanes.setdefault(connection_id, _Lane(connection_id, connection))
-        lane.connection = connection  # it may have said hello by now
+        lane.connection = connection  # it may have changed since
         return lane
 
     # -- the thread of a lane ----------------------------------------------------------------------------------------
 
     def _post_all(self, lane: _Lane, *, is_callers: bool = False) -> None:
-        """Post what waits. A connection that refuses, or has become slow, does not keep the caller's own thread."""
+        """Post what waits. If the connection refuses or becomes slow, the caller's own thread hands the lane over."""
         try:
             self._post_waiting(lane, is_callers=is_callers)
-        except BaseException:  # nobody posts on this lane any more, and nobody may wait for that
+        except BaseException:  # this lane's thread ends, so nobody may wait for it
             with self._changed:
                 self._give_up(lane)
                 lane.is_posting = False
@@ -219,7 +220,7 @@ class FanOut:
             return None
 
     def _insist(self, lane: _Lane, frame: dict[str, Any]) -> PostResult:
-        """Try a frame that was refused again, while there is patience."""
+        """Retry a refused frame until `patience_s` has passed."""
         outcome = PostResult.REFUSED
         for pause in pauses(self._patience_s):
             with self._changed:
@@ -233,7 +234,7 @@ class FanOut:
     def _note(self, lane: _Lane, batch: _Batch, outcome: PostResult) -> None:
         with self._changed:
             if not lane.waiting or lane.waiting[0] is not batch:
-                return  # it was given up meanwhile
+                return  # the lane was dropped meanwhile
             if outcome is PostResult.GONE:
                 self.gone.add(lane.connection_id)
                 lane.is_gone = not lane.connection.may_be_joining(self._clock())
@@ -249,7 +250,7 @@ class FanOut:
                     self._end(lane)
 
     def _drop(self, lane: _Lane) -> None:
-        """What waits is not for this connection any more: its token has expired. If it is refreshed, it resumes."""
+        """Empty the queue of a connection whose token has expired. If the token is refreshed, the client resumes."""
         with self._changed:
             while lane.waiting:
                 self._end(lane)

@@ -1,8 +1,8 @@
 """API Gateway's `@connections`: one signed request over a kept connection.
 
-A post is the most frequent call that there is, one for each batch of text and each window. The SDK's client resolves an
-endpoint, serialises, emits a dozen events and parses for each of them; that is as much CPU again as the request itself.
-So only its signer is used here, over the SDK's own HTTP library. Nothing is retried: a repeated post doubles text.
+Posts are the most frequent calls, one per batch of text and connection. For each, the SDK's client would resolve an
+endpoint, serialise, emit a dozen events and parse, which doubles the CPU time. So this uses only the SDK's signer and
+its HTTP library. Nothing is retried, because a repeated post doubles text.
 
 API reference: "API Gateway Management API" (PostToConnection, DeleteConnection).
 """
@@ -25,16 +25,16 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from codelab.aws import STALE_S
 
-#: Seconds. They end before API Gateway gives up on the integration (29 s).
+#: Seconds; well below the integration time-out of API Gateway (29 s).
 _TIMEOUT = urllib3.Timeout(connect=1, read=2)
 _POOL_SIZE = 16
 
 
 class ManagementApi:
-    """Posts to and closes connections. One for a process; used by several threads.
+    """Posts to connections and closes them. One per process; used by several threads.
 
-    `url` is that of the API with its stage, from configuration, never from an event. Credentials and region are the
-    SDK's. `clock` gives seconds of the wall clock.
+    `url` is the URL of the API's stage, from configuration, never from an event. Credentials and region are the SDK's.
+    `clock` returns the wall-clock time in seconds.
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
@@ -50,14 +50,14 @@ class ManagementApi:
         self._used_at = clock()
 
     def post(self, connection_id: str, data: bytes) -> int:
-        """Send a text message. Returns the HTTP status: 200, or why it was not taken (410 gone, 413, 429, 403, 5xx).
+        """Send a text message. Returns the HTTP status: 200, or the reason of a refusal (410 gone, 413, 429, 403, 5xx).
 
-        Raises urllib3's HTTPError; `never_arrived` tells whether the message may have been taken all the same.
+        Raises urllib3's HTTPError; `never_arrived` says whether the message may still have been delivered.
         """
         return self._send("POST", connection_id, data)
 
     def delete(self, connection_id: str) -> int:
-        """Close a connection. Returns the HTTP status (204; 410 if it is closed), and raises as `post`."""
+        """Close a connection. Returns the HTTP status (204; 410 if it was closed). Raises as `post` does."""
         return self._send("DELETE", connection_id, b"")
 
     def _send(self, method: str, connection_id: str, data: bytes) -> int:
@@ -72,7 +72,7 @@ class ManagementApi:
         return answer.status
 
     def _connections(self) -> urllib3.HTTPConnectionPool:
-        """The kept connections; none of them if this process has slept, for the other ends may be gone."""
+        """The kept connections. After this process was frozen they are new ones, because the old ones may be closed."""
         with self._lock:
             now = self._clock()
             if now - self._used_at > STALE_S:
@@ -88,11 +88,11 @@ class ManagementApi:
 
 
 class _UnsentError(OSError):
-    """The connection was gone before the whole request had been sent."""
+    """The connection was closed before the whole request was sent."""
 
 
 class _TellsUnsent:
-    """urllib3 goes on to read an answer when the connection is gone while it sends, and then sees only its end."""
+    """urllib3 ignores a connection that closes while it sends, and then only sees that no answer comes."""
 
     def send(self, data: Any) -> None:
         try:
@@ -110,17 +110,17 @@ class _HTTPS(_TellsUnsent, HTTPSConnection):
 
 
 def never_arrived(error: HTTPError) -> bool:
-    """Has the request that failed surely not been taken? Then it may be sent again.
+    """Was the failed request certainly not processed? Then it may be sent again.
 
-    A reset says so, too: the other end resets a connection on which it has data that nobody will read, as one does that
-    had closed it while this process slept. One that ends a connection after reading the request closes it instead.
+    That includes a reset: a server that closed the connection while this process was frozen resets it when data arrives
+    that nobody will read. A server that ends a connection after reading the request closes it instead.
     """
     if isinstance(error, NewConnectionError | ConnectTimeoutError):
         return True
-    # urllib3 says "Connection aborted." where no byte of an answer has come, something else where one broke off.
+    # urllib3 says "Connection aborted." if no byte of an answer came, and something else if the answer broke off.
     if not isinstance(error, ProtocolError) or len(error.args) != 2 or error.args[0] != "Connection aborted.":
         return False
     reason = error.args[1]
-    if isinstance(reason, RemoteDisconnected):  # closed; http.client calls that a reset
+    if isinstance(reason, RemoteDisconnected):  # closed, although http.client calls it a reset
         return False
     return isinstance(reason, ConnectionResetError | _UnsentError)

@@ -1,12 +1,12 @@
-"""Content that is too large for an item or a frame: objects of one bucket, each under its session's own prefix.
+"""Content that is too large for an item or a frame: objects of one bucket, under the prefix of their session.
 
-Contents are written before the transaction that refers to them, under the digest of what is in them: writing one twice
-is harmless, and one whose transaction failed dies with its session.
+Contents are written before the transaction that refers to them, under their digest. Writing one twice is harmless, and
+one whose transaction failed is deleted with its session.
 
-Uploads are a client's frames. A ticket needs no record: its URL is signed for one key, which names the user, the
-session, the size and the end, so a reference that was not issued here names no object. Nothing is deleted when a frame
-is taken, lest a crash before its transaction lose it; the same upload sent again is a repeat of the same frame. The
-bucket's lifecycle removes it.
+Uploads are frames of clients. A ticket needs no record: its URL is signed for one key, which contains the user, the
+session, the size and the expiry, so a forged reference names no object. An upload is not deleted when its frame is
+processed, because a crash before the transaction would lose it. The bucket's lifecycle deletes it. The same upload sent
+again is a repeat of the same frame.
 """
 
 import re
@@ -24,17 +24,17 @@ from codelab.sessions import keys
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-#: How long a URL in a frame can be fetched, in seconds. A frame that is posted again has a new one.
+#: Seconds for which a URL in a frame is valid. A frame that is posted again has a new URL.
 URL_S = 3_600
-#: How long a ticket is good for, in seconds.
+#: Seconds for which an upload ticket is valid.
 TICKET_S = 900
 
-#: When it ends (ms), how many bytes it is for, and what nobody can guess.
+#: The expiry (ms), the size in bytes, and a random part.
 _TICKET = re.compile(r"([0-9]{13})\.([0-9]{1,8})\.[0-9a-f]{24}")
 
 
 class Payloads:
-    """The bucket. `client` is called when it is needed: making an S3 client takes longer than most frames."""
+    """The bucket. `client` is only called when needed, because making an S3 client takes longer than most frames."""
 
     def __init__(self, client: Callable[[], "S3Client"], bucket: str) -> None:
         self._client = client
@@ -42,7 +42,7 @@ class Payloads:
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="payload")
 
     def write(self, user: str, session_id: str, objects: Mapping[str, str]) -> None:
-        """Write contents, given by digest, beside each other."""
+        """Write contents (JSON text by digest) in parallel."""
 
         def put(digest: str) -> None:
             self._client().put_object(
@@ -55,17 +55,17 @@ class Payloads:
         self._each(put, objects)
 
     def read(self, user: str, session_id: str, digest: str) -> str:
-        """The JSON text of a content."""
+        """Read the JSON text of a content."""
         found = self._client().get_object(Bucket=self._bucket, Key=keys.content_object(user, session_id, digest))
         return found["Body"].read().decode()
 
     def url(self, user: str, session_id: str, digest: str) -> str:
-        """Where a client can fetch a content for the next hour. Nothing is asked of S3 for it."""
+        """A URL from which a client can fetch a content for `URL_S` seconds. Makes no request."""
         where = {"Bucket": self._bucket, "Key": keys.content_object(user, session_id, digest)}
         return self._client().generate_presigned_url("get_object", Params=where, ExpiresIn=URL_S)
 
     def delete(self, user: str, session_id: str) -> bool:
-        """Delete up to a thousand objects of the session. False if there may be more of them."""
+        """Delete up to a thousand objects of the session. Returns False if there may be more."""
         client = self._client()
 
         def delete(key: str) -> None:
@@ -81,7 +81,10 @@ class Payloads:
         return True
 
     def ticket(self, user: str, session_id: str, size: int, now: int, new_id: str) -> UploadTicket:
-        """A place for a frame of `size` bytes. `now` is in milliseconds, `new_id` random. Raises PAYLOAD_TOO_LARGE."""
+        """A ticket for a frame of `size` bytes. `now` is in milliseconds, `new_id` random.
+
+        Raises ProtocolError PAYLOAD_TOO_LARGE.
+        """
         if size > limits.PAYLOAD_BYTES:
             raise ProtocolError(
                 ErrorCode.PAYLOAD_TOO_LARGE,
@@ -90,7 +93,7 @@ class Payloads:
             )
         expires_at = now + 1000 * TICKET_S
         payload_ref = f"{expires_at}.{size}.{new_id}"
-        # Signed with the URL: S3 takes exactly so many bytes, and only where there is nothing yet.
+        # Signed with the URL: S3 accepts exactly this many bytes, and only once.
         url = self._client().generate_presigned_url(
             "put_object",
             Params={
@@ -106,9 +109,10 @@ class Payloads:
         return UploadTicket(payload_ref=payload_ref, url=url, headers=headers, expires_at=expires_at)
 
     def fetch(self, user: str, session_id: str, payload_ref: str, now: int) -> str:
-        """What was uploaded. One who has no ticket, or another's, is told what one is who has uploaded nothing.
+        """Read an upload. `now` is in milliseconds.
 
-        Raises ProtocolError: INVALID_ARGUMENTS, PAYLOAD_TOO_LARGE, INVALID_FORMAT.
+        Raises ProtocolError: INVALID_ARGUMENTS (the same without a ticket, with another session's, and without an
+        upload), PAYLOAD_TOO_LARGE, INVALID_FORMAT.
         """
         ticket = _TICKET.fullmatch(payload_ref)
         if ticket is None:
@@ -120,7 +124,7 @@ class Payloads:
                 Bucket=self._bucket, Key=keys.ticket_object(user, session_id, payload_ref)
             )
         except ClientError as error:
-            # 403: S3 does not tell who may not list a bucket that an object is not there.
+            # S3 answers 403 for a missing object to a role that may not list the bucket.
             if error.response["ResponseMetadata"]["HTTPStatusCode"] not in (403, 404):
                 raise
             raise _refusal("No upload with this payload_ref in this session") from None

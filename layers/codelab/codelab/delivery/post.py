@@ -1,4 +1,4 @@
-"""One post to one connection through API Gateway's `@connections`, and what its answer means."""
+"""Adapts a logged frame to a connection, posts it, and says what the answer means."""
 
 import random
 import time
@@ -16,14 +16,14 @@ from codelab.protocol.outgoing import ToolCall, ToolProgress
 from codelab.sessions.items import Audience, EventItem, dumps
 from codelab.sessions.register import Register
 
-#: How long a frame that is refused is tried again, in seconds; what comes after it on that connection waits so long.
+#: Seconds for which a refused frame is retried while the frames behind it wait.
 PATIENCE_S = 4.0
-#: The first and the longest pause between two tries, in seconds, before jitter.
+#: The first and the longest pause between two tries in seconds, before jitter.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 def render(event: EventItem, connection_id: str, register: Register, payloads: Payloads) -> dict[str, Any] | None:
-    """The logged frame as this connection of the session gets it, or None if it is not for it."""
+    """The logged frame as this connection gets it; None if it does not get it."""
     connection = register.connections[connection_id]
     frame = event.frame
     if event.audience is Audience.EXTENSIONS and not connection.extensions:
@@ -42,7 +42,7 @@ def render(event: EventItem, connection_id: str, register: Register, payloads: P
     return frame
 
 
-#: What a payload stands for: the large field of each frame that can have one, and its mirror.
+#: The fields that a payload URL replaces: the large field of each such frame, and its mirror.
 LARGE_FIELDS = frozenset({ToolCall.payload_field, ToolProgress.payload_field, "args"})
 
 
@@ -51,29 +51,29 @@ def _fits(frame: dict[str, Any]) -> bool:
 
 
 def for_profile(frame: dict[str, Any], args_profile: bool) -> dict[str, Any]:
-    """The `args` profile mirrors `arguments` for clients of the Tools Specification."""
+    """Mirror `arguments` in `args` for clients of the Tools Specification."""
     if args_profile and "arguments" in frame:
         return {**frame, "args": frame["arguments"]}
     return frame
 
 
 class PostResult(Enum):
-    """What became of one try to post a frame."""
+    """The result of one try to post a frame."""
 
-    DONE = auto()  # it is there, or it is one that this connection can never take (403, 413)
+    DONE = auto()  # delivered, or the connection can never take it (403, 413)
     GONE = auto()  # the connection is closed, or `$connect` has not returned yet
-    REFUSED = auto()  # it is surely not there, and the next try may succeed: throttled, full, not reached
-    UNKNOWN = auto()  # it may be there or not: a time-out, a failure behind the gateway
+    REFUSED = auto()  # certainly not delivered, and a retry may succeed: throttled, not reached
+    UNKNOWN = auto()  # may be delivered or not: a time-out, a failure behind the gateway
 
     def may_repeat(self, drops_repeats: bool) -> bool:
-        """May the frame be posted once more at once? To a client that does not know `seq` a repeat shows text twice."""
+        """May the frame be retried at once? A client that does not drop repeats by `seq` would show text twice."""
         return self is PostResult.REFUSED or (self is PostResult.UNKNOWN and drops_repeats)
 
 
 def pauses(patience_s: float) -> Iterator[float]:
-    """How long to wait before each further try of a frame, until it was refused for `patience_s`.
+    """The pauses (seconds) before each retry of a frame, for `patience_s` seconds in all.
 
-    Jittered, so that the writers that one throttle has refused do not come back together.
+    With jitter, so that writers refused by one throttle do not retry at the same time.
     """
     until = time.monotonic() + patience_s
     pause = _FIRST_PAUSE_S
@@ -83,9 +83,9 @@ def pauses(patience_s: float) -> Iterator[float]:
 
 
 class Poster:
-    """Posts frames, each as a text message of its own. One for a process; used by several threads.
+    """Posts each frame as a text message. One per process; used by several threads.
 
-    `api` is called for every post: it is made at the first one, unless the function has made it at init.
+    `api` is called for every post, so that the first one makes the client unless the function has made it at init.
     """
 
     def __init__(self, api: Callable[[], ManagementApi], payloads: Payloads) -> None:
@@ -93,7 +93,7 @@ class Poster:
         self.payloads = payloads
 
     def post(self, connection_id: str, frame: dict[str, Any]) -> PostResult:
-        """Post a frame that does no harm twice, a reply or one that is replayed; refused, it is tried again."""
+        """Post a frame that may arrive twice (a reply or a replayed frame), and retry it if it is refused."""
         outcome = self.attempt(connection_id, frame)
         for pause in pauses(PATIENCE_S):
             if not outcome.may_repeat(drops_repeats=True):
@@ -103,7 +103,7 @@ class Poster:
         return outcome
 
     def attempt(self, connection_id: str, frame: dict[str, Any]) -> PostResult:
-        """One try."""
+        """Post a frame once, without a retry."""
         try:
             status = self._api().post(connection_id, dumps(frame).encode())
         except HTTPError as error:
@@ -119,7 +119,7 @@ class Poster:
         return PostResult.UNKNOWN if status >= 500 else PostResult.DONE
 
     def close(self, connection_id: str) -> None:
-        """Close a connection; one that is gone already is as closed as it can be."""
+        """Close a connection. Failures are logged; a connection may be closed already."""
         try:
             status = self._api().delete(connection_id)
         except HTTPError as error:

@@ -1,10 +1,10 @@
 """The streaming sender: one ordered writer for the text of one answer.
 
-The first delta goes at once. Then a batch goes when the fastest connection has the last one and `STREAM_MAX_DELAY_MS`
-has passed since its post began, so that a fast model costs few writes. Each batch is appended to the log and then
-posted, while a consistent read of the register, begun after the append was acknowledged, looks for connections that
-have joined and for the end of our lease. A connection that is slower than the others gets the same batches later; when
-all are slow, the log goes on at one batch a second.
+The first piece of text is sent at once. Then a batch is sent when the fastest connection has the last one and
+`STREAM_MAX_DELAY_MS` has passed since its post began, so that a fast model costs few writes. Each batch is appended to
+the log and then posted. A consistent read of the register, begun after the append, runs in parallel to the post and
+detects new connections and the loss of the lease. Slower connections get the same batches later. If all are slow, one
+batch per second is logged.
 """
 
 import threading
@@ -21,31 +21,31 @@ from codelab.sessions.register import Phase, Register
 from codelab.sessions.store import Conflict, SessionStore
 from codelab.sessions.transition import Transition
 
-#: How long the reader of the model may rest while a batch grows, in seconds.
+#: Seconds that the reader of the model may pause while a batch grows.
 _REST_S = 0.03
-#: Characters of what a read gives while the reader keeps up with the model.
+#: Characters that one read returns at most while the reader keeps up with the model.
 _SMALL = 40
 
-#: How long an append waits for another writer's transaction at its seq, in seconds.
+#: Seconds that an append waits for another writer's transaction at its seq.
 _CONFLICT_S = 0.005
 
-#: When a stream without a pause reports its first frames as posted, lest the sweep post them again, in seconds.
+#: Seconds after which a stream without pauses reports posted frames, so that the sweep does not post them again.
 _REPORT_S = 5.0
 
-#: How long a batch waits for the first connection to have taken the one before, in seconds.
+#: Seconds that a batch waits for the fastest connection to take the one before.
 _PACE_S = 1.0
 
-#: How often the register is read while the model is silent (cancel, foreign token, new connections), in seconds.
+#: Seconds between reads of the register while the model is silent (for a cancel, a lost lease, new connections).
 WATCH_S = 0.25
 
 
 class StreamSender:
-    """Sends the text of one message from a thread of its own.
+    """Sends the text of one message in its own thread.
 
-    `started` is the transition that acquired the step: its frames are posted first, then those of what is given to
-    `follow`, then the text. `on_lost` is called, from the sender's thread, when the lease is no longer ours or the turn
-    was cancelled. After `close` the log's end is `log_end`, what was logged is `sent`, the register as it was last read
-    is `register`; posts may still be under way in the fan_out.
+    It posts the frames of `started`, the transition that acquired the step, then those of `follow`, then the text.
+    It calls `on_lost` from its thread when the lease is lost or the turn was cancelled. After `close`, `log_end` is the
+    last seq, `sent` the logged text, and `register` the register as last read. `fan_out` may still be posting then.
+    `retention_s` is in seconds; `clock` returns milliseconds.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class StreamSender:
         self._thread.start()
 
     def follow(self, transition: Transition) -> None:
-        """Post the frames of another decision of this step, before the first `write`: the text comes behind them."""
+        """Post the frames of another decision of this step. Call it before the first `write`: the text follows them."""
         with self._wake:
             self.log_end = max(self.log_end, transition.after.last_seq)
             self._decided.append(transition)
@@ -96,20 +96,20 @@ class StreamSender:
         """Add text to the message. Never blocks on the network."""
         with self._wake:
             self._buffer.append(text)
-            if self._idle:  # while a batch grows, waking the sender for each piece would cost more than the piece
+            if self._idle:  # waking the sender for every piece of a growing batch would cost more than the piece
                 self._wake.notify()
 
     def rest(self, last: str) -> None:
-        """Sleep a little after a small piece if the batch that is growing has the time.
+        """Pause shortly after a small piece `last` if the growing batch is not due soon.
 
-        Nothing would be sent sooner, and what the model writes meanwhile is then read and parsed at once, which costs a
-        fraction of doing it piece by piece. A large piece means that the model is ahead of us: no rest then.
+        This delays nothing, and the text that arrives meanwhile is read and parsed at once, which is much cheaper than
+        piece by piece. After a large piece there is no pause, because the model is ahead of the reader.
         """
         if len(last) <= _SMALL and self._batch_due - _monotonic() > 2 * _REST_S:
             _sleep(_REST_S)
 
     def close(self) -> None:
-        """Send what is left and end the thread. Raises what made the sender fail."""
+        """Send what is left and end the thread. Raises the sender's failure."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -143,7 +143,7 @@ class StreamSender:
             self._on_lost()
 
     def _post_decided(self) -> bool:
-        """Post what was decided and is not posted yet. False if there was nothing."""
+        """Post the frames of decisions that are not posted yet. Returns False if there were none."""
         with self._wake:
             decided, self._decided = self._decided, []
         for transition in decided:
@@ -155,13 +155,13 @@ class StreamSender:
         return bool(decided)
 
     def _next(self) -> str | None:
-        """The next batch; empty after `WATCH_S` of silence; None when all is sent."""
+        """The next batch; empty after `WATCH_S` seconds without text; None when all is sent."""
         with self._wake:
             if not self._buffer and not self._closing and not self._decided:
                 self._idle = True
                 self._wake.wait(WATCH_S)
                 self._idle = False
-            # Let the batch grow, unless the answer is complete; the first one is due at once.
+            # Let the batch grow unless the answer is complete; the first batch is due at once.
             while self._buffer and not self._closing and (left := self._batch_due - _monotonic()) > 0:
                 self._wake.wait(left)
             text = "".join(self._buffer)
@@ -171,10 +171,12 @@ class StreamSender:
 
     def _send(self, text: str) -> None:
         event = self._append(text)
-        self._batch_due = _monotonic() + self._max_delay_s  # between two posts, however long the log takes
+        self._batch_due = (
+            _monotonic() + self._max_delay_s
+        )  # the delay counts from post to post, however long the append takes
         refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
         known = self._live()
-        # A client that misses a piece of text sees the gap at the next frame, and there is one: the final.
+        # A client that misses a batch notices the gap at the next frame; there is always a final one.
         delivery = self._fan_out.send([event], self.register, known)
         self._look_at(refresh.result())
         newcomers = [found for found in self._live() if found not in known]
@@ -220,7 +222,7 @@ class StreamSender:
                 _sleep(_CONFLICT_S)
 
     def _report(self) -> None:
-        """Say what was posted of the acquire's frames; the commit does it otherwise, in one write with its own."""
+        """Report posted frames of the acquire early; otherwise the commit reports them with its own."""
         posted = self._fan_out.take_posted()
         if posted:
             self._store.posted(self.register, [delivery.first for delivery in posted])

@@ -1,1 +1,1 @@
-"""The turn engine around the pure decisions of `turns`: reads, commits, posts, invokes, and repairs."""
+"""The turn engine: reads, commits, posts, invokes and repairs around the pure decisions of `turns`."""

@@ -1,4 +1,4 @@
-"""Compaction's shell: reads what is to be summarised, asks the model, commits."""
+"""Runs compaction: reads a part of the history, asks the model for a summary, commits it."""
 
 import time
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from codelab.sessions.register import Register
 from codelab.turns import compaction
 from codelab.turns.usage import counted
 
-#: Time that an invocation must have left for a summary to be begun, and what it may take (ms).
+#: A summary begins only if the invocation has this much time left (ms), may take this long, and must leave the margin.
 _LEAST_MS, _MOST_MS, _MARGIN_MS = 20_000, 60_000, 5_000
 
 
 class Compactor:
-    """One for a process. What it does not finish, or what dies with it, is done after the next step."""
+    """One per process. A summary that is not finished is made after the next step."""
 
     def __init__(self, engine: Engine, transport: Transport, unsupported: UnsupportedFeatures) -> None:
         self._engine = engine
@@ -31,7 +31,7 @@ class Compactor:
         self._unsupported = unsupported
 
     def compact(self, register: Register, config: RequestConfig, meter: Meter, remaining_ms: Callable[[], int]) -> None:
-        """Summarise a piece of the history, if that is due. A model that fails leaves things as they are."""
+        """Summarise a piece of the history if that is due. A failure of the model is logged and changes nothing."""
         if not compaction.is_due(register, self._settings) or remaining_ms() < _LEAST_MS:
             return
         extent, most = compaction.extent(register)

@@ -1,7 +1,7 @@
-"""Deleting a session: every item and object of it, in bounded batches, the register last.
+"""Deletes a session: all its items and objects in bounded batches, the register last.
 
-Run by the request that asks for it, and by the sweep where that has died, had no time left, or had to wait for the
-owner of a step who might still write. Only one process deletes a session at a time.
+The request that asks for the deletion runs it. The sweep continues if the request died, ran out of time, or had to wait
+for the owner of a step that might still write. Only one process deletes a session at a time.
 """
 
 from collections.abc import Callable
@@ -17,24 +17,24 @@ from codelab.turns import lifecycle
 from codelab.turns.caller import Caller
 from codelab.turns.lifecycle import Lease
 
-#: Items that are looked up and deleted before the time is looked at.
+#: Items that are listed and deleted between two checks of the remaining time.
 _BATCH = 500
-#: Time that is left for giving back what could not be finished.
+#: Time (ms) reserved for leaving an unfinished deletion to the sweep.
 _MARGIN_MS = 6_000
 
 
 class Deleter:
-    """One for a process. `remaining_ms` is what the invocation has left."""
+    """One per process. `remaining_ms` returns the time that the invocation has left."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def delete(self, user: str, session_id: str, remaining_ms: Callable[[], int], caller: Caller | None = None) -> bool:
-        """Make the session absent and delete it. False: something remains, and the sweep will delete it.
+        """Hide the session and delete it. Returns False if something remains, which the sweep will delete.
 
-        `caller` is who asks for it, where anybody does.
+        `caller` is the sender of the request; None for the sweep.
 
-        Raises ProtocolError SESSION_NOT_FOUND where there is none.
+        Raises ProtocolError SESSION_NOT_FOUND if there is no such session.
         """
         engine = self._engine
         lease = Lease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
@@ -52,7 +52,7 @@ class Deleter:
         return True
 
     def _close_connections(self, begun: Transition) -> None:
-        """The windows are told, and closed: nothing they send would find the session."""
+        """Send the session's connections an error and close them, because no frame of theirs would find the session."""
         assert begun.before is not None
         frame = Error.of(ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")).wire()
         connected, now = begun.before.connections, self._engine.clock()
@@ -62,12 +62,12 @@ class Deleter:
                 self._engine.poster.attempt(connection_id, frame)
             self._engine.poster.close(connection_id)
 
-        # Once and beside each other: of eight that do not answer none may take the request's time.
+        # Once and in parallel, because connections that do not answer must not use up the request's time.
         with ThreadPoolExecutor(max_workers=CONNECTIONS_PER_SESSION) as pool:
             list(pool.map(tell, connected))
 
     def _purge(self, register: Register, remaining_ms: Callable[[], int]) -> bool:
-        """Items first: what they refer to is no longer asked for. False if the time has run out."""
+        """Delete the items, then the objects that they refer to. Returns False if the time has run out."""
         bulk, payloads = self._engine.store.bulk, self._engine.payloads
         while remaining_ms() > _MARGIN_MS:
             found = bulk.keys(register.pk, _BATCH)

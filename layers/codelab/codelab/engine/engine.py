@@ -1,4 +1,4 @@
-"""The engine: has decisions made about sessions, and runs the effects of what was committed."""
+"""The engine: makes and commits decisions about sessions, and runs their effects."""
 
 import random
 import secrets
@@ -31,23 +31,24 @@ from codelab.turns.draft import Draft
 
 E = TypeVar("E")
 
-#: Nothing has to be left beside what is counted.
+#: No allowance has to remain in addition to what is counted.
 _NO_MORE = Spending()
-#: Frames that one repair posts again, the newest: who misses older ones sees the gap and resumes.
+#: Newest frames that one repair posts again. A client that misses older ones notices the gap and resumes.
 _REPOST = 500
 
 
 def new_id() -> str:
-    """A random id, 96 bits, safe in keys and URLs."""
+    """A random id of 96 bits, safe in keys and URLs."""
     return secrets.token_hex(12)
 
 
 def now_ms() -> int:
+    """The time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 class Engine:
-    """Applies events to sessions. One for a process; everything that reaches out comes in as a parameter."""
+    """Applies events to sessions. One per process; everything that does I/O is passed as a parameter."""
 
     def __init__(
         self,
@@ -70,9 +71,9 @@ class Engine:
         self.pause = pause
 
     def handle(self, decision: Decision[E], event: E, caller: Caller) -> Decided:
-        """Decide what `event` of the caller does to their session, commit it, and run its effects.
+        """Decide what the caller's `event` does to their session, commit it, and run its effects.
 
-        Raises ProtocolError: what refuses the event, SESSION_NOT_FOUND, DATABASE_ERROR after too many conflicts.
+        Raises ProtocolError: the decision's refusal, SESSION_NOT_FOUND, DATABASE_ERROR after too many conflicts.
         """
         decided = decide_and_commit(
             decision.decide,
@@ -99,7 +100,7 @@ class Engine:
         caller: Caller | None = None,
         include_hidden: bool = False,
     ) -> Transition | None:
-        """Commit what `decide` makes of the session, without running its effects: see `decide_and_commit`."""
+        """Commit a decision without running its effects; see `decide_and_commit` for parameters and errors."""
         access = _SessionAccess(self, user, session_id)
         return decide_and_commit(
             decide, access, register=register, known=known, caller=caller, include_hidden=include_hidden
@@ -112,16 +113,16 @@ class Engine:
         decide: Callable[[Draft], Transition | None],
         patience_s: float = PATIENCE_S,
     ) -> Transition | None:
-        """`decide`, then the effects of what was committed."""
+        """Commit a decision and run its effects. Returns what was committed, None if nothing was to be done."""
         transition = self.decide(user, session_id, decide)
         if transition is not None:
             self.run_effects(transition, patience_s)
         return transition
 
     def disconnect(self, caller: Caller, leave: Callable[[Draft, str], Transition]) -> None:
-        """`$disconnect`: `leave` decides what becomes of the session without the caller's connection.
+        """Handle `$disconnect`: `leave` decides what the loss of the caller's connection does to the session.
 
-        A session that is gone has forgotten its connections already.
+        A deleted session has no connections, so there is nothing to do.
         """
         try:
             self.apply(caller.user, caller.session_id, lambda draft: leave(draft, caller.connection_id))
@@ -130,11 +131,11 @@ class Engine:
                 raise
 
     def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S, *, is_awaited: bool = False) -> None:
-        """Invoke, post, reply, report as posted, count. The sweep repairs what is lost here, except for the count.
+        """Invoke, post, reply, report as posted, count. The sweep repairs what is lost here, except the count.
 
-        Failures are logged, not raised: the commit stands, so the sender must not try again. A refused post is tried
-        again for `patience_s` seconds. `is_awaited`: somebody waits for the end of this, so the count is made beside
-        the rest; else it comes last, because beside the invoke it would slow that down.
+        Failures are logged, not raised: the commit stands, so the sender must not try again. A refused post is retried
+        for `patience_s` seconds. `is_awaited`: somebody waits for the end, so the count runs in parallel. Otherwise it
+        comes last, because in parallel it would slow down the invoke.
         """
         if not (is_awaited and transition.spent):
             self._reach_out(transition, patience_s)
@@ -144,7 +145,7 @@ class Engine:
         counting.start()
         try:
             self._reach_out(transition, patience_s)
-        finally:  # not left to itself: a call that is under way when Lambda freezes the process breaks
+        finally:  # a call that is in flight when Lambda freezes the process would break
             counting.join()
 
     def _reach_out(self, transition: Transition, patience_s: float) -> None:
@@ -162,7 +163,7 @@ class Engine:
         fan_out.drain()
         with _left_to_the_sweep(register):
             self.report(register, fan_out)
-        for connection_id in transition.close:  # once each: a newer window's `$connect` waits for it
+        for connection_id in transition.close:  # one try each, because the `$connect` of a newer connection waits
             self.poster.attempt(connection_id, Error.of(_replaced()).wire())
             self.poster.close(connection_id)
         for connection_id in transition.cut:
@@ -172,16 +173,16 @@ class Engine:
         self.count(transition.after.user, transition.spent, transition.counters)
 
     def invoke(self, register: Register, step: Step) -> None:
-        """Start `llm_request` asynchronously. A lost or refused invoke is repeated by the sweep."""
+        """Start `llm_request` asynchronously. The sweep repeats a lost or refused invoke."""
         try:
             self._invoke(register.user, register.session_id, step)
         except (BotoCoreError, ClientError) as error:
             logger().warning("step invocation failed", extra={"session": register.pk, "error": str(error)})
 
     def count(self, user: str, spent: Spending, counters: Counters | None = None, at: int | None = None) -> None:
-        """Add to the user's counters of now, or of the time `at` (ms), when nobody waits for anything else.
+        """Add to the user's counters of the current time, or of the time `at` (ms).
 
-        A count that fails is lost.
+        A count that fails is logged and lost.
         """
         if spent:
             try:
@@ -190,25 +191,27 @@ class Engine:
                 logger().warning("not counted", extra={"user": user, "error": str(error)})
 
     def look(self, caller: Caller) -> Register | None:
-        """The caller's session as it is, None where there is none. One read. Raises ProtocolError UNAUTHORIZED for who
-        was revoked."""
+        """Read the caller's session, None if there is none, in one read.
+
+        Raises ProtocolError UNAUTHORIZED if the caller's token was revoked.
+        """
         access = _SessionAccess(self, caller.user, caller.session_id)
         register, items = access.read(admission.wanted(caller, self.settings, self.clock()))
         admission.check(caller, items)
         return register
 
     def admit(self, caller: Caller) -> None:
-        """Raise ProtocolError UNAUTHORIZED for who was revoked, where no register is read. One read, if any."""
+        """Raise ProtocolError UNAUTHORIZED if the caller's token was revoked. Reads no register, at most one item."""
         wanted = admission.wanted(caller, self.settings, self.clock())
         if wanted:
             items = self.store.items(keys.of_user(caller.user), wanted)
             admission.check(caller, items)
 
     def reserve(self, caller: Caller, spent: Spending, room: Spending = _NO_MORE) -> int:
-        """Count what the caller is about to use, where no register is read, if that and `room` beside it are left.
+        """Count what the caller is about to use if the quotas allow it and `room` in addition.
 
-        One conditional write; no call without limits. Returns the time (ms) of which it is counted. Raises
-        ProtocolError RATE_LIMITED.
+        For requests that read no register: one conditional write, none if the user has no limits. Returns the time (ms)
+        to which it is counted. Raises ProtocolError RATE_LIMITED.
         """
         limits, now = self.settings.limits_of(caller.plan), self.clock()
         beside = room.amounts()
@@ -222,15 +225,15 @@ class Engine:
         return now
 
     def send(self, fan_out: FanOut, transition: Transition) -> None:
-        """Have the transition's frames posted; `report` says so once they are."""
+        """Post the transition's frames; `report` reports them once they are posted."""
         if transition.events:
             with fan_out.tracked(transition.events[0].seq) as delivery:
                 self._send_live(fan_out, transition.events, transition.after, delivery)
 
     def report(self, register: Register, fan_out: FanOut) -> None:
-        """When nothing is under way any more: say what was posted, and remove connections that answered 410.
+        """Report what was posted, and remove the connections that answered 410. Call it when no post is in flight.
 
-        None that may be joining is removed, and what it did not take is not reported as posted: the sweep tries again.
+        A connection that may still be joining stays, and what it did not take is not reported: the sweep tries again.
         """
         now = self.clock()
         known = {found: register.connections[found] for found in fan_out.gone if found in register.connections}
@@ -251,10 +254,10 @@ class Engine:
         self.apply(register.user, register.session_id, remove)
 
     def _send_live(self, fan_out: FanOut, events: Sequence[EventItem], register: Register, delivery: Delivery) -> None:
-        """To all but those that a replayer brings up to date.
+        """Send to all connections except those that a replayer brings up to date.
 
-        A call whose executor is just then left to a replayer counts as failed: if replayer and connection are both
-        dead, only a later post can find it out, and have the call handed on.
+        A call whose executor is being replayed to counts as failed: if replayer and connection are both dead, only a
+        later post can detect it, so that another connection gets the call.
         """
         live = register.live(self.clock())
         executors = {register.executor_of(event.frame) for event in events if event.audience is Audience.EXECUTOR}
@@ -263,7 +266,7 @@ class Engine:
         fan_out.send(events, register, live, delivery)
 
     def _resend(self, fan_out: FanOut, transition: Transition) -> None:
-        """Send calls again. Not reported if these frames are still to be posted, or were before, to others as well."""
+        """Send calls again. They are not reported if their frames still wait to be posted to other connections."""
         if not transition.resend:
             return
         register, first = transition.after, min(resend.seq for resend in transition.resend)
@@ -322,7 +325,7 @@ class _SessionAccess:
 
 @contextmanager
 def _left_to_the_sweep(register: Register) -> Iterator[None]:
-    """What fails in here is found undone by the sweep."""
+    """Log failures: the sweep will find what was not done."""
     try:
         yield
     except (BotoCoreError, ClientError, ProtocolError):

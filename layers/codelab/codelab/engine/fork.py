@@ -1,4 +1,4 @@
-"""Forking a session: a new one with its history up to a point, its context files, settings and remembered rules."""
+"""Forks a session: a new one with its history up to a point, its context files, settings and session rules."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -12,8 +12,9 @@ from codelab.turns import lifecycle
 from codelab.turns.caller import Caller
 from codelab.turns.lifecycle import Lease
 
-#: Messages that are copied before the time is looked at.
+#: Messages that are copied between two checks of the remaining time.
 _BATCH = 50
+#: Time (ms) reserved for ending an unfinished fork.
 _MARGIN_MS = 6_000
 
 
@@ -25,11 +26,11 @@ def fork(
     title: str | None,
     remaining_ms: Callable[[], int],
 ) -> Register:
-    """The session that the caller names, with the first `up_to` messages (all, if None) of `source_id`.
+    """Create the caller's session with the first `up_to` messages (None: all) of `source_id`. Returns its register.
 
-    One that is there already is returned as it is. Until the copy is complete nobody sees it, and if it is never
-    completed the sweep deletes it. Raises ProtocolError: SESSION_NOT_FOUND, INVALID_ARGUMENTS, PAYLOAD_TOO_LARGE for a
-    history that cannot be copied in the time, RATE_LIMITED, BUSY while another makes the same fork.
+    An existing session is returned unchanged. The new session is hidden until the copy is complete; the sweep deletes
+    it if the copy is never completed. Raises ProtocolError: SESSION_NOT_FOUND, INVALID_ARGUMENTS, PAYLOAD_TOO_LARGE for
+    a history that cannot be copied in time, RATE_LIMITED, BUSY while another request makes the same fork.
     """
     user, fork_id = caller.user, caller.session_id
     source = engine.store.read(keys.partition(user, source_id))
@@ -65,9 +66,9 @@ def fork(
 def _copy(
     engine: Engine, caller: Caller, source: Register, made: Register, last: int, remaining_ms: Callable[[], int]
 ) -> None:
-    """What a new session of the same kind has from its beginning, then the messages.
+    """Copy rules, files, summary and metadata, then the messages.
 
-    Their bytes, roughly, are counted before they are written: a copy that does not finish is paid for as well.
+    Their approximate bytes are counted before they are written, so an unfinished copy counts as well.
     """
     store = engine.store
     beside = store.items(source.pk, _beside_messages(source)).values()
@@ -82,7 +83,7 @@ def _copy(
             )
         wanted = [keys.message_key(n) for n in range(first, min(last, first + _BATCH - 1) + 1)]
         messages = store.items(source.pk, wanted)
-        if len(messages) != len(wanted):  # it is being deleted meanwhile
+        if len(messages) != len(wanted):  # the source is being deleted
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
         engine.reserve(caller, Spending(stored_bytes=_bytes(messages.values())))
         store.bulk.copy(messages.values(), made.pk)

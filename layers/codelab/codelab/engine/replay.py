@@ -1,9 +1,9 @@
-"""Resume: a client that comes back gets every frame after its `last_seq`, in order, once, and then live ones.
+"""Resume: a returning client gets every frame after its `last_seq` once, in order, and then live ones.
 
-While the replay runs, writers log their frames and leave this connection out. When the log's end is reached the
-connection is switched to live in a transaction, and then the log is read once more: a writer that still saw the
-connection as replaying had logged its frame before. A connection that does not take a frame is switched to live as it
-is: if it is there, the next live frame shows the gap to its client, who asks again.
+While the replay runs, writers log their frames but do not post them to this connection. At the log's end a transaction
+switches the connection to live, and the log is read once more: a writer that still saw the connection as replaying had
+logged its frame before. If the connection does not take a frame, it is switched to live at once: if it still exists,
+its client notices the gap at the next live frame and resumes again.
 """
 
 import time
@@ -19,14 +19,14 @@ from codelab.turns import control
 from codelab.turns.caller import Caller
 
 _PAGE = 100
-#: Between two tries to post to a connection that is not there yet, in seconds.
+#: Seconds between two tries to post to a connection that is still being opened.
 _NOT_YET_S = 0.05
 
 
 def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.0) -> None:
-    """Replay to the caller's connection, then `resumed`; or `resync_required` if the log does not reach back.
+    """Replay to the caller's connection and end with `resumed`, or with `resync_required` if the log is too short.
 
-    A connection whose `$connect` has not returned yet is waited for, at most `patience_s`.
+    Waits at most `patience_s` seconds for a connection whose `$connect` has not returned yet.
     """
     begun = engine.decide(
         caller.user, caller.session_id, lambda draft: control.begin_replay(draft, caller, last_seq), caller=caller
@@ -46,12 +46,12 @@ def _replay(engine: Engine, caller: Caller, begun: Transition, replay: "_Replay"
         _switch_to_live(engine, caller)
         replay.post(ResyncRequired(last_seq=end).wire())
         return
-    engine.run_effects(begun)  # calls that are this connection's to execute from now on
+    engine.run_effects(begun)  # sends the calls that this connection executes from now on
     register, more = begun.after, replay.seq < end
     if not more:
         register = _switch_to_live(engine, caller) or register
         replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
-        if replay.seq > register.last_seq:  # a call among the last frames may have been opened after the switch
+        if replay.seq > register.last_seq:  # the last frames may contain a call that was opened after the switch
             register = engine.store.read(register.pk) or register
     resumed = Resumed(last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None)
     replay.post(resumed.wire())
@@ -63,11 +63,11 @@ def _switch_to_live(engine: Engine, caller: Caller) -> Register | None:
 
 
 class _Stopped(Exception):
-    """The connection does not take the frame: it is gone, refuses for too long, or its token has expired."""
+    """The connection does not take frames: it is gone, refuses for too long, or its token has expired."""
 
 
 class _Replay:
-    """Posts the log to one connection; `seq` is the last frame that was posted."""
+    """Posts the log to one connection; `seq` is the number of the last posted frame."""
 
     def __init__(self, engine: Engine, caller: Caller, last_seq: int, patience_s: float) -> None:
         self._patience = time.monotonic() + patience_s
@@ -83,13 +83,13 @@ class _Replay:
             time.sleep(_NOT_YET_S)
 
     def _check_time(self, register: Register) -> None:
-        """Raise _Stopped if the connection's token has expired: nothing of the session is for it any more."""
+        """Raise _Stopped if the connection's token has expired: it must not receive the session's frames."""
         connection = register.connections.get(self._connection_id)
         if connection is not None and connection.has_expired(self._engine.clock()):
             raise _Stopped
 
     def up_to(self, register: Register, last: int) -> bool:
-        """Post on to frame `last`. False if the log has a gap: its beginning has expired."""
+        """Post all frames up to `last`. Returns False if the log has a gap because its beginning has expired."""
         while self.seq < last:
             self._check_time(register)
             stop = min(last, self.seq + _PAGE)

@@ -1,8 +1,8 @@
-"""Revocation's shell: no token of a user from before is good any more, and their connections end.
+"""Revokes a user's tokens: earlier tokens become invalid, and the connections opened with them are closed.
 
-The item comes first: from then on nobody connects, asks over HTTP or is heard with such a token. Then the user's
-sessions are found by their index and the connections in them closed. A connection that was let in just before, and
-joins just after its session was looked at, is found by the sweep, which does the same once more.
+The item is written first: from then on such a token opens no connection, and its requests and frames are refused. Then
+the connections in all of the user's sessions are closed. A connection that was authorized just before the revocation
+and joined after its session was processed is closed by the sweep, which repeats the second part.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,18 @@ from codelab.observability import logger
 from codelab.turns import connections
 from codelab.turns.decision import BeingDeleted
 
-#: Time that is left for the sessions that are being looked at.
+#: Time (ms) reserved for the page of sessions in progress.
 _MARGIN_MS = 5_000
-#: Sessions of one page, and how many are looked at beside each other.
+#: Sessions per page, and how many are processed in parallel.
 _PAGE, _AT_ONCE = 100, 8
 
 
 @dataclass(slots=True)
 class Ended:
-    """How many sessions were looked at, and how many connections closed. `complete`: there are no more, else the next
-    page begins at `position`."""
+    """The number of sessions processed and of connections closed.
+
+    `complete`: no sessions remain; otherwise the next page begins at `position` (last activity in ms, session id).
+    """
 
     sessions: int = 0
     connections: int = 0
@@ -32,19 +34,19 @@ class Ended:
 
 
 class Revoker:
-    """One for a process."""
+    """One per process."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def revoke(self, user: str, remaining_ms: Callable[[], int]) -> tuple[int, Ended]:
-        """Revoke the user's tokens, and end their connections. Returns the second until which, and what was done."""
+        """Revoke the user's tokens and close their connections. Returns its time (seconds) and what was closed."""
         revoked_at = self._engine.store.revocations.revoke(user, self._engine.clock())
         logger().warning("tokens revoked", extra={"user": user, "revoked_at": revoked_at})
         return revoked_at, self._end(user, revoked_at, remaining_ms)
 
     def close_remaining(self, user: str, remaining_ms: Callable[[], int]) -> None:
-        """End what the revocation itself has missed, or not come to; go on where the last look had to stop."""
+        """Close the connections that the revocation missed or had no time for, from where the last run stopped."""
         revoked_at, position = self._engine.store.revocations.pending(user)
         ended = self._end(user, revoked_at, remaining_ms, position)
         self._engine.store.revocations.save_progress(user, revoked_at, ended.position)
@@ -71,6 +73,6 @@ class Revoker:
             done = self._engine.apply(
                 user, session_id, lambda draft: connections.revoke(draft, revoked_at), patience_s=0
             )
-        except BeingDeleted:  # its connections were closed when that began
+        except BeingDeleted:  # the deletion has closed its connections
             return 0
         return len(done.cut) if done is not None else 0

@@ -1,7 +1,7 @@
-"""Runs the steps of a turn in `llm_request`: acquire, ask the model while its answer streams to the client, commit.
+"""Runs the steps of a turn in `llm_request`: acquires, asks the model, streams its answer to the clients, commits.
 
-Steps that follow at once (a refused call, the next message in line) are run in the same invocation while its time
-lasts: a function that invokes itself is taken for a loop by Lambda.
+Steps that follow at once (after a refused call, or for a queued message) run in the same invocation if there is time,
+because Lambda takes a function that invokes itself for a loop.
 """
 
 import time
@@ -40,13 +40,13 @@ from codelab.turns.own_tools import declared_by
 from codelab.turns.steps import Answer, Failure, Lease
 from codelab.turns.usage import breakdown, counted
 
-#: How long the choice of an agent may take, in seconds; whoever does everything answers then.
+#: Seconds that the choice of an agent may take; after that the fallback agent answers.
 _ROUTING_S = 20.0
-#: Time that the owner keeps for the commit after the model's deadline, and that a further step needs at least.
+#: Time (ms) reserved for the commit after the model's deadline, and the least time to begin a further step.
 _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
 
-#: Read with the history: what decides about the calls of the answer, and the client's own tools.
+#: Read with the history: the approval rules for the answer's calls, and the clients' own tools.
 _READ = (*RULE_KEYS.values(), keys.TOOLS)
 
 
@@ -70,7 +70,7 @@ class _Attempt:
 
 
 class StepRunner:
-    """One for a process. `remaining_ms` of `run` is what the invocation has left."""
+    """One per process. `remaining_ms` of `run` returns the time that the invocation has left."""
 
     def __init__(self, engine: Engine, transport: Transport, unsupported: UnsupportedFeatures) -> None:
         self._engine = engine
@@ -93,16 +93,16 @@ class StepRunner:
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
 
     def _rehearse(self, agent: Agent) -> None:
-        """Make the schemas of a session's first step now: at init that time is cheaper than while a user waits."""
+        """Compile the schemas of a session's first step at init, while no user waits."""
         tools, prompt = tool_messages(agent), {"role": "system", "content": agent.prompt}
         breakdown(tools, [prompt])
         for schema in [routing.schema(agents())] if agent.routes else [ANSWER, titles.with_title(ANSWER)]:
             Request(self._config, schema, [*tools, prompt]).compile()
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str) -> None:
-        """Run `step`, and what follows from it at once. A duplicate invocation does nothing.
+        """Run `step`, and the steps that follow at once. A duplicate invocation does nothing.
 
-        `invocation` is the id of Lambda's request, by which its death is reported.
+        `invocation` is the id of Lambda's request; Lambda reports a failed invocation by it.
         """
         engine, fan_out = self._engine, FanOut(self._engine.poster, self._engine.clock)
         meter = Meter(engine, user)
@@ -117,7 +117,7 @@ class StepRunner:
                     engine.invoke(last.after, following)
                     break
         except ProtocolError as error:
-            if error.code is not ErrorCode.SESSION_NOT_FOUND:  # it was deleted meanwhile
+            if error.code is not ErrorCode.SESSION_NOT_FOUND:  # the session was deleted meanwhile
                 raise
         finally:
             fan_out.drain(min(DRAIN_S, remaining_ms() / 2000))
@@ -129,14 +129,14 @@ class StepRunner:
             meter.flush()
 
     def _run_one(self, user: str, session_id: str, step: Step, invoked: _Invocation) -> Transition | None:
-        """Gives what was committed, None if the step is not ours (any more)."""
+        """Run one step. Returns what was committed, None if this invocation does not own the step (any more)."""
         engine, pk = self._engine, keys.partition(user, session_id)
         reading = self._pool.submit(self._conversation, pk, step.extent)
         register = engine.store.read(pk)
         if register is None or not steps.is_current(register, step):
-            wait([reading])  # a call that is under way when Lambda freezes the process breaks when it goes on
+            wait([reading])  # a call that is in flight when Lambda freezes the process would break
             return None
-        if register.extent != step.extent:  # the context must hold everything that was committed before the step
+        if register.extent != step.extent:  # the context must contain everything committed before the step
             reading = self._pool.submit(self._conversation, pk, register.extent)
         lease = Lease(
             token=steps.token(invoked.id, engine.ids()),
@@ -172,7 +172,7 @@ class StepRunner:
         return committed
 
     def _routed(self, register: Register, attempt: _Attempt, meter: Meter, history: list[MessageItem]) -> Register:
-        """The register with an agent that answers: where the session's agent routes, the model chooses one first."""
+        """The register with an agent that answers: if the session's agent only routes, the model chooses one first."""
         router = self._agent(register)
         if not router.routes:
             return register
@@ -195,7 +195,7 @@ class StepRunner:
                 lambda draft: routing.route(draft, attempt.lease, router.name, choice),
                 register=attempt.sender.register,
             )
-        if routed is None:  # not ours any more, or to be stopped: the answer is not asked for
+        if routed is None:  # the lease is lost or the turn cancelled: do not ask for the answer
             attempt.cancellation.cancel()
             return register
         attempt.sender.follow(routed)
@@ -204,7 +204,7 @@ class StepRunner:
     def _ask(
         self, register: Register, attempt: _Attempt, invoked: _Invocation, conversation: Callable[[], Conversation]
     ) -> Answer | Failure:
-        """Call the model and stream its text."""
+        """Ask the model and stream its text."""
         sender, meter = attempt.sender, invoked.meter
         streamed: list[str] = []
         config = self._config
@@ -222,9 +222,9 @@ class StepRunner:
             messages = assemble(read, agent.prompt, budget=budget)
             config, tools = self._config_for(agent, register), tool_messages(agent)
             schema = titles.with_title(ANSWER) if register.title_is_draft else ANSWER
-            # What a client has declared may be quoted by a refusal: nothing is learnt from that.
+            # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
             request = Request(config, schema, [*tools, *messages], unsupported=self._unsupported, remember=not own)
-            # Counted while the model is silent.
+            # Estimated while the model is silent.
             parts = self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget)))
             deadline = time.monotonic() + max(1.0, (invoked.remaining_ms() - _COMMIT_MS) / 1000)
             for event in request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation):
@@ -257,7 +257,7 @@ class StepRunner:
         return counted(usage, self._settings.llm_prices.get(config.model))
 
     def _config_for(self, agent: Agent, register: Register) -> RequestConfig:
-        """The agent's settings; the model that the session's user has chosen wins, while it is offered."""
+        """The agent's settings, with the model that the user has chosen for the session if it is still offered."""
         config, chosen = self._config.changed(**agent.model), register.settings.get("model")
         return config.changed(model=chosen) if chosen in self._settings.offered_models else config
 
@@ -267,12 +267,12 @@ class StepRunner:
 
 
 def _estimated(parts: "Future[dict[str, int]] | None", streamed: list[str]) -> int:
-    """Tokens of a Request whose prompt is made of `parts`; 0 if it was not made."""
+    """Tokens of a Request, estimated from its prompt's `parts` and its text; 0 if it was not made."""
     return 0 if parts is None else sum(parts.result().values()) + estimate_tokens("".join(streamed))
 
 
 def log_failure(error: RequestError, request_id: str, **where: str) -> None:
-    """Log what the provider says: it stands nowhere else. Clients see the `request_id` it is logged under."""
+    """Log the provider's words, which are stored nowhere else. Clients see the `request_id` to look them up."""
     said: dict[str, Any] = {"request_id": request_id, "kind": error.code, "error": error.message, **where}
     if isinstance(error, TransportError):
         said |= {"status": error.status, "body": error.body}

@@ -1,4 +1,4 @@
-"""The sweep's shell: finds what is due and lets the engine repair it."""
+"""Runs the sweep: finds what is due and has the engine repair it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,33 +12,33 @@ from codelab.sessions import keys
 from codelab.turns import sweep
 from codelab.turns.decision import BeingDeleted
 
-#: Time that a sweep leaves for the page of sessions it is working on.
+#: Time (ms) reserved for the page of sessions in progress.
 _MARGIN_MS = 10_000
-#: Sessions that are repaired beside each other.
+#: Sessions that are repaired in parallel.
 _AT_ONCE = 8
 
 
 class Sweeper:
-    """One for a process. What it does not get to in its time stays due for the next one."""
+    """One per process. What a sweep has no time for stays due for the next one."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._deleter = Deleter(engine)
         self._revoker = Revoker(engine)
-        #: What is deleted when all sessions that live were looked after: a large one takes as long as there is time.
+        #: Sessions to delete after all repairs, because a large one may take all the time that is left.
         self._to_delete: list[tuple[str, str]] = []
-        #: Whose revocation is looked at again after that: one user's sessions may take all the time that there is.
+        #: Users whose revocation is continued after that, because their sessions may take all the time that is left.
         self._revoked_users: list[str] = []
         self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="sweep")
 
     def sweep(self, remaining_ms: Callable[[], int]) -> int:
-        """Repair every session that is due. Returns how many were looked at."""
+        """Repair every session that is due. Returns the number of sessions and users that were due."""
         seen: set[str] = set()
         self._to_delete.clear()
         self._revoked_users.clear()
         for shard in keys.DUE_SHARDS:
             while remaining_ms() > _MARGIN_MS:
-                # The index is read as it was moments ago: what this sweep has repaired may still be in it.
+                # The index is eventually consistent: what this sweep has repaired may still be in it.
                 due = [pk for pk in self._engine.store.due(shard, self._engine.clock()) if pk not in seen]
                 if not due:
                     break
@@ -51,7 +51,7 @@ class Sweeper:
         return len(seen)
 
     def recover(self, user: str, session_id: str, dead: str) -> None:
-        """The invocation `dead` has failed: hand its step to another attempt now instead of when its lease ends."""
+        """Give the step of the failed invocation `dead` to another attempt now, before its lease ends."""
         with _failures_logged(user, session_id), suppress(BeingDeleted):
             self._engine.apply(user, session_id, lambda draft: sweep.tick(draft, dead))
 
@@ -65,7 +65,7 @@ class Sweeper:
     def _repair(self, user: str, session_id: str) -> None:
         with _failures_logged(user, session_id):
             try:
-                # It is itself the next try of a post that was refused, and has many sessions to look after.
+                # The sweep is itself the retry of a refused post, and has many sessions to repair.
                 self._engine.apply(user, session_id, sweep.tick, patience_s=0)
             except BeingDeleted:
                 self._to_delete.append((user, session_id))
@@ -78,7 +78,7 @@ class Sweeper:
 
 @contextmanager
 def _failures_logged(user: str, session_id: str) -> Iterator[None]:
-    """One session that cannot be repaired keeps no other from being."""
+    """Log a failure, so that one session's failure does not stop the repair of the others."""
     try:
         yield
     except Exception:

@@ -1,1 +1,1 @@
-"""Sessions as DynamoDB keeps them: keys, the register, history and the table's access paths."""
+"""Sessions as DynamoDB stores them: keys, the register, the other items, and the table's access paths."""

@@ -1,4 +1,4 @@
-"""Remembered approvals as they are stored: one bounded item for a session, one for its user."""
+"""Approval rules as they are stored: one bounded item per session, and one per user."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -15,8 +15,11 @@ RULE_KEYS: dict[Scope, str] = {"session": keys.RULES, "user": keys.USER_RULES}
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRule:
-    """A decision about the calls of one tool, for `agent` the one in whose call it was made: those whose paths match
-    `pattern`, or, without one, those with the same `digest`. `covers` says it for people."""
+    """A human's decision about the calls of one tool, made about a call of `agent`.
+
+    It covers calls whose paths match `pattern`, or, without a pattern, calls with the same `digest`. `covers` describes
+    them for humans. `at` is in milliseconds.
+    """
 
     rule_id: str
     agent: str
@@ -30,7 +33,7 @@ class ApprovalRule:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRules:
-    """The rules of one scope. `version` counts the changes; a change is written only over what it was made from."""
+    """The rules of one scope. `version` counts changes; a change is only written over the version it was made from."""
 
     replaces: ClassVar[bool] = True
 
@@ -49,7 +52,7 @@ class ApprovalRules:
 
     @classmethod
     def of(cls, scope: Scope, item: dict[str, Any] | None) -> Self:
-        """The rule_set in its item. Raises ValueError, TypeError or KeyError for one that cannot be understood."""
+        """The rule set in its item, empty for None. Raises ValueError, TypeError or KeyError for an invalid item."""
         if item is None:
             return cls(scope)
         return cls(scope, int(item["version"]), tuple(ApprovalRule(**rule) for rule in json.loads(item["rules"])))

@@ -1,7 +1,7 @@
-"""Items of the table beside the register, and the attributes that they are stored as.
+"""The items of the table other than the register, and the attributes that they are stored as.
 
-Arbitrary JSON (arguments, results, frames) is kept as a JSON string: DynamoDB's own types would change its numbers
-and refuse its empty keys. Content over `CONTENT_BYTES` is an object in S3, and the item has a reference to it.
+Arbitrary JSON (arguments, results, frames) is stored as a JSON string, because DynamoDB's own types would change its
+numbers and refuse its empty keys. Content over `CONTENT_BYTES` is an object in S3, and the item has a reference to it.
 """
 
 import hashlib
@@ -16,13 +16,13 @@ from codelab.sessions.layout import Layout
 
 
 def dumps(value: Any) -> str:
-    """Compact JSON, non-ASCII as it is."""
+    """Compact JSON with non-ASCII characters unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class AboutItem:
-    """What the creator of a session has said of it: kept for who asks, apart from the register, read by no turn."""
+    """What the session's creator said about it; callers can read it back, and no turn reads it."""
 
     replaces: ClassVar[bool] = False
 
@@ -47,28 +47,28 @@ class AboutItem:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Content that is an object of the session: JSON text, named by its digest so that writing it twice is harmless."""
+    """An object of the session with JSON text, named by its digest, so that writing it twice is harmless."""
 
     digest: str
     bytes: int
 
 
-#: A JSON object, or where it is.
+#: A JSON object, or a reference to it.
 Content = dict[str, Any] | Reference
 
 
 def digest_of(content: Content) -> str:
-    """What makes two contents the same, wherever they are kept."""
+    """The digest of a content, wherever it is stored. Two contents are equal if their digests are."""
     return content.digest if isinstance(content, Reference) else _digest(dumps(content))
 
 
 def is_same(kept: Content | None, content: dict[str, Any]) -> bool:
-    """Is `content` what was kept?"""
+    """Is `content` equal to the stored content?"""
     return kept.digest == digest_of(content) if isinstance(kept, Reference) else kept == content
 
 
 def refer(content: Any, objects: dict[str, str]) -> Reference | None:
-    """Add content that is too large for an item to `objects` (JSON text by digest). None for what is not too large."""
+    """Add content that is too large for an item to `objects` (JSON text by digest). Returns None if it is not."""
     text = dumps(content)
     size = len(text.encode())
     if size <= limits.CONTENT_BYTES:
@@ -92,8 +92,7 @@ def _content(stored: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class InputItem:
-    """An accepted user message. Its id is the client's, so that a repeated send is recognised. `seq` is the log's end
-    before it."""
+    """An accepted user message. The client's id makes a repeat recognisable. `seq` is the end of the log before it."""
 
     replaces: ClassVar[bool] = False
 
@@ -127,8 +126,8 @@ class CallRequest:
 class MessageItem:
     """One message of the history. Role `tool` answers `call_id`; role `assistant` may have made `calls`.
 
-    Where a result is long, `content` is its beginning and end, and `whole` the characters it has; the CALL item has it
-    all. The arguments of `calls` are cut likewise. `tokens` is what it costs in a context, estimated.
+    `content` of a long result is its beginning and end, and `whole` its length in characters; the CALL item has all of
+    it. The arguments of `calls` are cut in the same way. `tokens` is the estimated cost in a context.
     """
 
     replaces: ClassVar[bool] = False
@@ -146,7 +145,7 @@ class MessageItem:
 
     @property
     def bytes(self) -> int:
-        """Its size, roughly."""
+        """The approximate size."""
         return len(self.content.encode()) + sum(len(dumps(call.arguments).encode()) for call in self.calls)
 
     def key(self) -> str:
@@ -162,17 +161,17 @@ class MessageItem:
 
 @dataclass(slots=True)
 class CallItem:
-    """Everything about one call: what was asked, what a human decided, what came of it.
+    """Everything about one call: its arguments, the human's decision, its outcome.
 
-    Large contents are references in a call that was read; in a transition they may be either.
+    Large contents are references in a stored call; in a transition they may be either.
     """
 
-    #: It is put over what is there: the register's version guards it.
+    #: It is written over the stored call, because the register's version guards it.
     replaces: ClassVar[bool] = True
 
     call_id: str
     turn_id: str
-    #: Who has made the call, empty for none of the agents.
+    #: The agent that made the call; empty for an out-of-turn call.
     agent: str
     tool: str
     arguments: Content
@@ -182,11 +181,11 @@ class CallItem:
     settled_at: int = 0
     decision: dict[str, Any] = field(default_factory=dict)
     edited_arguments: Content | None = None
-    #: {"result": …} in the tool's form, or {"error": {code, message}}; what a repeat is compared with.
+    #: {"result": …} in the tool's form, or {"error": {code, message}}. A repeat is compared with it.
     outcome: Content | None = None
-    #: What the client has declared the tool with, if it is its own: the call is of that tool, whatever comes after it.
+    #: The declaration of a client's own tool; the call keeps it, whatever the client declares later.
     declaration: dict[str, Any] | None = None
-    #: The last of the output that a running command has sent so far, and how much of it there was.
+    #: The end of the output that a running command has sent so far, and the length of all of it.
     progress: str = ""
     progress_end: int = 0
 
@@ -198,7 +197,7 @@ class CallItem:
         return self.arguments if self.edited_arguments is None else self.edited_arguments
 
     def referring(self, objects: dict[str, str]) -> "CallItem":
-        """The call with references to its large contents, which are added to `objects`."""
+        """The call with references in place of large contents, which are added to `objects`."""
         large: dict[str, Any] = {
             name: reference
             for name in ("arguments", "edited_arguments", "outcome")
@@ -216,7 +215,7 @@ class CallItem:
 
 @dataclass(frozen=True, slots=True)
 class SummaryItem:
-    """What the first `n` messages of the history come to, for the model. It never changes: the next has another n."""
+    """The summary of the first `n` messages, for the model. It never changes; the next summary has another `n`."""
 
     replaces: ClassVar[bool] = False
 
@@ -237,7 +236,7 @@ class SummaryItem:
 
 @dataclass(frozen=True, slots=True)
 class FileItem:
-    """A file of the session's context. Without `content` it is a reference: the agent reads it when it needs it."""
+    """A context file of the session. Without `content` only its path is shown, and the agent reads it if needed."""
 
     replaces: ClassVar[bool] = True
 
@@ -252,7 +251,7 @@ class FileItem:
 
     @property
     def size(self) -> int:
-        """Bytes of its content."""
+        """The size of the content in bytes."""
         return len((self.content or "").encode())
 
     def attributes(self) -> dict[str, Any]:
@@ -266,7 +265,7 @@ class FileItem:
 
 @dataclass(frozen=True, slots=True)
 class PlanItem:
-    """The agent's plan as it stands, for a client that comes back: [{text, status}, …]."""
+    """The agent's current plan for clients that reconnect: [{text, status}, …]."""
 
     replaces: ClassVar[bool] = True
 
@@ -285,8 +284,9 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class ToolsItem:
-    """The clients' own tools, as they have declared them, by connection: one item, so that a step reads them with the
-    history. Windows of one program declare the same, which is kept once.
+    """The clients' own tools as declared, by connection, in one item so that a step reads them with the history.
+
+    Equal declarations of several connections are stored once.
     """
 
     replaces: ClassVar[bool] = True
@@ -310,7 +310,7 @@ class ToolsItem:
 
 
 class Audience(StrEnum):
-    """Whom a logged frame is for. Others with extensions see an executor's frame too, marked as not theirs."""
+    """Who gets a logged frame. Other connections with extensions get an executor's frame with `execute: false`."""
 
     ALL = "all"
     EXTENSIONS = "extensions"
@@ -319,9 +319,10 @@ class Audience(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventItem:
-    """A logged frame. `write_id` tells an append's own retry from another writer's frame at the same seq.
+    """A logged frame. `write_id` distinguishes an append's own retry from another writer's frame at the same seq.
 
-    `payload` is where the frame's large field is; a frame over the inline limit is logged without that field.
+    `payload` refers to the frame's large field; a frame over the inline limit is logged without that field. `ttl` is in
+    seconds.
     """
 
     seq: int

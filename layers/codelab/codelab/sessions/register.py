@@ -1,7 +1,7 @@
-"""The session register: a session's whole mutable state in one small item.
+"""The session register: everything that decides what may happen next in a session, in one small item.
 
-It is changed by compare-and-set on `version` alone, with one exception that cannot disturb another writer: who has
-posted a range of frames removes that range's `post#` attribute. Times are milliseconds since the epoch.
+It is only changed by compare-and-set on `version`. The one exception cannot disturb another writer: the writer that has
+posted a range of frames removes the range's `post#` attribute. Times are milliseconds since the epoch.
 """
 
 from collections.abc import Mapping
@@ -13,25 +13,25 @@ from codelab.protocol.outgoing import Status
 from codelab.sessions import keys
 from codelab.sessions.layout import Layout
 
-#: A frame that nobody has reported as posted, or a step that nobody acquired, is looked at after this time.
+#: Time (ms) after which the sweep repairs frames not reported as posted, and steps not acquired.
 REPAIR_AFTER_MS = 10_000
-#: A lease outlives its owner's deadline by this, so that no one else starts while it may still write.
+#: A lease outlives its owner's deadline by this time (ms), so that nobody else starts while the owner may still write.
 LEASE_MARGIN_MS = 5_000
-#: For so long a connection may still refresh its token when that has expired; then it is closed.
+#: Time (ms) in which a connection may refresh its expired token before it is closed.
 REFRESH_MS = 60_000
 
 
 class Phase(StrEnum):
-    """Where the turn stands."""
+    """The state of the turn."""
 
     IDLE = "idle"
     DISPATCHED = "dispatched"  # a step was invoked and not yet acquired
-    RUNNING = "running"  # an owner holds the lease
-    WAITING = "waiting"  # calls are open in the IDE or with the human
+    RUNNING = "running"  # an owner has the lease
+    WAITING = "waiting"  # for calls that the IDE executes or a human decides
 
 
 class CallState(StrEnum):
-    """The life of a tool call."""
+    """The state of a call."""
 
     AWAITING_APPROVAL = "awaiting_approval"
     EXECUTING = "executing"
@@ -48,7 +48,7 @@ class CallState(StrEnum):
 
 @dataclass(slots=True)
 class Connection:
-    """One WebSocket. `joined_seq` is the log's end when it joined, `greeted` says that it has sent a frame."""
+    """One WebSocket. `joined_seq` is the end of the log when it joined; `greeted`: it has sent a frame."""
 
     generation: int
     joined: int
@@ -56,32 +56,32 @@ class Connection:
     extensions: bool = False
     viewer: bool = False
     args_profile: bool = False
-    #: Of the token that it was opened with, and of that or the one it was refreshed with: seconds, 0 without tokens.
+    #: When the token that opened it was issued, and when its newest token expires: seconds, 0 without tokens.
     issued: int = 0
     expires: int = 0
     greeted: bool = False
-    #: Until when (ms) a replayer alone posts to it; writers log and leave it out. A replayer that died is outlived.
+    #: Until when (ms) only a replayer posts to it. Writers log their frames and skip it. The limit outlives a crash.
     replaying_until: int = 0
-    #: What its `hello` has said that it runs on; empty: unknown.
+    #: The platform that its `hello` named; empty if unknown.
     platform: str = ""
 
     def may_be_joining(self, now: int) -> bool:
-        """Before `$connect` has returned a post is answered by 410, as if it were gone. Who has sent a frame is in."""
+        """May `$connect` not have returned yet? Until then API Gateway answers posts with 410, as for a closed one."""
         return not self.greeted and now < self.joined + REPAIR_AFTER_MS
 
     def has_expired(self, now: int) -> bool:
-        """Nothing of the session is posted to it any more, unless its token is refreshed. `now` is in milliseconds."""
+        """Has the token expired at `now` (ms)? Then nothing is posted to it until the token is refreshed."""
         return 0 < 1000 * self.expires <= now
 
     @property
     def closes_at(self) -> int | None:
-        """When (ms) it is to be closed; None without tokens."""
+        """When (ms) the sweep closes it; None without tokens."""
         return 1000 * self.expires + REFRESH_MS if self.expires else None
 
 
 @dataclass(slots=True)
 class CallEntry:
-    """An entry of the register's `calls`: what decides about the call. The rest is in its CALL item."""
+    """What the register stores about a call; the rest is in its CALL item."""
 
     tool: str
     state: CallState
@@ -91,14 +91,14 @@ class CallEntry:
 
 @dataclass(slots=True)
 class OutOfTurnCall(CallEntry):
-    """An open call that belongs to no turn. `executor` is the connection that executes it, empty while none may."""
+    """An open call that belongs to no turn. `executor` is the connection that executes it, empty if there is none."""
 
     executor: str = ""
 
 
 @dataclass(slots=True)
 class FileEntry:
-    """A file of the context, by the digest of its path: what bounds are checked with. The rest is in its FILE item."""
+    """A context file's tokens and bytes, which bounds are checked with; the rest is in its FILE item."""
 
     tokens: int
     size: int
@@ -109,7 +109,7 @@ class FileEntry:
 class Extent:
     """What a step reads of its session.
 
-    Messages up to `history_n`, where a summary stands for the first `summary_n`; the message `turn_n`, which its turn
+    Messages up to `history_n`, of which a summary replaces the first `summary_n`; the message `turn_n` that its turn
     answers; the context files, by the digests of their paths.
     """
 
@@ -121,7 +121,7 @@ class Extent:
 
 @dataclass(slots=True)
 class OutboxEntry:
-    """Frames first … last were logged at `at` and nobody has yet said that they were posted."""
+    """A range of frames up to `last`, logged at `at` (ms) and not yet reported as posted."""
 
     last: int
     at: int
@@ -137,7 +137,7 @@ def _copies(entries: dict[_K, _Entry]) -> dict[_K, _Entry]:
 
 @dataclass(slots=True)
 class Register:
-    """See the module. `attributes` and `of` are the two directions of its storage form."""
+    """See the module. `attributes` and `of` convert it to its item and back."""
 
     user: str
     session_id: str
@@ -145,7 +145,7 @@ class Register:
     agent: str
     version: int = 0
     title: str = ""
-    #: The title is but the beginning of the first message: the model may give a better one.
+    #: The title is only the beginning of the first message; the model may set a better one.
     title_is_draft: bool = False
     last_activity: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Register:
     status: Status = Status.IDLE
     phase: Phase = Phase.IDLE
     turn_id: str = ""
-    #: The log's end when the turn began.
+    #: The end of the log when the turn began.
     turn_seq: int = 0
     step: int = 0
     attempt: int = 0
@@ -161,34 +161,34 @@ class Register:
     lease: str = ""
     lease_until: int = 0
     message_id: str = ""
-    #: The log's end when the step was acquired: the text of `message_id` is behind it.
+    #: The end of the log when the step was acquired; the text of `message_id` comes after it.
     message_seq: int = 0
-    #: When the running step was asked to stop; its owner sees it and ends the turn.
+    #: When the running step was cancelled; its owner notices it and ends the turn.
     cancelled_at: int = 0
-    #: Calls that failed, by digest, and how often in a row: what fails again and again is not sent again.
+    #: How often in a row calls failed, by digest; a call that fails repeatedly is not sent again.
     failures: dict[str, int] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
-    #: The newest versions of the rule sets that this session knows of, by scope: older ones are not relied on.
+    #: The newest known versions of the rule sets, by scope; older ones are read again.
     rule_versions: dict[str, int] = field(default_factory=dict)
-    #: The rule by which a command may run again, while it holds: until another call may have changed something.
+    #: The valid rule for a remembered command; it ends when another call may have changed files.
     command_rule: str = ""
-    #: How often agents have handed this turn over.
+    #: How often agents have handed over this turn.
     handovers: int = 0
-    #: The slot of the open turn, `{k}.{random}`, and until when (ms) it is held; empty where turns take none.
+    #: The slot of the open turn, `{k}.{random}`, and until when (ms) it is held; empty if turns need no slots.
     slot: str = ""
     slot_until: int = 0
     #: The plan of the user who spoke last: it determines the limits of the running turn.
     user_plan: str = ""
 
-    #: The calls of the running step, open or not.
+    #: The calls of the current step, open and settled.
     calls: dict[str, CallEntry] = field(default_factory=dict)
-    #: Open calls that belong to no turn; a settled one is in its CALL item alone.
+    #: Open calls that belong to no turn; settled ones are only in their CALL items.
     out_of_turn_calls: dict[str, OutOfTurnCall] = field(default_factory=dict)
     inbox: list[str] = field(default_factory=list)
     files: dict[str, FileEntry] = field(default_factory=dict)
     last_seq: int = 0
     history_n: int = 0
-    #: The message that the turn answers, how many messages the newest summary stands for, and the tokens of the others.
+    #: The message that the turn answers, the messages that the newest summary replaces, and the tokens of the others.
     turn_n: int = 0
     summary_n: int = 0
     history_tokens: int = 0
@@ -197,12 +197,12 @@ class Register:
     connections: dict[str, Connection] = field(default_factory=dict)
     outbox: dict[int, OutboxEntry] = field(default_factory=dict)
 
-    #: Not 0: the session is absent for everyone, and the sweep deletes whatever there is of it from then (ms) on.
-    #: `purge_after`: from when on (ms) nobody can write to it any more, so that one more pass finds all that is left.
+    #: Not 0: the session is hidden from callers, and the sweep deletes all of it from this time (ms) on.
+    #: `purge_after`: after this time (ms) nobody can write to it, so one more pass deletes the rest.
     erase_at: int = 0
     purge_after: int = 0
 
-    #: `due_at` as the item had it: earlier than need be where frames were reported as posted since.
+    #: `due_at` as stored; it may be earlier than necessary if frames were reported as posted since.
     stored_due_at: int | None = field(default=None, compare=False)
 
     #: The partition key of the session's items.
@@ -212,7 +212,7 @@ class Register:
         self.pk = self.pk or keys.partition(self.user, self.session_id)
 
     def live(self, now: int) -> list[str]:
-        """The connections that writers post to: whose token is good, and that no replayer is bringing up to date."""
+        """The connections that writers post to: with a valid token, and not being replayed to."""
         return [
             found
             for found, connection in self.connections.items()
@@ -225,23 +225,23 @@ class Register:
 
     @property
     def open_step_calls(self) -> dict[str, CallEntry]:
-        """What the running step waits for."""
+        """The calls that the current step waits for."""
         return {call_id: call for call_id, call in self.calls.items() if call.state.is_open}
 
     @property
     def open_calls(self) -> dict[str, CallEntry]:
-        """All open calls, of the turn and of none."""
+        """All open calls, out-of-turn calls included."""
         return {**self.open_step_calls, **self.out_of_turn_calls}
 
     def executor_of(self, frame: Mapping[str, Any]) -> str:
-        """The connection that is to execute the call of a `tool_call` frame, empty if none is."""
+        """The connection that executes the call of a `tool_call` frame, empty if there is none."""
         if "turn_id" in frame:
             return self.executor
         call = self.out_of_turn_calls.get(frame["call_id"])
         return call.executor if call is not None else ""
 
     def due_at(self) -> int | None:
-        """When the sweep must look at this session if nothing else happens; None if nothing is outstanding."""
+        """When (ms) the sweep must check this session if nothing else happens; None if nothing is outstanding."""
         if self.erase_at:
             return self.erase_at
         times = [entry.at + REPAIR_AFTER_MS for entry in self.outbox.values()]
@@ -258,11 +258,11 @@ class Register:
         return min(times, default=None)
 
     def release(self) -> None:
-        """The step's owner has committed, failed or is dead."""
+        """End the lease: the step's owner has committed, failed or crashed."""
         self.lease, self.lease_until, self.cancelled_at = "", 0, 0
 
     def copy(self) -> Self:
-        """A register that shares nothing with this one that can change. Every decision begins with it."""
+        """A register that shares no mutable value with this one. Every decision begins with a copy."""
         return replace(
             self,
             settings=dict(self.settings),
@@ -278,7 +278,7 @@ class Register:
         )
 
     def attributes(self) -> dict[str, Any]:
-        """The item's attributes but for keys, `version` and the due index; what is empty or zero is absent."""
+        """The item's attributes except keys, `version` and the due index. Empty and zero fields are absent."""
         found = _REGISTER.write(self)
         for connection_id, connection in self.connections.items():
             found[f"conn#{connection_id}"] = _CONNECTION.write(connection)

@@ -1,18 +1,18 @@
-"""What a transition does to the slot of its session's turn."""
+"""How a transition changes the slot of its session's turn."""
 
 from codelab.sessions.register import Phase, Register
 from codelab.sessions.spending import Slot
 
-#: How long a slot outlives the time (ms) by which its turn must have gone on or ended: the sweep may be so late.
+#: How long (ms) a slot outlives the time by which its turn must continue or end; the sweep may be this late.
 _MARGIN_MS = 3_600_000
-#: Time in which a step that was invoked is acquired, or invoked again.
+#: Time (ms) in which an invoked step is acquired, or invoked again.
 _DISPATCH_MS = 600_000
 
 
 def change(before: Register | None, after: Register, now: int, lost: frozenset[str]) -> Slot | None:
-    """Bring the slot of `after` up to date. Gives what is to be written of it: at most one slot is concerned.
+    """Update the slot of `after`. Returns the write for it, at most one; None if nothing changes.
 
-    An idle session holds none, whatever made it idle. `lost` are tokens of slots that have become another's.
+    An idle session holds no slot. `now` is in milliseconds; `lost` are tokens of slots that another session has taken.
     """
     held = before.slot if before is not None and before.slot not in lost else ""
     if after.phase is Phase.IDLE or after.slot in lost:
@@ -22,7 +22,7 @@ def change(before: Register | None, after: Register, now: int, lost: frozenset[s
     if not after.slot:
         return None
     due = max([now + _DISPATCH_MS, after.lease_until, *(call.due for call in after.open_step_calls.values())])
-    # From what is stored, not from what this draft has made of it: a decision may be finished twice.
+    # Compare with the stored time, not with the draft's: a decision may be finished twice.
     if before is not None and after.slot == held and before.slot_until >= due:
         return None
     after.slot_until = due + _MARGIN_MS

@@ -1,7 +1,7 @@
-"""What a user uses beside the sessions: counters of a day with its minutes, and the slots of their open turns.
+"""A user's usage over all sessions: counters of a day and its minutes, and the slots of open turns.
 
-Neither is part of any session's state. A counter makes nobody wait, and a crash may lose what it was to be told. A slot
-is taken and given back in the transaction that begins and ends a turn.
+Neither is part of a session's state. Nobody waits for a counter, and a crash may lose a count. A slot is taken and
+released in the transactions that begin and end a turn.
 """
 
 from collections.abc import Mapping
@@ -12,18 +12,18 @@ from codelab.sessions import keys
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 
-#: Minutes before the last one that `earlier` names.
+#: The number of earlier minutes that `earlier` names.
 _EARLIER = 10
 
-#: Counted by the minute; the others by the day.
+#: Amounts that are counted per minute; the others are counted per day.
 BY_MINUTE = frozenset({"messages", "requests", "connections", "asking"})
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What an event has used of what its user may use. `stored_bytes` are those of tickets, contexts and sessions.
+    """What an event uses of its user's quotas. `stored_bytes` counts upload tickets, context files and sessions.
 
-    `asking` are Requests over HTTP that are under way, in the minute in which they began; one that ends takes 1 away.
+    `asking` counts Requests over HTTP in progress, in the minute in which they began; the end of one subtracts 1.
     """
 
     messages: int = 0
@@ -41,52 +41,53 @@ class Spending:
         return Spending(**{name: mine[name] + theirs[name] for name in mine})
 
     def amounts(self) -> dict[str, int]:
-        """Every amount by its name."""
+        """All amounts by name."""
         return {it.name: getattr(self, it.name) for it in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What a user has used in the minute and the day of a time. `stale` are attributes of minutes that are over."""
+    """A user's usage in the minute and the day of a time. `stale` are the attributes of past minutes."""
 
     used: Spending = field(default_factory=Spending)
     stale: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, item: Mapping[str, Any] | None, now: int) -> Self:
-        """The counters in their item, None for one that does not exist. `now` is in milliseconds."""
+        """The counters in their item at `now` (ms). `item` is None if it does not exist."""
         item = item or {}
         amounts = {it.name: item.get(attribute_of(it.name, now), 0) for it in fields(Spending)}
         minutes = {name: name.partition("@")[2] for name in item if "@" in name}
-        # The minute before may still be told of by who has read the clock a moment ago.
+        # Keep the last minute: a process that has just read the clock may still count in it.
         return cls(
             Spending(**amounts), tuple(it for it, minute in minutes.items() if int(minute) < now // MINUTE_MS - 1)
         )
 
 
 def attribute_of(name: str, now: int) -> str:
-    """The attribute that counts `name` at `now` (ms)."""
+    """The attribute that counts the amount `name` at `now` (ms)."""
     return f"{name}@{now // MINUTE_MS}" if name in BY_MINUTE else name
 
 
 def earlier(spent: Spending, now: int) -> tuple[str, ...]:
-    """The attributes that counted the same in the minutes before, for who has not read which of them there are."""
+    """The attributes of the same amounts in earlier minutes, for a writer that has not read the item."""
     minutes = [now - back * MINUTE_MS for back in range(2, 2 + _EARLIER)]
     counted = [name for name, amount in spent.amounts().items() if amount and name in BY_MINUTE]
     return tuple(attribute_of(name, minute) for name in counted for minute in minutes)
 
 
-def window_end(name: str, now: int) -> int:
-    """When (ms) the window of `name` ends that `now` is in."""
-    window = MINUTE_MS if name in BY_MINUTE else DAY_MS
-    return (now // window + 1) * window
+def period_end(name: str, now: int) -> int:
+    """When (ms) the minute or day ends in which the amount `name` is counted at `now` (ms)."""
+    period = MINUTE_MS if name in BY_MINUTE else DAY_MS
+    return (now // period + 1) * period
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place for an open turn, of those that its user has. At `until` (ms) it is anybody's.
+    """One of a user's places for open turns. At `until` (ms) it is free.
 
-    In a transition: `until` 0 gives it back. `taken_at` (ms) takes it, if it is free then; without it, it is kept.
+    In a transition, `until` 0 releases it. With `taken_at` (ms) it is taken if it is free at that time; without, it is
+    kept.
     """
 
     k: int
@@ -108,5 +109,5 @@ class Slot:
 
     @staticmethod
     def is_free(item: Mapping[str, Any] | None, now: int) -> bool:
-        """May the slot in this item (None: there is none) be taken at `now` (ms)?"""
+        """Is the slot in this item (None if there is none) free at `now` (ms)?"""
         return item is None or item["until"] <= now

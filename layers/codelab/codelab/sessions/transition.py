@@ -1,4 +1,4 @@
-"""What one event does to a session: everything that one transaction writes, and the effects to run after it."""
+"""What one event does to a session: the writes of one transaction, and the effects after it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | To
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the asynchronous invoke of `llm_request` names, so that a duplicate is recognised."""
+    """The name of a step in the asynchronous invoke of `llm_request`, by which a duplicate is recognised."""
 
     turn_id: str
     step: int
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """Post a logged frame once more, to one connection: a call it must know and may have missed."""
+    """Post a logged frame again to one connection: a call that it may have missed."""
 
     connection_id: str
     seq: int
@@ -44,16 +44,14 @@ class Resend:
 class Transition:
     """What one event does. `before` None creates the session; an unchanged register writes nothing.
 
-    `puts`, `events` and `deletes` (sort keys) go into the transaction with the register; the rest is run after it has
-    succeeded: `invoke` first, then the events are posted in order, then `resend`, then `repost` (ranges that nobody
-    reported as posted), then `replies` go to one connection each: frames that are not logged; then connections are told
-    why and closed (`close`), or closed without a word (`cut`). `relies_on` are rules of the user's that must not have
-    changed since they were read.
+    The transaction writes the register, `puts`, `events`, `deletes` (sort keys) and `slot`, which it takes, keeps or
+    releases. `relies_on` are the user's rules, which must not have changed since they were read. `objects` (JSON text
+    by digest) are the large contents that items refer to. They are written before the transaction, and are unused if it
+    fails.
 
-    `objects` (JSON text by digest) are the large contents that items refer to. They are written before the transaction;
-    if it fails they are of no account.
-
-    `slot` is taken, kept or given back in the transaction. `spent` is told to the user's `counters` afterwards.
+    The effects run after it, in this order: `invoke`; posting the events; `resend`; `repost` (ranges not reported as
+    posted); `replies`, which are frames that are not logged, to one connection each; closing connections with an error
+    (`close`) or without a frame (`cut`). `spent` is added to the user's `counters`.
     """
 
     before: Register | None

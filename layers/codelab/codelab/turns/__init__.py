@@ -1,1 +1,1 @@
-"""What each event does to a session: pure decisions, (draft of the register, event) → transition."""
+"""What each event does to a session, as pure decisions: (draft of the register, event) → transition."""

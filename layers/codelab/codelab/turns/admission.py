@@ -1,7 +1,7 @@
-"""What is known of a user beside their sessions: read in the round trip of the register, checked before a decision.
+"""Checks the sender of an event before a decision, with the user's items that are read together with the register.
 
-Whose event it is says what is read of the user's own partition (`wanted`), and what was read says whether the event is
-taken at all (`check`). An event of nobody, as the sweep's or a step's, reads and checks nothing.
+`wanted` says what to read from the user's partition, `check` whether to accept the event. Events without a sender, such
+as the sweep's or a step's, need neither.
 """
 
 from collections.abc import Mapping
@@ -16,20 +16,19 @@ from codelab.turns.quotas import Asks
 
 
 def wanted(caller: Caller, settings: Settings, now: int, asks: Asks = Asks.NOTHING) -> list[str]:
-    """Sort keys of the items of the user's partition that a decision about an event of `caller` depends on.
+    """Sort keys of the user's items that a decision about an event of `caller` depends on.
 
-    `codelab.sessions.keys.home` knows which keys are in that partition. `now` is in milliseconds; `asks` says what the
-    event asks of the user's quotas.
+    `now` is in milliseconds; `asks` says which quotas the event needs.
     """
     revoked = [keys.REVOKED] if caller.issued else []
     return [*revoked, *quotas.wanted(caller.plan, asks, settings, now)]
 
 
 def check(caller: Caller, items: Mapping[str, dict[str, Any] | None]) -> None:
-    """Raise ProtocolError where the event is not to be taken, whatever it asks for.
+    """Raise ProtocolError UNAUTHORIZED if the caller's token was revoked.
 
-    `items` are those that were read, by sort key: what `wanted` names and what the decision needs; None for one that
-    does not exist. Asked before every decision, also when one is made again.
+    `items` are the items that were read, by sort key; None for one that does not exist. Called before every decision,
+    including repeated ones.
     """
     revoked = items.get(keys.REVOKED)
     if revoked is not None and caller.issued <= revoked["revoked_at"]:

@@ -1,4 +1,4 @@
-"""From the model's solution to an Answer, and from a Request's failure to the protocol's error."""
+"""Turns the model's solution into an Answer, and a Request's failure into a protocol error."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +10,11 @@ from codelab.sessions.items import CallRequest
 from codelab.turns import titles
 from codelab.turns.steps import Answer
 
-#: The text to show, then the calls: keys are generated in this order, so that text streams first.
+#: The text, then the calls: the model generates the keys in this order, so the text streams first.
 MESSAGE, CALLS = "message", "calls"
 
 
-#: The answer's schema before the tools: each one of them adds a branch to `calls`.
+#: The answer's schema without tools; each tool adds a branch to `calls`.
 ANSWER = {
     "type": "object",
     "properties": {
@@ -31,7 +31,7 @@ ANSWER = {
 
 
 def tool_messages(agent: Agent) -> list[dict[str, Any]]:
-    """The agent's tools as messages of the Request. They come first, so that the prompt's prefix stays the same."""
+    """The agent's tools as messages of the Request. They come first, so that the prompt's prefix stays unchanged."""
     return [
         {
             "role": "system",
@@ -49,9 +49,9 @@ def tool_messages(agent: Agent) -> list[dict[str, Any]]:
 def answer_of(
     solution: dict[str, Any], agent: Agent, usage: dict[str, int], streamed: str, new_id: Callable[[], str]
 ) -> Answer:
-    """The solution with an id for each call. The text is what was streamed, for that is what the user has seen.
+    """The solution with an id for each call. The text is the streamed one, because the user has seen it.
 
-    Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, which would end the turn in silence.
+    Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, which would end the turn silently.
     """
     if not (streamed or solution[MESSAGE].strip() or solution[CALLS]):
         raise ProtocolError(
@@ -66,9 +66,9 @@ def answer_of(
 
 
 def failure(error: RequestError, request_id: str) -> ProtocolError:
-    """`LLM_ERROR`, retryable where the same message may work later.
+    """The error LLM_ERROR, retryable if the same message may work later.
 
-    `details.reason` is the kind of failure, `status` the provider's, `request_id` what the log has the details under.
+    `details` has the kind of failure (`reason`), the provider's `status` if any, and the `request_id` of the log entry.
     """
     details: dict[str, Any] = {"reason": error.code, "request_id": request_id}
     if isinstance(error, TransportError):

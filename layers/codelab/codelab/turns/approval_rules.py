@@ -1,10 +1,11 @@
-"""Remembered approvals: which calls are decided without asking, because a human decided so before.
+"""Approval rules: a human's earlier decisions, which decide later calls without asking.
 
-A rule is about the calls of one tool, in one session or in all of a user's: one that allows about those of one agent,
-one that denies about everybody's. With a pattern it covers calls whose paths match; without one, calls with the same
-paths, or, for tools that take none or can do anything, exactly the same arguments. All of it is looked for in arguments
-that the tool has checked. What denies is read generously and wins; what allows is read to the letter, and of what
-always asks it allows only a command that may be remembered. Rules that cannot be read allow nothing: every call asks.
+A rule covers calls of one tool, in one session or in all of a user's sessions. An allowing rule covers the calls of one
+agent, a denying rule those of all agents. With a pattern it covers calls whose paths match; without one, calls with the
+same paths or, if the tool takes no paths or executes something, exactly the same arguments. Rules are compared with
+arguments that the tool has checked. Denying rules are matched generously and win. Allowing rules are matched literally;
+of the calls that always need approval they allow only remembered commands. If the rules cannot be read, every call
+needs approval.
 """
 
 import hashlib
@@ -34,10 +35,10 @@ _COVERS_CHARS = 120
 
 
 def apply(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> ApprovalRule | None:
-    """Decide whether `call`, whose arguments were checked, asks for approval. Returns the rule that denies it.
+    """Decide whether `call`, whose arguments were checked, needs approval. Returns the rule that denies it, if any.
 
-    `alone`: no other call of the same answer may change what a remembered command depends on.
-    Needs both rule sets; a decision by an allowing rule of the user's relies on its set not having changed.
+    `alone`: no other call of the same answer may change what a remembered command depends on. Needs both rule sets. If
+    one of the user's rules allows the call, the transition relies on that rule set not having changed.
     """
     rule_sets = _rule_sets(draft)
     if rule_sets is None:
@@ -58,7 +59,7 @@ def apply(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> Ap
     if is_command:
         found = [it for it in found if alone and commands.holds(draft, it[1].rule_id, tool, arguments)]
     if found and call.requires_approval:
-        rule_set, rule = found[0]  # a rule of the session's before one of the user's, which costs a condition
+        rule_set, rule = found[0]  # prefer the session's rules: the user's cost a condition
         call.requires_approval = False
         call.decision = {"decision": "approve", "rule_id": rule.rule_id, "at": draft.now}
         if is_command:
@@ -69,9 +70,9 @@ def apply(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> Ap
 
 
 def offer(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str) -> Remembrance | None:
-    """What an approval of this call may be remembered as, without a pattern; None for what is asked about every time.
+    """The rule that an approval of this call may become, without a pattern; None if it cannot be remembered.
 
-    `executor` is the connection that executes it.
+    `executor` is the id of the connection that executes the call.
     """
     if not always_asks(tool, arguments):
         return Remembrance(rule=_shown(arguments, tool), scopes=["session", "user"])
@@ -81,9 +82,9 @@ def offer(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str)
 
 
 def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Remember, executor: str) -> None:
-    """Keep a human's decision about `call` as a rule. It counts for calls that are made from then on.
+    """Remember a human's decision about `call` as a rule for later calls.
 
-    Raises ProtocolError, and then nothing was decided: INVALID_ARGUMENTS, DATABASE_ERROR.
+    Raises ProtocolError INVALID_ARGUMENTS or DATABASE_ERROR; then nothing is decided.
     """
     arguments = draft.value(call.effective_arguments)
     is_command = effect == "allow" and always_asks(tool, arguments)
@@ -109,7 +110,7 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
     if not _covers(rule, call.agent, tool, arguments):
         raise _refused(call, "remember.pattern", f"{pattern!r} does not match this call")
     rule_set = _rule_set(draft, wish.scope)
-    known = tuple(it for it in rule_set.rules if not (is_command and _allows_a_command(it)))  # this one takes its place
+    known = tuple(it for it in rule_set.rules if not (is_command and _allows_a_command(it)))  # the new rule replaces it
     if any(_same(rule, it) for it in known):
         return
     if len(known) >= limits.RULES:
@@ -120,7 +121,7 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
 
 
 def revoke(draft: Draft, rule_id: str) -> None:
-    """Forget a rule. Raises ProtocolError INVALID_ARGUMENTS if there is none of that id, DATABASE_ERROR."""
+    """Remove a rule. Raises ProtocolError INVALID_ARGUMENTS for an unknown id, DATABASE_ERROR."""
     for rule_set in (_rule_set(draft, "session"), _rule_set(draft, "user")):
         left = tuple(rule for rule in rule_set.rules if rule.rule_id != rule_id)
         if len(left) < len(rule_set.rules):
@@ -134,7 +135,7 @@ def revoke(draft: Draft, rule_id: str) -> None:
 
 
 def listing(draft: Draft) -> RuleList:
-    """All rules that count here: not a command's that has lapsed. Raises ProtocolError DATABASE_ERROR."""
+    """All valid rules, without those for commands that have ended. Raises ProtocolError DATABASE_ERROR."""
     rule_sets = [_rule_set(draft, scope) for scope in RULE_KEYS]
     return RuleList(
         rules=[
@@ -159,7 +160,7 @@ def listing(draft: Draft) -> RuleList:
 
 
 def _rule_sets(draft: Draft) -> list[ApprovalRules] | None:
-    """Both rule sets as this transition leaves them, as new as the session knows of; None if one is unreadable."""
+    """Both rule sets as this transition leaves them, at least as new as known; None if one is unreadable."""
     changed = {item.scope: item for item in draft.puts if isinstance(item, ApprovalRules)}
     draft.need(RULE_KEYS.values())
     try:
@@ -172,7 +173,7 @@ def _rule_sets(draft: Draft) -> list[ApprovalRules] | None:
         if rule_set.version < draft.register.rule_versions.get(rule_set.scope, 0)
         and rule_set.key() not in draft.inputs.fresh
     ]
-    if stale:  # read before a change that this session was part of: a step reads them when it begins
+    if stale:  # a step reads them when it begins, and this session has changed them since
         raise NeedsItems(stale)
     return rule_sets
 
@@ -197,7 +198,7 @@ def _autonomy(register: Register) -> str:
 
 
 def _covers(rule: ApprovalRule, agent: str, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-    """Is it about this call? Whether it may allow one that always asks is not said here."""
+    """Does the rule cover this call? The caller checks whether it may allow one that always needs approval."""
     if rule.effect == "deny":
         if rule.tool.casefold() != tool.name.casefold():
             return False
@@ -213,7 +214,7 @@ def _covers(rule: ApprovalRule, agent: str, tool: Tool, arguments: Mapping[str, 
             matches(glob, path) or path == glob.removesuffix("/**") for path in map(_folded, tool.paths_of(arguments))
         )
     paths = _path_arguments(arguments, tool)
-    # A backslash parts names on one system and is part of a name on another.
+    # A backslash separates names on one system and is part of a name on another.
     return bool(paths) and all("\\" not in path and matches(rule.pattern, path) for _, path in paths)
 
 
@@ -232,7 +233,7 @@ def _pattern(call: CallItem, tool: Tool, effect: Effect, pattern: str) -> str:
 
 
 def _path_arguments(arguments: Mapping[str, Any], tool: Tool) -> list[tuple[str, str]]:
-    """(argument, path) of the paths that the call names beside those in diffs, which an IDE may read differently."""
+    """(argument, path) of the call's paths, except those in diffs, which an IDE may read differently."""
     found = []
     for name in tool.paths:
         value = arguments.get(name, [])
@@ -241,7 +242,7 @@ def _path_arguments(arguments: Mapping[str, Any], tool: Tool) -> list[tuple[str,
 
 
 def _digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) -> str:
-    """What two calls have in common that are the same for a rule without a pattern."""
+    """The digest by which a rule without a pattern recognises the same call."""
     if tool.name not in commands.RUNNING:
         return _written_digest(arguments, tool, effect)
     words, cwd = commands.words(arguments)
@@ -249,7 +250,7 @@ def _digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) -> str:
 
 
 def _written_digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) -> str:
-    """Likewise, with a command line as it was written; a denial of one may have been stored so."""
+    """The same with the command line as written, because older denials were stored so."""
     paths = [] if tool.risk == "execute" else _path_arguments(arguments, tool)
     if effect == "deny":
         paths = [(name, _folded(path)) for name, path in paths]
@@ -262,7 +263,7 @@ def _sha256(value: Any) -> str:
 
 
 def _command(arguments: Mapping[str, Any]) -> str:
-    """A command for people to read, whole: who lets it run again must see what it is."""
+    """The whole command for humans, who must see what they allow."""
     words, cwd = commands.words(arguments)
     return " ".join(words) + ("" if cwd == "." else f" (in {cwd})")
 
@@ -278,7 +279,7 @@ def _shown(arguments: Mapping[str, Any], tool: Tool) -> str:
 
 
 def _folded(path: str) -> str:
-    """The path as the most tolerant file system reads it."""
+    """The path as the most tolerant file system would read it."""
     names = unicodedata.normalize("NFC", path).casefold().replace("\\", "/").split("/")
     return "/".join(name.rstrip(". ") for name in names if name.strip(". "))
 

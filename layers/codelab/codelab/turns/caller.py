@@ -1,13 +1,13 @@
-"""Who sent an event."""
+"""The sender of an event."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user and the connection, as the authorizer said; a request over HTTP has an empty `connection_id`.
+    """The user and the connection as authorized; `connection_id` is empty for a request over HTTP.
 
-    `issued` and `expires` are the token's, in seconds, 0 without tokens. `plan` names the row of limits.
+    `issued` and `expires` are the token's times in seconds, 0 without tokens. `plan` is the user's plan.
     """
 
     user: str

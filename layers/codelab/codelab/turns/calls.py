@@ -1,4 +1,4 @@
-"""Tool calls: results, human decisions, and the one continuation after the last call of a step is settled."""
+"""Tool calls: their results, human decisions about them, and the next step once all calls are settled."""
 
 import hashlib
 from typing import Any
@@ -22,21 +22,21 @@ from codelab.turns.draft import Draft
 from codelab.turns.shown_results import shown_result
 from codelab.turns.text import excerpt, shortened, within_bytes
 
-#: Different failing calls that the register remembers.
+#: The number of different failing calls that the register stores.
 _FAILURES_KEPT = 32
-#: A call that keeps sending output may take so many times its tool's time.
+#: A call that keeps sending output may take this many times its tool's time.
 PROGRESS_CAP = 30
-#: Bytes of output that are kept of a call that may never end.
+#: Bytes of output that are stored for an unfinished call.
 PROGRESS_BYTES = 16_000
-#: Bytes of a large edit that the model is told of.
+#: Bytes of a large edit that the model sees.
 _EDIT_BYTES = 4_000
 
 
 @decision(ToolResult, reads=lambda frame: [keys.call_key(frame.call_id)])
 def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition | None:
-    """The IDE says how a call ended. None: nothing to do, because it is known already or came after a rejection.
+    """The IDE sends the outcome of a call, or a part of its output. None: a repeat, or a result after a rejection.
 
-    Raises ProtocolError: INVALID_CALL_ID for a call that is not open, PERMISSION_DENIED where an approval is due first.
+    Raises ProtocolError: INVALID_CALL_ID for a call that is not open, PERMISSION_DENIED if it still needs approval.
     """
     call = draft.call(frame.call_id)
     entry = _entry(draft.register, frame.call_id)
@@ -75,10 +75,10 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     HitlDecision, reads=lambda frame: [keys.call_key(frame.call_id), *(RULE_KEYS.values() if frame.remember else ())]
 )
 def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transition | None:
-    """A human approves, edits or rejects. None: the same was decided before.
+    """A human approves, edits or rejects a call. None: a repeated decision.
 
-    Raises ProtocolError: INVALID_CALL_ID, also for a yes after the deadline, which was a no; INVALID_ARGUMENTS where an
-    edit does not fit the tool or what is to be remembered makes no rule.
+    Raises ProtocolError: INVALID_CALL_ID, also for an approval after the deadline; INVALID_ARGUMENTS if the edit does
+    not fit the tool or the decision cannot be remembered as wished.
     """
     call = draft.call(frame.call_id)
     entry = _entry(draft.register, frame.call_id)
@@ -119,13 +119,13 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
 
 
 def _repeat(draft: Draft) -> Transition | None:
-    """A repeat changes nothing; but frames that nobody has reported as posted are posted, perhaps once more."""
+    """A repeat only posts frames again that are not yet reported as posted."""
     draft.repost = [(first, entry.last) for first, entry in sorted(draft.register.outbox.items())]
     return draft.finish() if draft.repost else None
 
 
 def open_call(draft: Draft, call: CallItem) -> None:
-    """Enter a new call, store it and send it: to every connection if it needs approval, else to the executor."""
+    """Open a new call: store it, and send it to every connection if it needs approval, else to the executor."""
     tool, register = tool_of(call), draft.register
     state = CallState.AWAITING_APPROVAL if call.requires_approval else CallState.EXECUTING
     due = draft.now + policy.deadline_ms(tool, awaiting_approval=call.requires_approval, settings=draft.settings)
@@ -144,7 +144,7 @@ def open_call(draft: Draft, call: CallItem) -> None:
 
 
 def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
-    """Log the `tool_call` frame of a call as it stands. Returns its seq."""
+    """Log the `tool_call` frame for the call's current state. Returns its seq."""
     awaiting = entry.state is CallState.AWAITING_APPROVAL
     content = call.effective_arguments
     arguments, tool = draft.value(content), tool_of(call)
@@ -172,9 +172,9 @@ def settle(
     *,
     was_sent: bool = True,
 ) -> None:
-    """The call's one outcome, in the register, in its item and, if it is of a turn, in the history.
+    """Record the call's one outcome: in the register, in its item and, for a turn's call, in the history.
 
-    It is told to those who did not cause it.
+    Connections other than the one that caused it (`by`) get a `call_update`, unless the call was never sent.
     """
     entry = _entry(draft.register, call.call_id)
     if draft.register.command_rule and was_sent and entry is not None and entry.state is CallState.EXECUTING:
@@ -198,9 +198,11 @@ def settle(
 
 
 def _count_failure(register: Register, call: CallItem, state: CallState) -> None:
-    """Remember how often in a row this very call has failed."""
+    """Count how often in a row the same call has failed."""
     digest = call_digest(call.tool, call.arguments)
-    if state is CallState.FAILED or "rule_id" in call.decision:  # nobody would ever stop the second kind either
+    if (
+        state is CallState.FAILED or "rule_id" in call.decision
+    ):  # nobody would stop repeated calls that a rule allows either
         register.failures[digest] = register.failures.pop(digest, 0) + 1
         while len(register.failures) > _FAILURES_KEPT:
             register.failures.pop(next(iter(register.failures)))
@@ -209,25 +211,25 @@ def _count_failure(register: Register, call: CallItem, state: CallState) -> None
 
 
 def unfinished(call: CallItem, code: ErrorCode, message: str) -> dict[str, Any]:
-    """The outcome of a call that was ended from outside, with what it had said until then."""
+    """The outcome of a call that was ended from outside, with its output so far."""
     error: dict[str, Any] = {"code": code.value, "message": message}
     if call.progress:
         error["output_so_far"] = call.progress
-    return {"error": shortened(error, limits.CONTENT_BYTES // 2)}  # no object has to be written for it
+    return {"error": shortened(error, limits.CONTENT_BYTES // 2)}  # small enough to need no object
 
 
 def tool_of(call: CallItem) -> Tool:
-    """The tool that was called. Raises ProtocolError TOOL_NOT_FOUND if it has left the catalogue since."""
+    """The called tool. Raises ProtocolError TOOL_NOT_FOUND if it is no longer in the catalogue."""
     return find_tool(call.tool) if call.declaration is None else declared_tool(call.declaration)
 
 
 def call_digest(tool: str, arguments: Content) -> str:
-    """What makes two calls the same."""
+    """A digest that is equal for equal calls."""
     return hashlib.sha256(dumps([tool, digest_of(arguments)]).encode()).hexdigest()[:16]
 
 
 def continue_turn(draft: Draft) -> None:
-    """The next step, once every call of this one is settled; whoever settles the last one commits this."""
+    """Start the next step if all calls are settled; the decision that settles the last call commits it."""
     register = draft.register
     if register.phase is Phase.WAITING and not register.open_step_calls:
         turn.next_step(draft)
@@ -236,7 +238,7 @@ def continue_turn(draft: Draft) -> None:
 
 
 def show_what_is_open(draft: Draft) -> None:
-    """What the step waits for: a human before tools. What belongs to no turn does not change what the agent does."""
+    """Set the status to what the step waits for: approval first, then tools. Out-of-turn calls do not count."""
     states = {call.state for call in draft.register.open_step_calls.values()}
     if draft.register.phase is not Phase.WAITING or not states:
         return
@@ -247,9 +249,9 @@ def show_what_is_open(draft: Draft) -> None:
 
 
 def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, frame: ToolResult) -> None:
-    """A piece of output: the call stays open, its time begins anew up to a cap. A repeated piece is not kept twice."""
+    """Store a piece of output and extend the deadline, up to a cap. A repeated piece is not stored twice."""
     tool_ms = policy.deadline_ms(tool_of(call), awaiting_approval=False, settings=draft.settings)
-    begun = call.decision.get("at", call.at)  # when it was approved, where it was
+    begun = call.decision.get("at", call.at)  # the time of the approval, if any
     entry.due = min(draft.now + tool_ms, begun + PROGRESS_CAP * tool_ms)
     text = _output(frame.result)
     if frame.offset is None or frame.offset >= call.progress_end:
@@ -271,7 +273,7 @@ def _output(result: Any) -> str:
 
 
 def _others(draft: Draft, caller: Caller | None) -> bool:
-    """Is there a connection with extensions that has not itself caused what happens?"""
+    """Is there a connection with extensions other than the caller's?"""
     return any(
         connection.extensions
         for connection_id, connection in draft.register.connections.items()
@@ -280,7 +282,7 @@ def _others(draft: Draft, caller: Caller | None) -> bool:
 
 
 def _outcome(frame: ToolResult, tool: Tool) -> dict[str, Any]:
-    """The outcome as it is stored and compared: a result in the tool's form, or as it came if it has none of it."""
+    """The outcome as stored and compared, with the result in the tool's normal form if it has one."""
     if frame.error is not None:
         return {"error": {"code": frame.error.code.value, "message": frame.error.message}}
     return {"result": tool.result.normal(frame.result)}
@@ -302,20 +304,20 @@ def _entry(register: Register, call_id: str) -> CallEntry | None:
 
 
 def _approve(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None:
-    """A human has said yes."""
+    """Let an approved call be executed."""
     entry.state = CallState.EXECUTING
     call.state = entry.state.value
     commands.invalidate(draft, call, tool)
 
 
 def _check_in_time(draft: Draft, call: CallItem, entry: CallEntry) -> None:
-    """Raise ProtocolError INVALID_CALL_ID for a yes after the deadline, whether or not the sweep has been here."""
+    """Raise ProtocolError INVALID_CALL_ID after the deadline, even if the sweep has not expired the call yet."""
     if entry.due <= draft.now:
         raise _unknown(call.call_id, "its approval deadline has passed, so the call is rejected")
 
 
 def _was_decided(call: CallItem, frame: HitlDecision) -> bool:
-    """Is this a repeat of what was decided? An approve after an implicit approval counts as one."""
+    """Is this a repeated decision? An approval after an implicit approval is one."""
     remembered = frame.remember.model_dump() if frame.remember else None
     if call.decision.get("decision") != frame.decision or call.decision.get("remember") != remembered:
         return False

@@ -1,4 +1,4 @@
-"""Cancel: the running turn ends, open calls are settled as cancelled, what was said stays."""
+"""Cancel: the running turn ends, its open calls are cancelled, and the streamed text stays."""
 
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import Cancel
@@ -14,7 +14,7 @@ from codelab.turns.draft import Draft
 
 @decision(Cancel)
 def cancel(draft: Draft, caller: Caller, frame: Cancel) -> Transition | None:
-    """Stop the running turn, or only the one that the frame names. None where it does not run: that is no error."""
+    """Cancel the running turn, or only the turn that the frame names. None, without an error, if it does not run."""
     register = draft.register
     if register.phase is Phase.IDLE or frame.turn_id not in (None, register.turn_id):
         return None
@@ -24,12 +24,12 @@ def cancel(draft: Draft, caller: Caller, frame: Cancel) -> Transition | None:
 
 
 def stop(draft: Draft) -> None:
-    """End the turn now, or, while a step runs, have its owner end it: it alone knows what it has streamed."""
+    """End the turn now or, if a step runs, have its owner end it, which alone knows what was streamed."""
     register = draft.register
     if register.phase is Phase.RUNNING:
         register.cancelled_at = register.cancelled_at or draft.now
         return
-    if register.message_id:  # an attempt of this step has died; what it has said was said
+    if register.message_id:  # an attempt of this step has crashed; its text stays
         turn.cancelled(draft, draft.streamed())
         return
     draft.need(keys.call_key(call_id) for call_id in register.open_step_calls)

@@ -1,8 +1,7 @@
-"""Commands that a human lets run again without being asked, where the operator allows that (`REMEMBER_COMMANDS`).
+"""Remembered commands, which run again without approval if the operator allows it (`REMEMBER_COMMANDS`).
 
-What a command does depends on files: `npm test` runs what `package.json` says. So such a rule holds only until the
-agent has made any other call that does not only read, and a session has one at most: the register names it while it
-holds.
+What a command does depends on files: `npm test` runs what `package.json` says. So such a rule is valid only until the
+agent makes another call that may change something. A session has at most one such rule; the register names it.
 """
 
 import re
@@ -14,25 +13,25 @@ from codelab.sessions.items import CallItem
 from codelab.sessions.register import CallState, Register
 from codelab.turns.draft import Draft
 
-#: Tools that run any command: their denials are compared word by word.
+#: Tools that run any command; their denials are compared word by word.
 RUNNING = frozenset({"run_command", "run_persistent"})
-#: The one whose approval may be remembered.
+#: The tool whose approval may be remembered.
 _REMEMBERED = "run_command"
-#: No shell gives one of these a meaning of its own; it reads a space as the end of a word.
+#: Characters without a special meaning in any shell; a space ends a word.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=@+,-]+(?: +[A-Za-z0-9_./:=@+,-]+)*")
-#: Characters of a command line: whoever lets it run again must be able to read it whole.
+#: The longest command line (characters), so that humans can read all of what they allow.
 _CHARS = 500
-#: What `hello` may call systems whose shell reads a plain command line as what it looks like.
+#: Names in `hello` of systems whose shells take a plain command line literally.
 _POSIX = frozenset({"linux", "macos", "darwin", "freebsd", "openbsd", "netbsd"})
 
 
 def words(arguments: Mapping[str, Any]) -> tuple[list[str], str]:
-    """The words of a command line, and where it runs: what two calls have in common that run the same."""
+    """The words of a command line and its directory, which are equal for equal commands."""
     return str(arguments.get("command", "")).split(), str(arguments.get("cwd", "."))
 
 
 def may_be_remembered(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str) -> bool:
-    """May an approval of this call hold for the next one? `executor` is the connection that runs it."""
+    """May an approval of this call be remembered? `executor` is the id of the connection that runs it."""
     command, cwd = str(arguments.get("command", "")), str(arguments.get("cwd", "."))
     connection = draft.register.connections.get(executor)
     return (
@@ -48,7 +47,7 @@ def may_be_remembered(draft: Draft, tool: Tool, arguments: Mapping[str, Any], ex
 
 
 def holds(draft: Draft, rule_id: str, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-    """Does this rule still let such a call run? Not while a call runs that may change what the command depends on."""
+    """Does this rule still allow the call? Not while a call runs that may change what the command depends on."""
     register = draft.register
     return (
         register.command_rule == rule_id
@@ -58,12 +57,12 @@ def holds(draft: Draft, rule_id: str, tool: Tool, arguments: Mapping[str, Any]) 
 
 
 def begin(draft: Draft, call: CallItem, rule_id: str) -> None:
-    """The call runs by this rule, or has made it: so it does not end it."""
+    """Make this the session's rule. The call runs by it or has created it, so the call does not end it."""
     call.decision["command_rule"] = draft.register.command_rule = rule_id
 
 
 def invalidate(draft: Draft, call: CallItem, tool: Tool) -> None:
-    """The call is let go, or has ended: unless it only reads, what the remembered command depends on may be another."""
+    """End the remembered command if `call`, which starts or has ended, may change what the command depends on."""
     register: Register = draft.register
     if not register.command_rule or call.decision.get("command_rule") == register.command_rule:
         return

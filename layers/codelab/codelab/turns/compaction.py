@@ -1,8 +1,8 @@
-"""Compaction: a summary takes the place of the older part of a history that outgrows the model's context.
+"""Compaction: a summary replaces the older part of a history that outgrows the model's context.
 
-It is due before the context is full, so that it can be made after a step's commit, while nobody waits for it: beside
-the tools that run, or the user who reads. A step that comes before it is there is sent the newest messages that fit.
-The messages themselves stay in the history. A summary never changes; the register says which one is the newest.
+It is due before the context is full, so that it is made after a step's commit, while nobody waits: tools run, or the
+user reads. A step before the summary is ready gets the newest messages that fit. The messages stay in the history. A
+summary never changes; the register says which one is the newest.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from codelab.turns.context import CHARS_PER_TOKEN, FILES_SHARE
 from codelab.turns.draft import Draft
 from codelab.turns.text import head_and_tail
 
-#: Of the context's budget: what the prompt and the summary itself may take. The rest, but for files, is the history's.
+#: Shares of the context budget for the prompt and the summary. The history gets the rest, without the files.
 _PROMPT_SHARE, _SUMMARY_SHARE = 0.1, 0.15
-#: Of the history's room, in tokens and in messages: where compaction is due, what it leaves as it is, what is worth it.
+#: Shares of the history's room, in tokens and messages: when compaction is due, what it keeps, and its least gain.
 _DUE, _KEPT, _WORTH = 0.75, 0.4, 0.15
-#: Messages that are read for one summary, so that one call gets them with the summary before and the declared tools;
-#: and the part of the budget that they may take.
+#: The most messages in one summary, so that one call reads them with the last summary and the declared tools; and their
+#: share of the budget.
 _PIECE, _PIECE_SHARE = 98, 0.7
-#: Characters that are kept of what was said, of a call's arguments, and of its result.
+#: Characters of a message, of a call's arguments and of a result that the Request for a summary includes.
 _SAID_CHARS, _ARGUMENTS_CHARS, _RESULT_CHARS = 3_000, 300, 600
 
 _PROMPT = """\
@@ -58,7 +58,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The messages behind the summary of `after_n` that the next one takes in, up to `n`; what they cost a context."""
+    """The messages after the first `after_n` and up to `n`, which the next summary adds, and their tokens."""
 
     after_n: int
     n: int
@@ -67,18 +67,18 @@ class Piece:
 
 
 def is_due(register: Register, settings: Settings) -> bool:
-    """Has the history, but for what is summarised already, grown to where the next summary should be made?"""
+    """Has the part of the history without a summary grown enough for the next summary?"""
     count = register.history_n - register.summary_n
     return register.history_tokens > _DUE * _room(register, settings) or count > _DUE * settings.max_context_messages
 
 
 def extent(register: Register) -> tuple[Extent, int]:
-    """What of the session to read for the next piece, and how many messages that may be, however long it is."""
+    """What to read of the session for the next piece, and the most messages that may be."""
     return Extent(min(register.history_n, register.summary_n + _PIECE), register.summary_n), _PIECE
 
 
 def piece(register: Register, messages: Sequence[MessageItem], settings: Settings) -> Piece | None:
-    """What of `messages` (see `extent`) to summarise, None if it is not worth it: never the newest answer.
+    """The part of `messages` (see `extent`) to summarise, None if it is too small. Never the newest answer.
 
     An answer and the results of its calls stay together.
     """
@@ -102,7 +102,7 @@ def piece(register: Register, messages: Sequence[MessageItem], settings: Setting
 
 
 def messages(piece: Piece, before: SummaryItem | None) -> list[dict[str, Any]]:
-    """The context of the Request for a summary."""
+    """The messages of the Request for a summary; `before` is the last summary."""
     told = "\n\n".join(map(_text, piece.messages))
     so_far = "" if before is None else f"# Summary so far\n{before.content}\n\n"
     return [
@@ -112,7 +112,7 @@ def messages(piece: Piece, before: SummaryItem | None) -> list[dict[str, Any]]:
 
 
 def text_of(solution: dict[str, Any], settings: Settings) -> str:
-    """The summary as the model will read it, bounded."""
+    """The summary as the model will see it, of bounded length."""
     parts = [solution["summary"]]
     for name in _LISTS:
         if solution[name]:
@@ -121,7 +121,7 @@ def text_of(solution: dict[str, Any], settings: Settings) -> str:
 
 
 def commit(draft: Draft, piece: Piece, content: str) -> Transition | None:
-    """The summary takes the place of its piece. None if another has been made meanwhile."""
+    """Store the summary of `piece`. None if another summary was made meanwhile."""
     register = draft.register
     if register.summary_n != piece.after_n or register.history_n < piece.n:
         return None
@@ -132,7 +132,7 @@ def commit(draft: Draft, piece: Piece, content: str) -> Transition | None:
 
 
 def _room(register: Register, settings: Settings) -> float:
-    """Tokens that the history may take beside the prompt, the summary and the files."""
+    """Tokens that remain for the history after the prompt, the summary and the files."""
     budget = settings.max_context_tokens
     shown = min(files.context_tokens(register), FILES_SHARE * budget)
     return (1 - _PROMPT_SHARE - _SUMMARY_SHARE) * budget - shown

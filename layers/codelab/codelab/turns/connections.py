@@ -1,4 +1,4 @@
-"""Connections come and go; neither cancels nor decides anything."""
+"""Connections join and leave a session, which cancels nothing and decides nothing."""
 
 from collections.abc import Iterable
 from types import NoneType
@@ -16,7 +16,7 @@ from codelab.turns.quotas import Asks
 
 @decision(NoneType, quota=Asks.SPENDS, creates=True)
 def connect(draft: Draft, caller: Caller, _: None = None) -> Transition:
-    """`$connect`. With too many connections in the session, tell the oldest one and close it.
+    """`$connect`: join. If the session has too many connections, close the oldest with an error.
 
     Raises ProtocolError RATE_LIMITED.
     """
@@ -31,17 +31,17 @@ def connect(draft: Draft, caller: Caller, _: None = None) -> Transition:
 
 
 def disconnect(draft: Draft, connection_id: str) -> Transition:
-    """`$disconnect`, or a post that was answered by 410 long after joining. Repeats are harmless.
+    """`$disconnect`, or a post that was answered with 410 long after joining. Repeats are harmless.
 
-    `$disconnect` may come after the client is back and has sent its first frame: then that connection, the newest that
-    has spoken, takes over what waits for execution; otherwise the next one that speaks does.
+    The newest connection that has sent a frame becomes the executor of the open calls; if there is none, the next one
+    that sends a frame does. (The client may have reconnected before `$disconnect` arrives.)
     """
     leave(draft, [connection_id])
     return draft.finish()
 
 
 def leave(draft: Draft, gone: Iterable[str]) -> None:
-    """These connections are no longer there: what they were to execute is handed on, as `disconnect` says."""
+    """Remove connections and hand over the calls that they were executing; see `disconnect`."""
     register = draft.register
     if [connection_id for connection_id in gone if register.connections.pop(connection_id, None)]:
         successors = {found: it.generation for found, it in _able_to_execute(register, draft.now).items() if it.greeted}
@@ -49,7 +49,7 @@ def leave(draft: Draft, gone: Iterable[str]) -> None:
 
 
 def close_expired(draft: Draft) -> None:
-    """Close the connections whose token has expired and was not refreshed in time. Nothing is said to them."""
+    """Close the connections whose token has expired and was not refreshed in time, without a frame."""
     found = draft.register.connections.items()
     expired = [each for each, it in found if it.closes_at is not None and it.closes_at <= draft.now]
     leave(draft, expired)
@@ -57,7 +57,7 @@ def close_expired(draft: Draft) -> None:
 
 
 def revoke(draft: Draft, revoked_at: int) -> Transition | None:
-    """Close the connections that were opened with a token of `revoked_at` (seconds) or before; None without any."""
+    """Close the connections whose token was issued at `revoked_at` (seconds) or before. None if there are none."""
     revoked = [found for found, it in draft.register.connections.items() if it.issued <= revoked_at]
     if not revoked:
         return None
@@ -67,18 +67,17 @@ def revoke(draft: Draft, revoked_at: int) -> Transition | None:
 
 
 def _able_to_execute(register: Register, now: int) -> dict[str, Connection]:
-    """The connections that may execute calls."""
+    """The connections that may execute calls, by id."""
     found = register.connections.items()
     return {each: it for each, it in found if not it.viewer and not it.has_expired(now)}
 
 
 def touch(draft: Draft, caller: Caller) -> None:
-    """Every inbound frame re-adds its connection in the write it makes anyway, and may take over the open calls.
+    """Add the caller's connection if it is missing, and let it take over open calls. Every decision on a frame does it.
 
-    A connection that has not sent a frame yet gets the calls that were opened before it joined; whoever becomes the
-    executor because the last one is gone gets those that wait for execution. API Gateway does not promise to say that
-    one is gone: with calls open, the first frame of a new connection has one of them posted to their executor again,
-    and a 410 tells.
+    With its first frame, a connection gets the open calls from before it joined. A connection that becomes the executor
+    gets the calls that wait for execution. API Gateway may fail to report a closed connection: so, with calls open, the
+    first frame of a new connection causes one call to be posted again to each other executor, to detect a 410.
     """
     if not caller.connection_id:
         return
@@ -104,8 +103,9 @@ def touch(draft: Draft, caller: Caller) -> None:
 
 
 def choose_executor(draft: Draft, caller: Caller) -> None:
-    """Who begins a turn executes its calls. Over HTTP nobody can: then the executor there was does, else the newest
-    window, else the first that joins.
+    """Make the caller the executor; for a viewer, nothing changes.
+
+    Over HTTP, keep the current executor, else choose the newest connection, else the first that joins.
     """
     register = draft.register
     if caller.viewer:
@@ -118,13 +118,13 @@ def choose_executor(draft: Draft, caller: Caller) -> None:
 
 
 def executor_for_http(register: Register, now: int) -> str:
-    """The window that would execute what is asked for over HTTP: the executor there is, else the newest; or none."""
+    """The executor of a call over HTTP: the current executor, else the newest connection; empty if there is none."""
     able = {found: it.generation for found, it in _able_to_execute(register, now).items()}
     return register.executor if register.executor in able else max(able, key=lambda found: able[found], default="")
 
 
 def _hand_over(register: Register, successor: str) -> list[Resend]:
-    """Hand over the calls of a gone executor: to the turn's executor, else to `successor` (empty: nobody can)."""
+    """Hand over the calls of missing executors to the turn's executor, or if it is missing to `successor`, if any."""
     before = executing(register)
     if register.executor not in register.connections:
         if not successor:
@@ -137,7 +137,7 @@ def _hand_over(register: Register, successor: str) -> list[Resend]:
 
 
 def executing(register: Register) -> list[Resend]:
-    """The open calls that wait for execution, each with the connection that executes it, in order."""
+    """The calls that wait for execution, each with its executor, by seq."""
     found = []
     for call in (*register.calls.values(), *register.out_of_turn_calls.values()):
         if call.state is CallState.EXECUTING:
@@ -146,7 +146,7 @@ def executing(register: Register) -> list[Resend]:
 
 
 def executor_of(register: Register, call: CallEntry) -> str:
-    """The connection that executes an open call, as soon as it may be executed."""
+    """The connection that executes an open call once it is approved."""
     return call.executor if isinstance(call, OutOfTurnCall) else register.executor
 
 

@@ -1,11 +1,11 @@
-"""What the model is sent of a session: bounded, and in a form that no model refuses.
+"""Assembles the model's context of a session: bounded, and in a form that every model accepts.
 
-First what stays the same from question to question, so that providers' prompt caches hit: the agent's prompt, the
-context files, the summary that stands for the older part of the history. Then the newest messages, as many as fit, and
-always the one that the turn answers.
+First comes what stays the same from Request to Request, so that providers' prompt caches hit: the agent's prompt, the
+context files, and the summary that replaces the older part of the history. Then the newest messages, as many as fit,
+always with the message that the turn answers.
 
-Whatever happened before, every tool call has exactly one result and every result its call, results follow the answer
-that made the calls, and the messages in between alternate.
+Every tool call has exactly one result and every result its call, results follow the answer that made the calls, and
+user and assistant alternate, whatever happened before.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ from codelab.sessions.items import FileItem, MessageItem, dumps
 from codelab.sessions.store import Conversation
 from codelab.turns.text import excerpt, head_and_tail, shortened
 
-#: The parts of the budget that the results of an answer's calls, and their arguments, may take before they are cut. If
-#: even the newest answer does not fit, which may be in few characters of many tokens, they are cut further.
+#: Shares of the budget for the results of an answer's calls and for their arguments; the rest is cut. If the newest
+#: answer still does not fit (few characters may be many tokens), the shares are multiplied by the next factor.
 _RESULT_SHARE, _ARGUMENTS_SHARE = 0.5, 0.2
 _HARDER = (1.0, 0.3, 0.1)
-#: The parts of the budget that the context files may take, and the message that the turn answers when it is not the
-#: newest. A file of which fewer tokens than `_LEAST` fit is only named.
+#: Shares of the budget for the context files, and for the turn's message if it is not the newest. A file for which
+#: fewer than `_LEAST` tokens are left is only named.
 FILES_SHARE, _QUESTION_SHARE = 0.4, 0.25
 _LEAST = 100
-#: Characters that a token has at least, roughly; only for cutting.
+#: The least characters per token, roughly; only for cutting.
 CHARS_PER_TOKEN = 3
 
 _FILES = """\
@@ -43,10 +43,10 @@ _NO_RESULT = dumps({"error": {"code": "EXECUTION_FAILED", "message": "The call w
 
 
 def assemble(conversation: Conversation, system: str, *, budget: int) -> list[dict[str, Any]]:
-    """OpenAI chat messages of at most `budget` tokens, the system prompt first.
+    """The context as OpenAI chat messages of at most `budget` tokens, beginning with the prompt `system`.
 
-    An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if not
-    even the newest group fits.
+    An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if even
+    the newest group does not fit.
     """
     groups = _groups(conversation.history)
     opening = _opening(conversation, budget)
@@ -103,7 +103,7 @@ def shown_files(conversation: Conversation, budget: int) -> str:
 
 
 def _shown(file: FileItem, left: int) -> str:
-    """A file, cut if it must be, in a fence that nothing in it ends."""
+    """A file, cut if necessary, in a fence longer than any in its content."""
     title = f"## {file.path}"
     if file.content is None or left < _LEAST:
         return f"{title}\n{_UNSEEN}\n"
@@ -117,7 +117,7 @@ def _shown(file: FileItem, left: int) -> str:
 
 
 def _question(groups: "Sequence[_Group]", turn_n: int, budget: int) -> str:
-    """What the turn answers, where it is not itself the newest message: it is kept, whatever is dropped."""
+    """The message that the turn answers if it is not the newest; it is always included. Else empty."""
     for group in groups[:-1]:
         if group.message.n == turn_n:
             return head_and_tail(group.message.content, int(_QUESTION_SHARE * budget * CHARS_PER_TOKEN))
@@ -126,13 +126,13 @@ def _question(groups: "Sequence[_Group]", turn_n: int, budget: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A message; one that made calls together with their results, in its order."""
+    """A message with the results of its calls, in the order of the calls."""
 
     message: MessageItem
     results: tuple[MessageItem | None, ...]
 
     def messages(self, budget: int) -> list[dict[str, Any]]:
-        """As the model is sent them. `budget` is in characters; only calls and results are cut for it."""
+        """The group as chat messages. Only arguments and results are cut to fit `budget` (characters)."""
         plain: dict[str, Any] = {"role": self.message.role, "content": self.message.content}
         calls = self.message.calls
         if not calls:
@@ -170,7 +170,7 @@ def _groups(history: Sequence[MessageItem]) -> list[_Group]:
 
 
 def _alternating(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Neighbours of one role become one message: a turn that failed has left a question without an answer."""
+    """Merge consecutive user messages: a failed turn leaves a message without an answer."""
     found: list[dict[str, Any]] = []
     for message in messages:
         last = found[-1] if found else None

@@ -1,4 +1,4 @@
-"""Frames that steer a session: hello, session_config, switch_agent; and what a session says of itself."""
+"""Frames that steer a session: hello, session_config, switch_agent and others; and the `session_info` frame."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
 from codelab.turns.quotas import Asks
 
-#: How long a replay may take before writers no longer leave the connection to it.
+#: Time (ms) after which writers post to a connection again, even if its replay has not ended.
 REPLAY_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """The connection's new token was verified; it expires then (seconds)."""
+    """The connection has a new, valid token, which expires at `expires` (seconds)."""
 
     expires: int
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Settings of the session by name, `title` among them."""
+    """New values of the session's settings by name; `title` is one of them."""
 
     settings: Mapping[str, Any]
 
@@ -45,7 +45,7 @@ class Change:
     quota=Asks.SHOWN,
 )
 def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
-    """The client introduces itself, and may say what it runs on and which tools of its own it has."""
+    """The client introduces itself, and may name its platform and declare its own tools."""
     _greet(draft, caller)
     if frame.platform is not None:
         draft.register.connections[caller.connection_id].platform = frame.platform
@@ -66,12 +66,12 @@ def _inform(draft: Draft, caller: Caller) -> Transition:
 
 
 def begin_replay(draft: Draft, caller: Caller, last_seq: int) -> Transition:
-    """From here on a replayer alone posts to the connection."""
+    """From here on only the replayer posts to the connection."""
     before = connections.executing(draft.register)
     _greet(draft, caller)
     draft.register.connections[caller.connection_id].replaying_until = draft.now + REPLAY_MS
-    # The replay brings the frames behind `last_seq` and tells which calls are open. A call before it is sent again only
-    # if it was another connection's to execute until now.
+    # The replay sends the frames after `last_seq` and says which calls are open. An earlier call is sent again only if
+    # this connection has just become its executor.
     taken_over = {resend for resend in connections.executing(draft.register) if resend not in before}
     draft.resend[:] = [
         resend
@@ -82,7 +82,7 @@ def begin_replay(draft: Draft, caller: Caller, last_seq: int) -> Transition:
 
 
 def end_replay(draft: Draft, caller: Caller) -> Transition:
-    """From here on writers post to the connection again; what they have logged until now is still the replayer's."""
+    """From here on writers post to the connection again; the replayer still posts what was logged before."""
     connection = draft.register.connections.get(caller.connection_id)
     if connection is not None:
         connection.replaying_until = 0
@@ -91,7 +91,7 @@ def end_replay(draft: Draft, caller: Caller) -> Transition:
 
 @decision(Refresh, reads=lambda _: [keys.PLAN], quota=Asks.SHOWN)
 def refresh(draft: Draft, caller: Caller, event: Refresh) -> Transition:
-    """Keep the connection for as long as its new token is valid. Its client resumes what it missed."""
+    """Keep the connection until its new token expires. Its client resumes what it missed."""
     _greet(draft, caller)
     draft.register.connections[caller.connection_id].expires = event.expires
     return _inform(draft, caller)
@@ -113,7 +113,7 @@ def change(draft: Draft, _caller: Caller, event: Change) -> Transition:
 
 
 def _change(draft: Draft, changes: dict[str, Any]) -> None:
-    """Change the title, if it is among the `changes`, and the settings that are.
+    """Change the title and the settings in `changes`.
 
     Raises ProtocolError INVALID_ARGUMENTS for a model that is not offered.
     """
@@ -131,7 +131,7 @@ def _change(draft: Draft, changes: dict[str, Any]) -> None:
 
 @decision(Rules, reads=lambda _: RULE_KEYS.values())
 def change_rules(draft: Draft, caller: Caller, frame: Rules) -> Transition:
-    """List what was remembered, or revoke a rule and list the others. Raises ProtocolError INVALID_ARGUMENTS."""
+    """List the approval rules, after revoking one if asked to. Raises ProtocolError INVALID_ARGUMENTS."""
     _greet(draft, caller)
     if frame.rule_id is not None and frame.action == "revoke":
         approval_rules.revoke(draft, frame.rule_id)
@@ -141,7 +141,7 @@ def change_rules(draft: Draft, caller: Caller, frame: Rules) -> Transition:
 
 @decision(SwitchAgent, quota=lambda frame: Asks.TURN if frame.content else Asks.NOTHING)
 def switch_agent(draft: Draft, caller: Caller, frame: SwitchAgent) -> Transition:
-    """Switch from the next step on, whatever agent there was; `content` is a message to the new agent.
+    """Switch the agent from the next step on; `content` is a message to the new agent.
 
     Raises ProtocolError INVALID_ARGUMENTS for an unknown agent, BUSY and RATE_LIMITED as `user_message` does.
     """
@@ -152,11 +152,11 @@ def switch_agent(draft: Draft, caller: Caller, frame: SwitchAgent) -> Transition
             f"Unknown agent {frame.agent_type!r}; valid agents: {', '.join(sorted(known))}",
             details={"field": "agent_type"},
         )
-    if frame.content and messages.is_repeat(draft, frame.client_msg_id):  # the agent may have been switched again since
+    if frame.content and messages.is_repeat(draft, frame.client_msg_id):  # a repeat does not undo a later switch
         return messages.accept(draft, caller, frame.client_msg_id, frame.content)
     touch(draft, caller)
     if register.phase is not Phase.IDLE:
-        handover.forbid(register)  # in this turn no agent overrules the user
+        handover.forbid(register)  # in this turn no agent overrides the user
     if register.agent != frame.agent_type:
         handover.switch(draft, frame.agent_type, frame.reason or "The user chose this agent")
     if not frame.content:
@@ -173,7 +173,7 @@ def pending_calls(register: Register) -> list[PendingCall]:
 
 
 def session_info(draft: Draft, user_plan: str) -> SessionInfo:
-    """The session as it is, with what its user may use. Needs the agent's plan, and the user's counters and slots."""
+    """The session's state and the user's quotas. Needs the agent's plan, and the user's counters and slots."""
     register = draft.register
     of_user = quotas.wanted(user_plan, Asks.SHOWN, draft.settings, draft.now)
     draft.need([keys.PLAN, *of_user])

@@ -1,6 +1,6 @@
-"""Decisions about events, and the loop that makes one: read, decide, commit; on a conflict, all of it again.
+"""Decisions about events, and the loop that makes them: read, decide, commit; on a conflict, all of it again.
 
-The loop does no I/O itself. It reads and writes through an `Access`: the engine's is the table, a test's is memory.
+The loop does no I/O. It reads and writes through an `Access`: the engine's is the table, the tests' is memory.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from codelab.turns.quotas import Asks
 
 E = TypeVar("E")
 
-#: How often a decision may lose a race before the sender is told to try again.
+#: How often a decision may lose a race before the event fails.
 _TRIES = 30
 
 
@@ -29,12 +29,13 @@ _TRIES = 30
 class Decision(Generic[E]):
     """What an event of one kind does to a session.
 
-    event: the type of the event; NoneType if there is nothing to know but the caller.
-    decide: (draft, caller, event) → the transition, or None if there is nothing to do. It changes nothing but the
-        draft, and may be asked again about the same event. Raises ProtocolError to refuse the event.
-    reads: sort keys that it needs, read in one round trip with the register. Others cost another round trip each time.
-    quota: what it asks of the caller's quotas.
-    creates: whether it creates the session where there is none; else that is refused.
+    event: the type of the event; NoneType if the caller is all there is to know.
+    decide: (draft, caller, event) → the transition, or None if there is nothing to do. It only changes the draft, and
+        may be called again for the same event. Raises ProtocolError to refuse the event.
+    reads: sort keys of the items that it needs, read in one round trip with the register. Each other item costs another
+        round trip.
+    quota: which of the caller's quotas it needs.
+    creates: it creates the session if there is none. Otherwise the event fails with SESSION_NOT_FOUND.
     """
 
     event: type[E]
@@ -44,7 +45,7 @@ class Decision(Generic[E]):
     creates: bool = False
 
     def asks(self, event: E) -> Asks:
-        """What this event asks of its caller's quotas."""
+        """Which of the caller's quotas this event needs."""
         return self.quota if isinstance(self.quota, Asks) else self.quota(event)
 
 
@@ -55,13 +56,13 @@ def decision(
     quota: Asks | Callable[[E], Asks] = Asks.NOTHING,
     creates: bool = False,
 ) -> Callable[[Callable[[Draft, Caller, E], Transition | None]], Decision[E]]:
-    """Make a Decision of the function that decides; see there for the parameters."""
+    """Make a Decision of the decorated function; see Decision for the parameters."""
     return lambda decide: Decision(event, decide, reads, quota, creates)
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The register as it is now, and what was committed; None if there was nothing to do."""
+    """The current register, and the committed transition; None if there was nothing to do."""
 
     register: Register
     transition: Transition | None
@@ -75,27 +76,28 @@ class BeingDeleted(ProtocolError):
 
 
 class Access(Protocol):
-    """What the loop reads and writes of one session, and what else a decision depends on."""
+    """What the loop reads and writes of one session, and the other inputs of a decision."""
 
     @property
     def settings(self) -> Settings: ...
 
     def clock(self) -> int:
-        """The time (ms)."""
+        """The time in milliseconds."""
 
-    def new_id(self) -> str: ...
+    def new_id(self) -> str:
+        """A new random id."""
 
     def read(self, wanted: Sequence[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
-        """The register and the items with these sort keys, None for what does not exist; in one round trip."""
+        """The register and the items with these sort keys in one round trip; None for what does not exist."""
 
     def items(self, wanted: Sequence[str]) -> Mapping[str, StoredItem]:
-        """Those of the items that exist, by sort key."""
+        """The existing items, by sort key."""
 
     def object(self, digest: str) -> str:
         """A large content of the session, as JSON text."""
 
     def streamed(self, register: Register) -> list[EventItem]:
-        """The log behind the register's `message_seq`."""
+        """The logged frames after the register's `message_seq`."""
 
     def log_end(self, known: int) -> int:
         """The seq of the last logged frame, at least `known`."""
@@ -104,7 +106,7 @@ class Access(Protocol):
         """Write the transition, all or nothing. Raises what `SessionStore.commit` does."""
 
     def back_off(self, attempt: int) -> None:
-        """Wait a little, longer from attempt to attempt."""
+        """Wait a little, longer with each attempt."""
 
 
 def decide_and_commit(
@@ -119,15 +121,17 @@ def decide_and_commit(
     creates: bool = False,
     include_hidden: bool = False,
 ) -> Decided:
-    """Commit what `decide(draft, *event)` makes of the session, without running its effects.
+    """Make the decision `decide(draft, *event)` about the session and commit it, without running its effects.
 
-    `wanted` items are read with the register; a `register` and `known` items that were just read save the first read.
-    `caller` is who sent the event: their quotas (`asks`) and revocation are read as well, and checked. `creates`: where
-    there is no session, decide about a new one of the caller's. `include_hidden`: decide also about a session that is
-    being forked or deleted.
+    wanted: sort keys of items to read with the register.
+    register, known: a register and items that were just read, which save the first read.
+    caller: the sender of the event. Their revocation and the quotas of `asks` are read as well, and revocation is
+        checked.
+    creates: if there is no session, decide about a new one of the caller.
+    include_hidden: decide also about a session that is being forked or deleted.
 
-    Raises ProtocolError: SESSION_NOT_FOUND (BeingDeleted while the session is being deleted; BUSY if the decision
-    creates sessions), DATABASE_ERROR after too many conflicts, and what the decision raises.
+    Raises ProtocolError: SESSION_NOT_FOUND (BeingDeleted while the session is being deleted, or BUSY if the decision
+    creates sessions), DATABASE_ERROR after too many conflicts, and the decision's own errors.
     """
     wanted = [*wanted]
     items: dict[str, StoredItem | None] = dict(known)
@@ -166,10 +170,10 @@ def decide_and_commit(
             objects[needs.digest] = access.object(needs.digest)
             continue
         except NeedsLog:
-            assert draft.before is not None  # a new session has streamed nothing
+            assert draft.before is not None  # a new session has no streamed text
             log = access.streamed(draft.before)
             continue
-        except Duplicate as duplicate:  # accepted before: decide again with its item, for the connection's sake
+        except Duplicate as duplicate:  # accepted before: decide again with its item, to add the connection
             accepted = dict(access.items([duplicate.key]))
         except SeqTaken:
             assert draft.before is not None

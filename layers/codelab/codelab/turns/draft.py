@@ -1,4 +1,4 @@
-"""A transition in the making: the next register and everything that its one transaction writes beside it."""
+"""The draft of a transition: the next register, and everything that is written with it."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,12 +26,12 @@ from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Item, Resend, Step, Transition
 from codelab.turns.text import message_tokens, within_bytes
 
-#: Ranges of frames not yet reported as posted that the register keeps apart; older ones are merged.
+#: The most outbox entries in the register; older ones are merged.
 _OUTBOX_ENTRIES = 8
 
 
 class NeedsItems(Exception):
-    """The decision depends on items that were not read yet: read them and ask again."""
+    """The decision needs items that were not read: read them and decide again."""
 
     def __init__(self, wanted: list[str]) -> None:
         super().__init__(wanted)
@@ -39,7 +39,7 @@ class NeedsItems(Exception):
 
 
 class NeedsObject(Exception):
-    """The decision depends on a large content that was not read yet: read it and ask again."""
+    """The decision needs a large content that was not read: read it and decide again."""
 
     def __init__(self, digest: str) -> None:
         super().__init__(digest)
@@ -47,33 +47,33 @@ class NeedsObject(Exception):
 
 
 class NeedsLog(Exception):
-    """The decision depends on what the running step has streamed: read the log and ask again."""
+    """The decision needs what the step has streamed: read the log and decide again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a decision may depend on beside the register and the event. Nothing in it does I/O."""
+    """What a decision may depend on besides the register and the event. Nothing in it does I/O. `now` is in ms."""
 
     now: int
     settings: Settings
     new_id: Callable[[], str]
-    #: An id of the event, the same however often it is decided about: a try that lost a race may have been written.
+    #: An id of the event, the same for every try, because a try that seemed to lose a race may have been written.
     event_id: str = ""
-    #: Items of the session that were read, by sort key; None for one that does not exist.
+    #: The items that were read, by sort key; None for one that does not exist.
     items: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
-    #: Those of them that were read after the register.
+    #: The sort keys of items that were read after the register.
     fresh: frozenset[str] = frozenset()
-    #: The frames behind the register's `message_seq`, if they were read.
+    #: The frames after the register's `message_seq`, if they were read.
     log: Sequence[EventItem] | None = None
-    #: Contents of the session that were read: JSON text by digest.
+    #: The contents that were read: JSON text by digest.
     objects: Mapping[str, str] = field(default_factory=dict)
-    #: Tokens of slots that were found to be another's.
+    #: Tokens of slots that another session has taken.
     lost: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class Draft:
-    """Collects a Transition. `register` is the draft's own copy."""
+    """Collects a Transition. `before` is the register as read (None: new), `register` the draft's own copy."""
 
     before: Register | None
     register: Register
@@ -91,7 +91,7 @@ class Draft:
     replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
     objects: dict[str, str] = field(default_factory=dict)
     relies_on: ApprovalRules | None = None
-    #: What the event spends, and what its user had spent before.
+    #: The event's usage, and the user's counters before it.
     spent: Spending = field(default_factory=Spending)
     counters: Counters = field(default_factory=Counters)
 
@@ -104,21 +104,22 @@ class Draft:
 
     @classmethod
     def of(cls, register: Register, inputs: Inputs) -> "Draft":
+        """The draft of a change to an existing session."""
         return cls(register, register.copy(), inputs, inputs.now, inputs.settings)
 
     def need(self, wanted: Iterable[str]) -> None:
-        """Raise NeedsItems unless all of these were read: one round trip for all of them."""
+        """Raise NeedsItems unless all of these items were read, so that one round trip reads them all."""
         missing = [key for key in wanted if key not in self.inputs.items]
         if missing:
             raise NeedsItems(missing)
 
     def item(self, key: str) -> dict[str, Any] | None:
-        """An item of the session as it was read, None if it does not exist. Raises NeedsItems if it was not read."""
+        """An item as read, None if it does not exist. Raises NeedsItems if it was not read."""
         self.need([key])
         return self.inputs.items[key]
 
     def streamed(self) -> str:
-        """The text that the running or dead step has streamed. Raises NeedsLog if the log was not read."""
+        """The text that the step has streamed. Raises NeedsLog if the log was not read."""
         if self.inputs.log is None:
             raise NeedsLog
         frames = [event.frame for event in self.inputs.log]
@@ -131,16 +132,17 @@ class Draft:
         )
 
     def call(self, call_id: str) -> CallItem | None:
+        """A call as read, None if it does not exist. Raises NeedsItems if it was not read."""
         found = self.item(keys.call_key(call_id))
         return CallItem.of(found) if found else None
 
     def put(self, item: Item) -> None:
-        """Have `item` written; it takes the place of one with its key that this transition has put before."""
+        """Write `item`, in place of an earlier one with the same key."""
         self.puts[:] = [found for found in self.puts if found.key() != item.key()]
         self.puts.append(item)
 
     def value(self, content: Content) -> dict[str, Any]:
-        """The content itself. Raises NeedsObject if it is an object that was not read."""
+        """The content itself. Raises NeedsObject if it is a reference to an object that was not read."""
         if not isinstance(content, Reference):
             return content
         if content.digest not in self.inputs.objects:
@@ -149,10 +151,10 @@ class Draft:
         return found
 
     def emit(self, frame: ServerFrame, audience: Audience | None = None, payload: Reference | None = None) -> int:
-        """Log `frame` with the next seq and have it posted. Returns the seq.
+        """Log `frame` with the next seq and post it. Returns the seq.
 
-        `payload` is where the frame's large field is known to be. A field that makes the frame too large to be posted
-        is not logged with it: whoever posts it makes a URL for it.
+        `payload` refers to the frame's large field if that is stored already. A field that makes the frame too large to
+        be posted is not logged with it; a URL replaces it when the frame is posted.
         """
         register = self.register
         register.last_seq += 1
@@ -169,7 +171,7 @@ class Draft:
         return register.last_seq
 
     def set_status(self, status: Status, message: str, *, is_news: bool = False) -> None:
-        """Tell the clients, if it is news."""
+        """Set the status, and tell the clients if it has changed or `is_news`."""
         if is_news or self.register.status is not status:
             self.register.status = status
             self.emit(AgentStatus(status=status, message=message))
@@ -184,7 +186,7 @@ class Draft:
         calls: tuple[CallRequest, ...] = (),
         whole: int = 0,
     ) -> None:
-        """Add to the history."""
+        """Add a message to the history. `whole` is the length of a result that `content` is an excerpt of, else 0."""
         register = self.register
         register.history_n += 1
         content = within_bytes(content, limits.MESSAGE_BYTES)
@@ -206,7 +208,7 @@ class Draft:
         )
 
     def dispatch_step(self, step: int) -> None:
-        """Have the model called: the step is invoked after the commit and acquired by whoever runs it."""
+        """Begin step number `step`: it is invoked after the commit, and acquired by the invocation that runs it."""
         register = self.register
         register.phase = Phase.DISPATCHED
         register.step = step
@@ -218,10 +220,12 @@ class Draft:
         register.release()
 
     def invoke_step(self) -> None:
+        """Invoke the register's step after the commit."""
         register = self.register
         self.invoke = Step(register.turn_id, register.step, register.attempt, register.extent)
 
     def finish(self) -> Transition:
+        """The transition: updates the outbox and the slot, and moves large contents into objects."""
         register = self.register
         if self.resend:
             seqs = [resend.seq for resend in self.resend]
@@ -230,7 +234,7 @@ class Draft:
         if self.events:
             register.outbox[self.events[0].seq] = OutboxEntry(last=self.events[-1].seq, at=self.now)
         while len(register.outbox) > _OUTBOX_ENTRIES:
-            # Under a key that no writer reports: each would report its own frames alone.
+            # Under a key that no writer reports, because each writer reports only its own frames.
             oldest, second = sorted(register.outbox, key=abs)[:2]
             one, other = register.outbox.pop(oldest), register.outbox.pop(second)
             register.outbox[-abs(oldest)] = OutboxEntry(last=max(one.last, other.last), at=min(one.at, other.at))

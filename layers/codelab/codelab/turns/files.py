@@ -1,6 +1,6 @@
-"""The session's context files: what the user, or a tool that ran, does to them.
+"""The session's context files, which the user or a tool changes. The agent sees them with every Request.
 
-The register knows of each file its size; the content is in its FILE item. The agent is shown them with every question.
+The register stores the files' sizes; the content is in FILE items.
 """
 
 from posixpath import normpath
@@ -31,7 +31,7 @@ _TOUCHING = frozenset({"read_file", "write_file", "apply_patch", "delete_file", 
 
 @decision(ContextUpdate, quota=Asks.SPENDS)
 def context_update(draft: Draft, caller: Caller, frame: ContextUpdate) -> Transition:
-    """Add a file (again: replace it), remove one, or all.
+    """Add or replace a file, remove a file, or remove all files.
 
     Raises ProtocolError: INVALID_ARGUMENTS for another session's id, INVALID_PATH, PATH_OUTSIDE_WORKSPACE,
     FILE_TOO_LARGE, CONTEXT_TOO_LARGE, RATE_LIMITED.
@@ -71,14 +71,14 @@ def _change(draft: Draft, frame: ContextUpdate) -> None:
 
 
 def context_tokens(register: Register) -> int:
-    """What all files of the context cost together, whole."""
+    """The tokens of all context files, uncut."""
     return sum(file.tokens for file in register.files.values())
 
 
 def update_from_result(draft: Draft, call: CallItem, result: Any) -> None:
-    """A tool has run: a file of the context that it has read or written is shown as it is now.
+    """Update the context files that a tool has read or written.
 
-    What another tool has made of a file is not known here: its content is dropped, and the agent reads it again.
+    If the new content is unknown, the stored content is dropped, and the agent reads the file again.
     """
     if not draft.register.files or (isinstance(result, dict) and result.get("success") is False):
         return
@@ -87,7 +87,7 @@ def update_from_result(draft: Draft, call: CallItem, result: Any) -> None:
     arguments = draft.value(call.effective_arguments)
     if call.tool == "read_file":
         content = result.get("content") if isinstance(result, dict) else None
-        if set(arguments) == {"path"} and isinstance(content, str):  # more arguments ask for a part of it
+        if set(arguments) == {"path"} and isinstance(content, str):  # other arguments ask for a part of the file
             _replace(draft, arguments["path"], content)
     elif call.tool == "write_file":
         _replace(draft, arguments["path"], arguments["content"])
@@ -97,7 +97,7 @@ def update_from_result(draft: Draft, call: CallItem, result: Any) -> None:
 
 
 def _replace(draft: Draft, path: str, content: str | None) -> None:
-    """The file's new content, if it is one of the context. One that has outgrown the bounds becomes a reference."""
+    """Replace the content if this is a context file. A file that exceeds the bounds loses its content."""
     path, register = normpath(path), draft.register
     before = register.files.get(keys.file_digest(path))
     if before is None:
@@ -139,7 +139,7 @@ def _check_bounds(register: Register) -> None:
 
 def _checked(path: str, *, lenient: bool) -> str:
     try:
-        return normpath(workspace_path(path, lenient=lenient).replace("\\", "/"))  # a client's on Windows, too
+        return normpath(workspace_path(path, lenient=lenient).replace("\\", "/"))  # a Windows client's backslashes
     except ProtocolError as error:
         error.details["field"] = "data.path"
         raise

@@ -1,4 +1,4 @@
-"""Another agent answers from here on: because the user wants it, or because an agent asks for it."""
+"""Switches the session's agent, for the user or for an agent."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,12 +8,12 @@ from codelab.protocol.outgoing import AgentSwitched
 from codelab.sessions.register import Register
 from codelab.turns.draft import Draft
 
-#: Times that agents may hand one turn over, so that two of them cannot pass it to and fro for ever.
+#: How often agents may hand over one turn, so that they cannot pass it back and forth for ever.
 MOST = 3
 
 
 def switch(draft: Draft, to_agent: str, reason: str, confidence: float | None = None) -> None:
-    """The session's agent is `to_agent` from the next step on, and the clients are told."""
+    """Make `to_agent` the session's agent from the next step on, and tell the clients. `confidence` is from 0 to 1."""
     told: dict[str, Any] = {
         "from_agent": draft.register.agent,
         "to_agent": to_agent,
@@ -27,12 +27,15 @@ def switch(draft: Draft, to_agent: str, reason: str, confidence: float | None = 
 
 
 def forbid(register: Register) -> None:
-    """No agent may hand the running turn over any more."""
+    """Forbid further handovers in the running turn."""
     register.handovers = MOST
 
 
 def hand_over(draft: Draft, arguments: dict[str, Any]) -> Any:
-    """The tool `switch_agent`. Raises ProtocolError PERMISSION_DENIED where the turn may not be handed over again."""
+    """The tool `switch_agent`.
+
+    Raises ProtocolError INVALID_ARGUMENTS for the current agent, PERMISSION_DENIED after too many handovers.
+    """
     register, to_agent = draft.register, arguments["agent_type"]
     if to_agent == register.agent:
         raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, f"{to_agent!r} is already the current agent")

@@ -1,8 +1,8 @@
-"""How sessions begin and end without a connection: created over HTTP, forked, deleted.
+"""Creates, forks and deletes sessions without a connection.
 
-A session that is being forked or deleted has `erase_at`: callers see SESSION_NOT_FOUND, and from that time on the sweep
-deletes what there is of it, unless it is revealed before. So a fork that dies half-way leaves nothing, and a deletion
-that dies is carried on. The process that copies or deletes holds the register's lease for as long as it can be alive.
+A session that is being forked or deleted is hidden: it has `erase_at`, callers see SESSION_NOT_FOUND, and the sweep
+deletes it from that time on unless it is revealed before. So a fork that crashes leaves nothing, and a deletion that
+crashes is continued. The process that copies or deletes holds the register's lease for as long as it can run.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
 from codelab.turns.quotas import Asks
 
-#: What a session without anything in it counts as stored.
+#: Stored bytes that an empty session counts for.
 _SESSION_BYTES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What the one process holds that copies or deletes: a random token, and until when (ms) it can be alive."""
+    """The lease of the process that copies or deletes: a random token, and until when (ms) the process can run."""
 
     token: str
     until: int
@@ -34,7 +34,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class CreateSession:
-    """What its creator says of a session."""
+    """What the creator says about the session."""
 
     user_id: str
     metadata: dict[str, Any]
@@ -43,7 +43,7 @@ class CreateSession:
 
 @decision(CreateSession, quota=Asks.SPENDS, creates=True)
 def create(draft: Draft, caller: Caller, event: CreateSession) -> Transition | None:
-    """A session without connections; None if it exists. Raises ProtocolError PAYLOAD_TOO_LARGE, RATE_LIMITED."""
+    """Create a session without connections; None if it exists. Raises ProtocolError PAYLOAD_TOO_LARGE, RATE_LIMITED."""
     if draft.before is not None:
         return None
     about = AboutItem(event.user_id, event.metadata)
@@ -61,7 +61,7 @@ def create(draft: Draft, caller: Caller, event: CreateSession) -> Transition | N
 
 @decision(Lease, quota=Asks.SPENDS, creates=True)
 def begin_fork(draft: Draft, caller: Caller, lease: Lease) -> Transition | None:
-    """A session that nobody sees yet, and that is deleted if it is not revealed in time; None if it exists.
+    """Create a hidden session, which is deleted if it is not revealed in time; None if it exists.
 
     Raises ProtocolError RATE_LIMITED.
     """
@@ -74,9 +74,9 @@ def begin_fork(draft: Draft, caller: Caller, lease: Lease) -> Transition | None:
 
 
 def reveal(draft: Draft, lease: Lease, source: Register, history_n: int, title: str) -> Transition | None:
-    """The copies are complete: the session is there, idle, with the first `history_n` messages of `source`.
+    """Reveal the complete fork: an idle session with the first `history_n` messages of `source`.
 
-    None: it is no longer ours to reveal.
+    None: the lease is lost.
     """
     if draft.register.lease != lease.token:
         return None
@@ -94,9 +94,9 @@ def reveal(draft: Draft, lease: Lease, source: Register, history_n: int, title: 
 
 
 def begin_deletion(draft: Draft, lease: Lease) -> Transition | None:
-    """From here on the session is absent for everyone. None: another is erasing it right now.
+    """Hide the session in order to delete it. None: another process is deleting it.
 
-    A step's owner may write on until its lease ends, so a last pass must come after that.
+    A step's owner may write until its lease ends, so the last pass comes after that.
     """
     before = draft.register
     if before.erase_at and before.lease_until > draft.now:
@@ -109,7 +109,7 @@ def begin_deletion(draft: Draft, lease: Lease) -> Transition | None:
 
 
 def release(draft: Draft, lease: Lease, erase_at: int) -> Transition | None:
-    """Leave what remains to be deleted to the sweep, from `erase_at` (ms) on. None: another holds it."""
+    """Leave the rest of the deletion to the sweep, from `erase_at` (ms) on. None: another process holds the lease."""
     register = draft.register
     if not register.erase_at or register.lease != lease.token:
         return None
@@ -118,7 +118,7 @@ def release(draft: Draft, lease: Lease, erase_at: int) -> Transition | None:
 
 
 def _emptied(draft: Draft) -> Register:
-    """The draft's register as if nothing had happened in the session yet; in no list, for it has no last activity."""
+    """Reset the draft's register to an empty session, which no list contains because it has no last activity."""
     before = draft.register
     draft.register = Register(
         user=before.user,

@@ -1,4 +1,4 @@
-"""The user speaks: a turn begins, or the message waits for the running one to end."""
+"""A user's message begins a turn, or is queued behind the running one."""
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -18,7 +18,7 @@ from codelab.turns.quotas import Asks
 
 @decision(UserMessage, quota=Asks.TURN)
 def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition:
-    """Accept the message. Its INPUT item is put if absent: a repeat only adds its connection, perhaps a new one.
+    """Accept the message. Its INPUT item is only put if absent: a repeat only adds its connection.
 
     Raises ProtocolError BUSY, RATE_LIMITED.
     """
@@ -26,7 +26,7 @@ def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition
 
 
 def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, role: str = "user") -> Transition:
-    """`user_message`, whatever frame said it. Without an id of the client's, its repeat is another message."""
+    """Accept a message from any frame. Without the client's `message_id`, a repeat is another message."""
     register = draft.register
     touch(draft, caller)
     if is_repeat(draft, message_id):
@@ -35,7 +35,7 @@ def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, r
     try:
         quotas.accept_message(draft, caller.plan)
     except ProtocolError:
-        if draft.item(message.key()) is not None:  # it was accepted when there was room
+        if draft.item(message.key()) is not None:  # a repeat of an accepted message
             return draft.finish()
         raise
     if register.phase is Phase.IDLE:
@@ -46,7 +46,7 @@ def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, r
     when_busy = register.settings.get("when_busy", "queue")
     is_full = len(register.inbox) >= limits.INBOX
     if (when_busy == "reject" or is_full) and draft.item(message.key()) is not None:
-        return draft.finish()  # it was accepted when there was room: the turn that runs may be its own
+        return draft.finish()  # a repeat of an accepted message, perhaps that of the running turn
     if when_busy == "reject":
         raise ProtocolError(ErrorCode.BUSY, "A turn is running; send the message again after it ends")
     if is_full:
@@ -61,11 +61,11 @@ def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, r
 
 
 def accepted(decided: Decided) -> InputItem | None:
-    """The message that `user_message` has accepted, None if it was a repeat."""
+    """The message that the decision accepted; None for a repeat."""
     puts = () if decided.transition is None else decided.transition.puts
     return next((put for put in puts if isinstance(put, InputItem)), None)
 
 
 def is_repeat(draft: Draft, message_id: str | None) -> bool:
-    """Is it known that this message was accepted before? The attempt to put its item finds out."""
+    """Was this message accepted before, as far as known? Putting its item detects the other repeats."""
     return draft.inputs.items.get(keys.input_key(message_id or draft.inputs.event_id)) is not None

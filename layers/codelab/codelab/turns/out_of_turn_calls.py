@@ -1,4 +1,4 @@
-"""Calls that belong to no turn: a program asks over HTTP, the IDE executes, and no model hears of it."""
+"""Out-of-turn calls: a program makes them over HTTP, the IDE executes them, and no model sees them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ from codelab.turns.quotas import Asks
 
 @dataclass(frozen=True, slots=True)
 class ExecuteTool:
-    """A program's call. The same again with the same `call_id` is the same call."""
+    """A program's call. A repeat has the same `call_id`."""
 
     call_id: str
     tool_name: str
@@ -35,11 +35,11 @@ class ExecuteTool:
     quota=Asks.SPENDS,
 )
 def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | None:
-    """Make the call, or None if it was made before: its item says what came of it.
+    """Make the call. None for a repeat: the call's item has its state.
 
-    Policy and rules decide, as for a model's call, whether a human is asked. Raises ProtocolError: TOOL_NOT_FOUND,
-    INVALID_ARGUMENTS (also for a `call_id` that names another call), RATE_LIMITED, PERMISSION_DENIED where a rule
-    denies, EXECUTION_FAILED without an IDE.
+    Policy and rules decide whether it needs approval, as for a model's call. Raises ProtocolError: TOOL_NOT_FOUND,
+    INVALID_ARGUMENTS (also if `call_id` names another call), RATE_LIMITED, PERMISSION_DENIED if a rule denies it,
+    EXECUTION_FAILED without a connected IDE.
     """
     call_id, register, known = event.call_id, draft.register, draft.call(event.call_id)
     tool = _tool(draft, event.tool_name, known)
@@ -90,9 +90,9 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
 
 
 def _tool(draft: Draft, name: str, known: CallItem | None) -> Tool:
-    """A tool of the catalogue or of the window's that is to execute it; of a call that is `known`, the one it called.
+    """A tool of the executor's or of the catalogue; for a `known` call, the tool that it called.
 
-    Needs what the windows have declared.
+    Needs the declared tools.
     """
     if known is not None and known.tool == name:
         return calls.tool_of(known)

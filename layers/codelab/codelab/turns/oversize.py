@@ -1,4 +1,4 @@
-"""A connection that API Gateway has closed because it sent more than a WebSocket message, or a frame of one, holds."""
+"""Handles a connection that API Gateway closed because its message or WebSocket frame was too large."""
 
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.register import CallState
@@ -13,14 +13,14 @@ _MESSAGE = "The result is too large for a WebSocket message and was not sent by 
 
 
 def cut_off(draft: Draft, connection_id: str) -> Transition:
-    """`$disconnect` with 1009. What was sent is lost; most likely it was the result of a call.
+    """`$disconnect` with 1009: what was sent is lost, most likely the result of a call.
 
-    If the connection had one call to execute, that ends with PAYLOAD_TOO_LARGE: sent again it would be cut off again.
-    Of several nobody knows which it was, so none is blamed: those whose results fit are settled when the client is
-    back, until the large one is alone, or its deadline ends it. What awaits approval is not decided by this.
+    If the connection was executing exactly one call, the call fails with PAYLOAD_TOO_LARGE, because the same result
+    would be cut off again. Of several calls the cause is unknown, so none fails: the client settles the others after it
+    reconnects, until the large one is alone or reaches its deadline. Calls that await approval stay as they are.
 
-    A 410 may have had the connection forgotten before; it is the executor until another one takes over. After this it
-    is no longer, so that a repeat does not end the next call.
+    A 410 may have removed the connection before, but it stays the executor until another one takes over. This decision
+    ends that, so that a repeat does not fail the next call.
     """
     register = draft.register
     seqs = {it.seq for it in connections.executing(register) if it.connection_id == connection_id}

@@ -1,6 +1,6 @@
-"""The clients' own tools: each window declares its own, and those of the one that executes count.
+"""The clients' own tools: each connection declares its own, and the agent can call those of the executor.
 
-So a window that only looks on, or that comes later, changes nothing of what the agent may call in the one that works.
+So another connection does not change which tools the agent can call.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from codelab.turns.draft import Draft
 
 
 def declare(draft: Draft, caller: Caller, tools: Sequence[ToolDeclaration]) -> None:
-    """These are the tools of the caller's window from the next step on; a viewer executes nothing and has none.
+    """Replace the caller's own tools from the next step on; a viewer has none, because it executes nothing.
 
-    Needs what the windows have declared. What is known of windows that are gone is left out.
+    Needs the declared tools, and removes those of closed connections.
     """
     if caller.viewer:
         return
@@ -33,5 +33,5 @@ def declare(draft: Draft, caller: Caller, tools: Sequence[ToolDeclaration]) -> N
 
 
 def declared_by(declared: ToolsItem, connection_id: str) -> list[Tool]:
-    """The tools that a connection has declared."""
+    """The tools that the connection has declared."""
     return [declared_tool(declaration) for declaration in declared.by_connection.get(connection_id, ())]

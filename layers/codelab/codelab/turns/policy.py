@@ -1,4 +1,4 @@
-"""Which calls a human must approve, and how long each may take."""
+"""Which calls need approval, and how long a call may take."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,15 +8,17 @@ from codelab.protocol.tools import Tool, canonical_name
 
 
 def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings, autonomy: str = "balanced") -> bool:
-    """The catalogue's defaults, changed by the operator and by the session's `autonomy`.
+    """Does the call need approval, by the catalogue, the operator's settings and the session's `autonomy`?
 
-    What runs a command always asks, and so does a change of what makes a tool run one: a human sees every way there is
-    to run code, whatever was configured.
+    A call that runs a command always does, and so does a change of files that make a tool run one: a human sees every
+    way to run code, whatever is configured.
 
-    The operator: `HITL_ENABLED=false` turns the defaults off; `HITL_DANGEROUS_TOOLS` replaces them, or adds to them. A
-    tool that is listed asks for all its calls, also those of an autonomous session; by default one that changes nothing
-    by this very call does not. The session: `manual` asks for all that does not only read, whatever the operator says;
-    `autonomous` for what always asks and for what the operator has listed.
+    The operator: `HITL_ENABLED=false` turns the defaults off; `HITL_DANGEROUS_TOOLS` replaces or extends them. All
+    calls of a listed tool need approval, in an autonomous session too; by default, a call that changes nothing does
+    not.
+
+    The session: with `manual`, all calls that do more than read need approval, whatever the operator says; with
+    `autonomous`, only those that always do and those of listed tools.
     """
     if always_asks(tool, arguments):
         return True
@@ -35,12 +37,12 @@ def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings,
 
 
 def always_asks(tool: Tool, arguments: Mapping[str, Any]) -> bool:
-    """Is a human asked about this call in every session, whatever else was configured or decided before?"""
+    """Does this call need approval in every session, whatever is configured?"""
     return tool.always_approval or tool.makes_tools_run_code(arguments)
 
 
 def deadline_ms(tool: Tool, *, awaiting_approval: bool, settings: Settings) -> int:
-    """How long the call may stay as it is, in milliseconds."""
+    """How long the call may stay in its state, in milliseconds."""
     slow = awaiting_approval or tool.waits_for_human
     return 1000 * (settings.approval_timeout_s if slow else settings.tool_timeout_s)
 

@@ -1,8 +1,8 @@
-"""What a user may use: looked at before anything is spent, and told to the user's counters when it was.
+"""The users' quotas: checked before an event is accepted, and counted after it.
 
-Counters are read with the register and added to after the commit, so what is under way at once may go over a limit by
-as much as it is. Open turns may not: a turn begins with a slot of its user's, or it does not. What has no register to
-be read with is counted before it is done, in one conditional write (`most`).
+Counters are read with the register and added to after the commit, so concurrent events may exceed a limit by their own
+usage. Open turns may not exceed theirs: a turn only begins with one of the user's slots. Requests that read no register
+are counted before they run, in one conditional write (`most`).
 """
 
 import random
@@ -16,10 +16,10 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Quota
 from codelab.sessions import keys
 from codelab.sessions.register import Phase
-from codelab.sessions.spending import Counters, Slot, Spending, window_end
+from codelab.sessions.spending import Counters, Slot, Spending, period_end
 from codelab.turns.draft import Draft
 
-#: Each amount's limit, and how an amount is called.
+#: The limit of each amount, and the words for it.
 _LIMITS = {
     "messages": ("messages_per_minute", "messages per minute"),
     "requests": ("requests_per_minute", "model Requests per minute"),
@@ -27,27 +27,27 @@ _LIMITS = {
     "tokens": ("tokens_per_day", "tokens per day"),
     "stored_bytes": ("stored_bytes_per_day", "stored bytes per day"),
 }
-#: Beside them what is bounded, and shown, with the open turns.
+#: Requests over HTTP in progress share the limit of open turns.
 _BOUNDED = {**_LIMITS, "asking": ("open_turns", "concurrent Requests over HTTP")}
-#: Slots that are looked at before a turn begins; all of them if none of these is free.
+#: Slots that are read before a turn begins; all of them are read if none of these is free.
 _SAMPLE = 3
-#: When to try again where no slot is free or too many Requests are under way, in seconds: one may end at any time.
+#: Seconds after which to retry if no slot is free or too many Requests are in progress.
 _SLOT_RETRY_S = 5
 
 Choose = Callable[[range, int], Sequence[int]]
 
 
 class Asks(Enum):
-    """What an event asks of its user's quotas, and so what is read of them with the register."""
+    """Which quotas an event needs, and so what is read with the register."""
 
     NOTHING = auto()
     SPENDS = auto()  # the counters
     TURN = auto()  # a turn may begin: some slots as well
-    SHOWN = auto()  # all there is
+    SHOWN = auto()  # the counters and all slots
 
 
 def wanted(plan: str, asks: Asks, settings: Settings, now: int, choose: Choose = random.sample) -> list[str]:
-    """Sort keys of the items of the user's partition that hold it. `choose` takes some of a range, at random."""
+    """Sort keys of the user's items for `asks` at `now` (ms). `choose` takes a random sample of a range."""
     if asks is Asks.NOTHING:
         return []
     limits = settings.limits_of(plan)
@@ -59,7 +59,7 @@ def wanted(plan: str, asks: Asks, settings: Settings, now: int, choose: Choose =
 
 
 def accept_message(draft: Draft, plan: str) -> None:
-    """A message is about to be accepted: it counts when it is, and the turn that it begins takes a slot.
+    """Check and count a message that is about to be accepted; if it begins a turn, take a slot.
 
     Raises ProtocolError RATE_LIMITED.
     """
@@ -73,7 +73,7 @@ def accept_message(draft: Draft, plan: str) -> None:
 
 
 def spend(draft: Draft, plan: str, spending: Spending) -> None:
-    """Have this counted when the transition is committed. Raises ProtocolError RATE_LIMITED where it is too much."""
+    """Check this usage, and count it after the commit. Raises ProtocolError RATE_LIMITED."""
     _spend(draft, draft.settings.limits_of(plan), spending)
 
 
@@ -84,19 +84,19 @@ def _spend(draft: Draft, limits: Limits, spending: Spending) -> None:
 
 
 def counted(limits: Limits, spending: Spending) -> Spending:
-    """What of it is counted: that which has a limit."""
+    """The amounts that have a limit; only they are counted."""
     amounts = spending.amounts()
     return Spending(**{name: amounts[name] if getattr(limits, _BOUNDED[name][0]) else 0 for name in amounts})
 
 
 def most(limits: Limits, spending: Spending) -> dict[str, int]:
-    """The limits of what would be spent, by the amounts' names."""
+    """The limits of the amounts in `spending`, by name."""
     bounds = {name: getattr(limits, _BOUNDED[name][0]) for name, amount in spending.amounts().items() if amount}
     return {name: bound for name, bound in bounds.items() if bound}
 
 
 def check(limits: Limits, item: Mapping[str, Any] | None, spending: Spending, now: int) -> Counters:
-    """The counters in the user's item. Raises ProtocolError RATE_LIMITED where this would be too much."""
+    """The counters in the user's item. Raises ProtocolError RATE_LIMITED if `spending` would exceed a limit."""
     counters = Counters.of(item, now)
     used = counters.used.amounts()
     for name, amount in spending.amounts().items():
@@ -107,17 +107,18 @@ def check(limits: Limits, item: Mapping[str, Any] | None, spending: Spending, no
 
 
 def over(name: str, limit: int, now: int) -> ProtocolError:
-    """The refusal of what would be too much of the amount `name`, with when (seconds) it is worth to try again."""
+    """The error for exceeding the limit of the amount `name`, with `retry_after` in seconds."""
     limited, words = _BOUNDED[name]
-    retry_after = _SLOT_RETRY_S if name == "asking" else -(-(window_end(name, now) - now) // 1000)
+    retry_after = _SLOT_RETRY_S if name == "asking" else -(-(period_end(name, now) - now) // 1000)
     return _refusal(f"Over the quota of {limit} {words}", limited, limit, retry_after)
 
 
 def out_of_budget(
     settings: Settings, plan: str, item: Mapping[str, Any] | None, uncounted: int, now: int
 ) -> ProtocolError | None:
-    """What ends a turn whose user has no tokens left of the day; None if there are some. `uncounted` are not yet in
-    the counters' `item`.
+    """The error that ends the turn if the user's tokens of the day are used up, else None.
+
+    `uncounted` are tokens that are not in the counters' `item` yet.
     """
     try:
         check(settings.limits_of(plan), item, Spending(tokens=uncounted + 1), now)
@@ -128,11 +129,11 @@ def out_of_budget(
 
 
 def shown(settings: Settings, plan: str, items: Mapping[str, dict[str, Any] | None], now: int) -> dict[str, Quota]:
-    """The limits that there are, with what is used of them. `items` are those that `Asks.SHOWN` wants."""
+    """The limits that are set, with the usage. `items` are those of `Asks.SHOWN`; `now` is in milliseconds."""
     limits = settings.limits_of(plan)
     used = Counters.of(items.get(keys.usage_key(now)), now).used.amounts()
     found = {
-        limited: Quota(used=used[name], limit=getattr(limits, limited), resets_at=window_end(name, now))
+        limited: Quota(used=used[name], limit=getattr(limits, limited), resets_at=period_end(name, now))
         for name, (limited, _) in _LIMITS.items()
         if getattr(limits, limited)
     }
@@ -148,9 +149,9 @@ def _check(draft: Draft, limits: Limits, spending: Spending) -> Counters:
 
 
 def _take_slot(draft: Draft, most: int) -> None:
-    """Choose one of `most` slots for the turn that is to begin.
+    """Take one of `most` slots for the turn that begins.
 
-    Which of the free ones is left to chance: sessions that begin at the same time seldom want the same.
+    A random free one, so that concurrent turns rarely choose the same. Raises ProtocolError RATE_LIMITED.
     """
     wanted = {keys.slot_key(k): k for k in range(most)}
     known = draft.inputs.items

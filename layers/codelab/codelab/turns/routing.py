@@ -1,7 +1,6 @@
-"""Who answers: an agent that routes has one small schema-enforced Request choose, in the step that is to be answered.
+"""Routing: if the session's agent only routes, a small Request in the step chooses the agent that answers.
 
-The choice is committed before the answer is asked for, so that another attempt at the step, and every later one, finds
-it made.
+The choice is committed before the model is asked for the answer, so that later attempts and steps use it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from codelab.turns.draft import Draft
 from codelab.turns.steps import Lease, count, owns
 from codelab.turns.text import head_and_tail
 
-#: Characters of the user's message, and of each of those before it, that the choice is made by.
+#: Characters of the user's message, and of each earlier message, in the Request; and the number of earlier messages.
 _MESSAGE_CHARS, _EARLIER_CHARS = 4_000, 400
 _EARLIER = 6
 _REASON_CHARS = 500
@@ -25,7 +24,7 @@ _REASON_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who is to answer, and why; `confidence` is from 0 to 1, None where nobody could be asked."""
+    """The agent that answers, and why. `confidence` is from 0 to 1, None if the model made no choice."""
 
     agent: str
     reason: str
@@ -34,7 +33,7 @@ class Choice:
 
 
 def schema(agents: Mapping[str, Agent]) -> dict[str, Any]:
-    """The schema of the choice: an agent that answers, why, and how sure that is."""
+    """The schema of the choice: an agent, the reason, and the confidence."""
     names = sorted(agent.name for agent in agents.values() if not agent.routes)
     properties: dict[str, Any] = {
         "agent": {"type": "string", "enum": names, "description": "Who is to answer"},
@@ -50,7 +49,7 @@ def schema(agents: Mapping[str, Agent]) -> dict[str, Any]:
 
 
 def messages(router: Agent, agents: Mapping[str, Agent], history: Sequence[MessageItem]) -> list[dict[str, Any]]:
-    """What the choice is made by: who there is, and what the user wants."""
+    """The messages of the Request: the agents, and the end of the conversation."""
     there_are = "\n".join(
         f"- {agent.name}: {agent.description}" for _, agent in sorted(agents.items()) if not agent.routes
     )
@@ -68,7 +67,7 @@ def messages(router: Agent, agents: Mapping[str, Agent], history: Sequence[Messa
 
 
 def choice_of(result: Result, usage: dict[str, int]) -> Choice:
-    """The model's choice, and what it has cost."""
+    """The model's choice, with its usage."""
     solution = result.solution
     return Choice(
         agent=solution["agent"],
@@ -79,14 +78,14 @@ def choice_of(result: Result, usage: dict[str, int]) -> Choice:
 
 
 def no_choice(usage: dict[str, int]) -> Choice:
-    """The model could not choose: who does everything answers."""
+    """The choice if the model made none: the fallback agent."""
     return Choice(FALLBACK, "No specialised agent could be chosen", usage=usage)
 
 
 def route(draft: Draft, lease: Lease, router: str, choice: Choice) -> Transition | None:
-    """Let the chosen agent answer from here on. Whom the user has chosen meanwhile stays.
+    """Switch to the chosen agent, unless the user has chosen one meanwhile.
 
-    None: the lease is no longer ours, or the turn is to be stopped.
+    None: the lease is lost, or the turn was cancelled.
     """
     register = draft.register
     if not owns(register, lease) or register.cancelled_at:

@@ -1,4 +1,4 @@
-"""Tools that need no IDE: executed in the very decision that commits the answer which calls them."""
+"""Server tools: executed in the decision that commits the answer with their calls."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,14 +9,13 @@ from codelab.sessions.items import PlanItem
 from codelab.turns import handover, shown_results
 from codelab.turns.draft import Draft
 
-#: Takes the draft and the checked arguments, gives the result as JSON. It may ask for items of the session
-#: (`draft.item`) and for their contents (`draft.value`); a ProtocolError becomes the call's error, so it is raised
-#: before anything is changed.
+#: Takes the draft and the checked arguments, and returns the result as JSON. It may read items (`draft.item`) and their
+#: contents (`draft.value`). A ProtocolError becomes the call's error, so it must be raised before any change.
 Execute = Callable[[Draft, dict[str, Any]], Any]
 
 
 def execute(draft: Draft, tool: Tool, arguments: dict[str, Any]) -> Any:
-    """The call's result. Raises ProtocolError, which the model is told."""
+    """Execute the tool and return its result. Raises ProtocolError, which the model sees."""
     return TOOLS[tool.name](draft, arguments)
 
 

@@ -1,4 +1,4 @@
-"""What a model sees of a call: its result, whole or, where that is long, in parts that it asks for (`read_result`)."""
+"""What the model sees of a call: its result, and with `read_result` the parts of a long one."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import CallItem, dumps
 from codelab.turns.draft import Draft
 
-#: Characters of one part. With four bytes each they still fit an item, and with three to a token the default context.
+#: The most characters of one part. At four bytes each they fit an item, at three per token the default context.
 PART_CHARS = 8_000
 
 
 def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
-    """What the model is to see of a call, whole: the result itself or {error}.
+    """All that the model may see of a call: the result itself, or {error}.
 
-    A human's edit is told, or the model would take its own arguments for executed; a large one by its beginnings. A
-    part of another result is shown as it is there: quoted once more it would be hard to read.
+    It includes a human's edit (shortened if large), or the model would believe that its own arguments were executed.
+    A part of another result is shown as plain text, because quoting it again would make it hard to read.
     """
     if call.edited_arguments is not None:
         edited = call.decision.get("shown", call.edited_arguments)
@@ -27,7 +27,7 @@ def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
 
 
 def read_result(draft: Draft, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A part of what `shown_result` gives for another call.
+    """The tool `read_result`: a part of what `shown_result` returns for another call.
 
     Raises ProtocolError: INVALID_CALL_ID, INVALID_ARGUMENTS for an offset beyond its end.
     """

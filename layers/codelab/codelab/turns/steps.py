@@ -1,4 +1,4 @@
-"""A step: one schema-enforced Request to the model, run under a lease and committed once."""
+"""A step: one Request to the model, run under a lease and committed once."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,18 +15,18 @@ from codelab.turns import approval_rules, calls, server_tools, titles, turn
 from codelab.turns.draft import Draft
 from codelab.turns.text import shortened
 
-#: Acquires of one step before its turn ends with an error.
+#: How often a step may be acquired before its turn ends with an error.
 MAX_ATTEMPTS = 3
-#: Failures of one and the same call before it is not sent again, and before the turn ends because of it.
+#: Failures of the same call after which it is not sent again, and after which the turn ends.
 MAX_FAILURES = 3
 _FAILURES_ENDING_TURN = 5
-#: Bytes that are kept of arguments that are too large.
+#: Bytes that are kept of arguments over the limit.
 _REFUSED_BYTES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What an owner holds: its `token`, until when (ms), and the id of the message this attempt streams."""
+    """An owner's lease: its `token`, until when (ms) it lasts, and the id of the message that the attempt streams."""
 
     token: str
     until: int
@@ -35,9 +35,9 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The model's validated answer. `text` is what was streamed, `agent` who gave it, `tools` what it could call.
+    """The model's valid answer: the streamed `text`, the `agent` that gave it, and the `tools` that it could call.
 
-    `title` is what it calls the session, if it was asked.
+    `title` is the session's title if the model was asked for one.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The model gave no valid answer, or the owner was told to stop. `streamed` is what the user has seen of it."""
+    """The model gave no valid answer, or the turn was cancelled. `streamed` is the text that the user has seen."""
 
     error: ProtocolError
     usage: dict[str, int]
@@ -58,17 +58,17 @@ class Failure:
 
 
 def token(invocation: str, random_id: str) -> str:
-    """A lease's token: whose it is, and what makes it another one than that of the step before."""
+    """A lease's token, which names its owner and is unique."""
     return f"{invocation}:{random_id}"
 
 
 def is_leased_by(register: Register, invocation: str) -> bool:
-    """Is the owner of the running step this invocation of the function?"""
+    """Does this invocation own the running step?"""
     return register.phase is Phase.RUNNING and register.lease.partition(":")[0] == invocation
 
 
 def is_current(register: Register, step: Step) -> bool:
-    """Does `step` name what the register waits for? A duplicate or late invoke does not."""
+    """Does the register wait for `step`? It does not for a duplicate or late invoke."""
     return register.phase is Phase.DISPATCHED and (register.turn_id, register.step, register.attempt) == (
         step.turn_id,
         step.step,
@@ -77,10 +77,10 @@ def is_current(register: Register, step: Step) -> bool:
 
 
 def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
-    """Take the step, once: None for a duplicate. The message of an attempt that died while it streamed is closed."""
+    """Acquire the step; None for a duplicate. Closes the message of an earlier attempt that crashed while streaming."""
     register = draft.register
     if owns(register, lease):
-        return draft.finish()  # we had won, and were told of a conflict with ourselves
+        return draft.finish()  # an earlier try was written although it seemed to fail
     if not is_current(register, step):
         return None
     dead = register.message_id if register.message_id and draft.streamed() else ""
@@ -96,14 +96,14 @@ def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
 
 
 def owns(register: Register, lease: Lease) -> bool:
-    """Is the lease still this owner's? One that sees a foreign token stops."""
+    """Does this owner still hold the lease?"""
     return register.phase is Phase.RUNNING and register.lease == lease.token
 
 
 def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -> Transition | None:
-    """End the step with the model's answer or without one. A turn that was cancelled keeps what was streamed.
+    """End the step with the model's answer, or without one. A cancelled turn keeps the streamed text.
 
-    `log_end` is the seq of the last frame that was streamed. None: the lease is no longer ours.
+    `log_end` is the seq of the last streamed frame. None: the lease is lost.
     """
     register = draft.register
     if not owns(register, lease):
@@ -119,7 +119,7 @@ def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -
 
 
 def _commit_answer(draft: Draft, lease: Lease, answer: Answer) -> Transition:
-    """The answer goes into the history, its calls into the register and on their way; the turn goes on or ends."""
+    """Add the answer to the history and open its calls; then the turn continues or ends."""
     register = draft.register
     titles.set_title(register, answer.title)
     wanted = _within_limits(answer)
@@ -156,7 +156,7 @@ def _commit_answer(draft: Draft, lease: Lease, answer: Answer) -> Transition:
 
 
 def _commit_failure(draft: Draft, lease: Lease, failure: Failure) -> Transition:
-    """The turn ends with an `error` frame."""
+    """End the turn with an `error` frame."""
     if failure.streamed:
         draft.emit(turn.delta(draft, "", lease.message_id, is_final=True, aborted=True))
     turn.fail(draft, failure.error)
@@ -164,9 +164,9 @@ def _commit_failure(draft: Draft, lease: Lease, failure: Failure) -> Transition:
 
 
 def _within_limits(answer: Answer) -> list[tuple[CallRequest, ProtocolError | None]]:
-    """The calls that are kept, each with what is wrong with it.
+    """The calls to make, each with the error of one that exceeds a limit.
 
-    One call over the number is kept, to fail and so to tell the model that it and the rest were not made.
+    If there are too many calls, the first excess one is included, whose error tells the model about the rest.
     """
     found: list[tuple[CallRequest, ProtocolError | None]] = []
     for request in answer.calls[: limits.CALLS_PER_STEP]:
@@ -186,7 +186,7 @@ def _within_limits(answer: Answer) -> list[tuple[CallRequest, ProtocolError | No
 
 
 def _for_the_history(requests: list[CallRequest]) -> tuple[CallRequest, ...]:
-    """The calls as their message keeps them: the CALL items have the arguments whole."""
+    """The calls as stored with the message, with long arguments cut; the CALL items have all of them."""
     share = min(limits.CONTENT_BYTES, limits.MESSAGE_CALLS_BYTES // max(1, len(requests)))
     return tuple(_cut(request, share) for request in requests)
 
@@ -198,9 +198,9 @@ def _cut(request: CallRequest, most: int) -> CallRequest:
 def _make_call(
     draft: Draft, request: CallRequest, answer: Answer, problem: ProtocolError | None, *, alone: bool
 ) -> None:
-    """Open a call, or settle it at once: the client sees none that is bad, denied by a rule or executed here.
+    """Open a call, or settle it at once, unseen by clients, if it is invalid, denied by a rule or a server tool's.
 
-    `alone`: the others of the answer only read.
+    `problem` is the error of a call over a limit. `alone`: the answer's other calls only read.
     """
     call = CallItem(
         call_id=request.call_id,
@@ -250,6 +250,6 @@ def _settle_at_once(draft: Draft, call: CallItem, state: CallState, outcome: dic
 
 
 def count(register: Register, usage: dict[str, int]) -> None:
-    """Add the usage of a Request to the turn's."""
+    """Add the usage of a Request to the turn's usage."""
     for name, value in usage.items():
         register.usage[name] = register.usage.get(name, 0) + value

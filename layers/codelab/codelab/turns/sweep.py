@@ -1,7 +1,7 @@
-"""Deadlines without timers: what the passing of time alone does to a session.
+"""The sweep's decision: deadlines and repairs, without timers.
 
-Run every minute for sessions whose `due_at` has passed, and at once when `llm_request` failed. Running it twice, or
-beside another, does no harm: it changes only what is still due.
+It runs every minute for sessions whose `due_at` has passed, and at once after a failed `llm_request`. Repeats and
+concurrent runs are harmless, because it only changes what is still due.
 """
 
 from itertools import islice
@@ -17,7 +17,7 @@ from codelab.turns.steps import MAX_ATTEMPTS, is_leased_by
 
 
 def tick(draft: Draft, dead: str | None = None) -> Transition:
-    """Repair what is due. `dead` is an invocation that has failed: what it owned is repaired before its lease ends."""
+    """Repair what is due. `dead` is a failed invocation, whose step is repaired before its lease ends."""
     _repost(draft)
     _revive_step(draft, dead)
     _expire_calls(draft)
@@ -26,7 +26,7 @@ def tick(draft: Draft, dead: str | None = None) -> Transition:
 
 
 def _repost(draft: Draft) -> None:
-    """Frames that were logged and perhaps never posted are posted again; clients drop what they have by its seq."""
+    """Post frames again that may never have been posted; clients drop repeats by seq."""
     for first, entry in sorted(draft.register.outbox.items()):
         if entry.at + REPAIR_AFTER_MS <= draft.now:
             draft.register.outbox[first] = OutboxEntry(last=entry.last, at=draft.now)
@@ -38,12 +38,12 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
     if register.phase is Phase.DISPATCHED:
         if register.dispatched_at + REPAIR_AFTER_MS <= draft.now:
             register.dispatched_at = draft.now
-            draft.invoke_step()  # the same attempt: the lost invoke was none
+            draft.invoke_step()  # the same attempt: a lost invoke does not count as one
         return
     if register.phase is not Phase.RUNNING:
         return
-    # Not the step that the failed invocation was for: its twin may have acquired that one, and it may itself have gone
-    # on to another one.
+    # Not by the step in the failed event: a duplicate may have acquired that step, and the failed invocation may have
+    # continued with another one.
     is_dead = dead is not None and is_leased_by(register, dead)
     ignored_cancel = register.cancelled_at and register.cancelled_at + REPAIR_AFTER_MS <= draft.now
     if not is_dead and not ignored_cancel and register.lease_until > draft.now:
@@ -70,9 +70,11 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
 
 
 def _expire_calls(draft: Draft) -> None:
-    """A tool that does not answer in its time has failed; an approval that is not given in its time is a no."""
+    """Settle overdue calls: without a result a call fails, without an approval it expires."""
     overdue = {call_id: entry for call_id, entry in draft.register.open_calls.items() if entry.due <= draft.now}
-    due = dict(islice(overdue.items(), limits.CALLS_PER_STEP))  # no more fit one transaction; the next sweep goes on
+    due = dict(
+        islice(overdue.items(), limits.CALLS_PER_STEP)
+    )  # more do not fit one transaction; the next sweep continues
     draft.need(keys.call_key(call_id) for call_id in due)
     for call_id, entry in due.items():
         call = draft.call(call_id)

@@ -1,4 +1,4 @@
-"""Cutting what is too long."""
+"""Cuts long texts, and estimates their tokens."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 from codelab.llm.tokens import estimate_tokens
 from codelab.sessions.items import CallRequest, dumps
 
-#: Characters of a text that are looked at to estimate the tokens of a longer one.
+#: Characters of a long text by which its tokens are estimated.
 _SAMPLE = 8_000
-#: Characters that the note in an excerpt has at most, beside the call's id.
+#: The most characters of the note in an excerpt, without the call's id.
 _NOTE_CHARS = 200
-#: Texts inside of arguments are not cut shorter than this.
+#: Texts in arguments are not cut shorter than this (characters).
 _SHORTEST = 50
 
 
 def head_and_tail(text: str, most: int) -> str:
-    """`text`, or about `most` characters: its beginning and end with a note of what was cut out."""
+    """`text`, or about `most` characters of its beginning and end, with a note of what was cut out."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -23,16 +23,16 @@ def head_and_tail(text: str, most: int) -> str:
 
 
 def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
-    """The same for the result of a call, with a note of how the agent reads the rest.
+    """The same for a call's result, with a note for the agent on how to read the rest.
 
-    `text` may itself be an excerpt, of a result of `whole` characters: it is then cut further.
+    `text` may itself be an excerpt of a result of `whole` characters; it is then cut further.
     """
     if len(text) <= most:
         return text
-    if most < _NOTE_CHARS:  # there are many results and little room: the note alone would take more
+    if most < _NOTE_CHARS:  # the note alone would be longer
         return text[:most] + "…"
     half = most // 2
-    if whole:  # what is in the middle is the note of the first cut
+    if whole:  # the middle is the note of the first cut
         half = max(0, min(half, (len(text) - _NOTE_CHARS - len(call_id)) // 2))
     whole = whole or len(text)
     note = f"characters {half} to {whole - half} of {whole} cut out; to read on: read_result, call_id {call_id}"
@@ -40,19 +40,19 @@ def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
 
 
 def token_estimate(text: str) -> int:
-    """The tokens of a text, roughly; of a long one by its beginning."""
+    """The estimated tokens of a text; of a long one by its beginning."""
     if len(text) <= _SAMPLE:
         return estimate_tokens(text)
     return estimate_tokens(text[:_SAMPLE]) * len(text) // _SAMPLE
 
 
 def message_tokens(content: str, calls: Sequence[CallRequest], *, most: int) -> int:
-    """What a message costs in a context of which it may take `most` tokens before it is cut."""
+    """The estimated tokens of a message in a context, where it is cut to `most` tokens."""
     return min(most, sum(token_estimate(dumps(call.arguments)) for call in calls) + token_estimate(content))
 
 
 def within_bytes(text: str, most: int, cut: Callable[[str, int], str] = head_and_tail) -> str:
-    """`text`, or what `cut` leaves of it so that it has at most `most` bytes of UTF-8, or is no more than a note."""
+    """`text`, cut by `cut` to at most `most` bytes of UTF-8, or to little more than a note."""
     kept, characters = text, len(text)
     while characters > 0 and (size := len(kept.encode())) > most:
         characters = min(characters - 1, characters * most // size)
@@ -61,7 +61,7 @@ def within_bytes(text: str, most: int, cut: Callable[[str, int], str] = head_and
 
 
 def shortened(arguments: dict[str, Any], most: int) -> dict[str, Any]:
-    """`arguments` with long texts in them cut, so that they have at most `most` bytes as JSON, or little more."""
+    """`arguments` with long texts cut, so that they have at most about `most` bytes as JSON."""
     kept, longest = arguments, most
     while len(dumps(kept).encode()) > most:
         longest //= 2

@@ -1,7 +1,7 @@
-"""A session's title: first the beginning of its first message, then what the model calls it in its first answer.
+"""A session's title: first the beginning of its first message, then the title that the model sets in its first answer.
 
-The title is the last field of that answer: it costs a few tokens, where a Request of its own would cost the whole
-prompt again. A title that somebody has given is never replaced.
+The title is the last field of that answer, which costs a few tokens; a separate Request would cost the whole prompt
+again. A title set by a user is never replaced.
 """
 
 from collections.abc import Mapping
@@ -19,18 +19,18 @@ _FIELD = {
 
 
 def with_title(answer: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an answer, with a title behind everything else. It may be left out."""
+    """The schema of an answer, with an optional title as the last field."""
     return {**answer, "properties": {**answer["properties"], TITLE: _FIELD}}
 
 
 def title_of(solution: Mapping[str, Any]) -> str:
-    """The title on one line; empty if the model had none."""
+    """The title on one line; empty if the model set none."""
     title = " ".join(str(solution.get(TITLE) or "").split()).strip("\"'“”«». ")
     return title if len(title) <= TITLE_CHARS else title[: TITLE_CHARS - 1].rstrip() + "…"
 
 
 def set_title(register: Register, title: str) -> None:
-    """Call the session so, unless it was given a title meanwhile. A model that had none is not asked again."""
+    """Set the model's title unless a user has set one meanwhile. If it is empty, the model is not asked again."""
     if register.title_is_draft:
         register.title_is_draft = False
         register.title = title or register.title

@@ -1,4 +1,4 @@
-"""A turn: from the user's message to idle, or to the next message in line."""
+"""A turn: from the user's message to idle, or to the next queued message."""
 
 import hashlib
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from codelab.turns.draft import Draft
 
 Reason = Literal["completed", "cancelled", "max_steps", "refused", "budget", "error"]
 
-#: How a turn ends that fails for one of these reasons.
+#: The `turn_end` reason for these reasons of a failure.
 _ENDINGS: Mapping[str, Reason] = {"refusal": "refused", "content_filter": "refused", "budget": "budget"}
 
 
@@ -34,14 +34,14 @@ def begin(draft: Draft, message: InputItem) -> None:
 
 
 def quoted(message: InputItem) -> str:
-    """The content as the model sees it: another role than `user` is data that the user quotes, never an instruction."""
+    """The content as the model sees it: with a role other than `user` it is quoted data, not an instruction."""
     if message.role == "user":
         return message.content
     return f'The user quotes a message of role "{message.role}":\n"""\n{message.content}\n"""'
 
 
 def next_step(draft: Draft) -> None:
-    """Have the model called again, now that all calls of the last answer are settled; or stop at `MAX_STEPS`."""
+    """Begin the next step after all calls of the last answer are settled, or end the turn at `MAX_STEPS`."""
     step = draft.register.step + 1
     most = draft.settings.max_steps
     if step <= most:
@@ -53,12 +53,13 @@ def next_step(draft: Draft) -> None:
 
 
 def say(draft: Draft, text: str, message_id: str) -> None:
-    """A whole message of the assistant at once, in the history and on the wire."""
+    """Add a complete assistant message to the history, and send it."""
     draft.append_message("assistant", text, message_id=message_id)
     draft.emit(delta(draft, text, message_id, is_final=True))
 
 
 def delta(draft: Draft, text: str, message_id: str, *, is_final: bool, aborted: bool | None = None) -> AssistantMessage:
+    """A frame with a piece of an assistant message."""
     register = draft.register
     return AssistantMessage(
         token=text,
@@ -72,7 +73,7 @@ def delta(draft: Draft, text: str, message_id: str, *, is_final: bool, aborted: 
 
 
 def cancelled(draft: Draft, text: str) -> None:
-    """The running step was stopped: what the user has seen of its answer stays, its calls were never made."""
+    """End the turn of a cancelled step: the streamed text stays, and its calls are never made."""
     if text:
         draft.append_message("assistant", text, message_id=draft.register.message_id)
         draft.emit(delta(draft, "", draft.register.message_id, is_final=True))
@@ -80,14 +81,14 @@ def cancelled(draft: Draft, text: str) -> None:
 
 
 def fail(draft: Draft, error: ProtocolError) -> None:
-    """The turn ends with an error; the session stays usable and the user's message in its history."""
+    """End the turn with an error. The session stays usable, and the user's message stays in the history."""
     draft.emit(Error.of(error))
     draft.set_status(Status.ERROR, error.message)
     end(draft, _ENDINGS.get(error.details.get("reason", ""), "error"))
 
 
 def end(draft: Draft, reason: Reason, text: str = "") -> None:
-    """End the turn, and begin the one that answers the next message in line. `text` is its last message, if any."""
+    """End the turn, and begin one for the next queued message. `text` is the turn's last message, if any."""
     register = draft.register
     draft.emit(
         TurnEnd(
@@ -110,11 +111,11 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
         if found is not None:
             begin(draft, found)
             return
-    draft.set_status(Status.IDLE, "Ready", is_news=True)  # also of a turn that was stopped before anything was said
+    draft.set_status(Status.IDLE, "Ready", is_news=True)  # even if the turn ended before any other status
 
 
 def _input(draft: Draft, input_id: str) -> InputItem | None:
-    """A waiting message: one that this very transition accepts, or one that was stored before."""
+    """A queued message, which this transition accepts or which was stored before."""
     for item in draft.puts:
         if isinstance(item, InputItem) and item.input_id == input_id:
             return item

@@ -1,4 +1,4 @@
-"""What a turn costs: summed up over its Requests as whole numbers, and told with `turn_end`."""
+"""The usage of a turn: summed up over its Requests in whole numbers, and sent with `turn_end`."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -10,13 +10,13 @@ from codelab.llm.tokens import estimate_tokens
 from codelab.protocol.outgoing import PromptDetails, TurnUsage
 from codelab.sessions.items import dumps
 
-#: DynamoDB would give a fraction back as another one: money is counted in nano-dollars.
+#: Money is counted in whole nano-dollars, because DynamoDB changes fractions.
 _NANO = 1_000_000_000
 _PARTS = ("system", "tools", "files", "history")
 
 
 def counted(usage: Usage, price: Price | None) -> dict[str, int]:
-    """The usage of one Request; what the provider did not say counts as zero."""
+    """The usage of one Request by name; what the provider did not report counts as zero."""
     prompt, completion, cached = usage.prompt or 0, usage.completion or 0, usage.cached or 0
     found = {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": cached, "llm_calls": 1}
     if price is None:
@@ -29,9 +29,9 @@ def counted(usage: Usage, price: Price | None) -> dict[str, int]:
 def breakdown(
     tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]], files: str = ""
 ) -> dict[str, int]:
-    """What the prompt of a step is made of, in tokens, estimated.
+    """The estimated tokens of the parts of a step's prompt, by name.
 
-    `messages` begin with the system prompt; `files` is the part of them that shows the context files.
+    `messages` begin with the system prompt; `files` is their part with the context files.
     """
     system, *conversation = messages
     files_tokens = estimate_tokens(files)
@@ -48,12 +48,12 @@ def breakdown(
 
 @lru_cache(maxsize=512)
 def _fixed_tokens(text: str) -> int:
-    """Prompts and tools are the same with every question."""
+    """Cached, because prompts and tools are the same in every Request."""
     return estimate_tokens(text)
 
 
 def turn_usage(usage: Mapping[str, int]) -> TurnUsage:
-    """The sums as clients get them. A turn costs what is known of all its Requests, or nothing is said."""
+    """The sums as clients get them, with a cost only if the cost of every Request is known."""
     has_price = "cost_nano_usd" in usage and "calls_without_price" not in usage
     return TurnUsage(
         prompt_tokens=usage.get("prompt_tokens", 0),

@@ -1,4 +1,4 @@
-"""Many items of a session at once, in DynamoDB's batches."""
+"""`Bulk` over DynamoDB's batches."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -11,14 +11,14 @@ from codelab.sessions.store import StoredItem
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-#: Writes of one BatchWriteItem; what DynamoDB allows.
+#: The most writes that DynamoDB allows in one BatchWriteItem.
 _BATCH = 25
-#: Before what was left over by a throttled table is sent again, in seconds.
+#: Seconds before the unprocessed writes of a throttled table are sent again.
 _PAUSE_S = 0.05
 
 
 class DynamoDBBulk:
-    """Holds no state but the client."""
+    """Has no state except the client."""
 
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
         self._client = client
@@ -34,7 +34,7 @@ class DynamoDBBulk:
             "ConsistentRead": True,
             "Limit": limit,
         }
-        while not found:  # a page may hold nothing but the register
+        while not found:  # a page may contain only the register
             page = self._client.query(**request)
             found = [item["sk"]["S"] for item in page["Items"] if item["sk"]["S"] != keys.REGISTER]
             if not page.get("LastEvaluatedKey"):

@@ -1,7 +1,7 @@
-"""Until when a user's tokens are revoked: one item in the user's own partition, which lives as long as the table.
+"""`Revocations` over DynamoDB: one item in the user's own partition, which is never deleted.
 
-Times of tokens are in whole seconds: a token that was issued in the second of the revocation is revoked. Imported by
-the authorizer at every cold start, so it imports nothing of the sessions themselves.
+Times of tokens are whole seconds; a token issued in the second of the revocation is revoked. The authorizer imports
+this at every cold start, so it imports little.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,12 @@ from codelab.sessions import keys
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-#: When the sweep looks at a revocation: again, for connections that were just being opened, or at last, where whoever
-#: revoked has died.
+#: Time (ms) after which the sweep repeats a revocation, for connections that were just being opened or after a crash.
 _LOOK_AGAIN_MS = 10_000
 
 
 class DynamoDBRevocations:
-    """Holds no state but the client."""
+    """Has no state except the client."""
 
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
         self._client = client

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-#: Keys that DynamoDB takes in one BatchGetItem.
+#: The most keys that DynamoDB allows in one BatchGetItem.
 _BATCH = 100
 
 
 class DynamoDBStore:
-    """Holds no state but the client."""
+    """Has no state except the client."""
 
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
         self._client = client
@@ -120,12 +120,12 @@ class DynamoDBStore:
         return sorted(map(FileItem.of, found.values()), key=lambda file: (file.added_at, file.path))
 
     def events(self, pk: str, first: int, last: int, now: int) -> list[EventItem]:
-        # DynamoDB deletes expired items hours to days late, so the age is checked here.
+        # DynamoDB deletes expired items hours to days late, so check their age here.
         found = self.items(pk, [keys.event_key(seq) for seq in range(first, last + 1)])
         return [event for event in (EventItem.of(found[sk]) for sk in sorted(found)) if event.ttl * 1000 > now]
 
     def log_end(self, pk: str, known: int) -> int:
-        """Reads ever larger strides, then the gap between two."""
+        """Searches with strides that double, then within the gap that is left."""
         low = known
         while True:
             strides = [low + 2**power for power in range(16)]
@@ -162,7 +162,7 @@ class DynamoDBStore:
     # -- writes --------------------------------------------------------------------------------------------------
 
     def commit(self, transition: Transition) -> None:
-        """The SDK gives every transaction a ClientRequestToken: its own retry of one that worked is harmless."""
+        """The SDK adds a ClientRequestToken to every transaction, so its own retry is harmless."""
         after = transition.after
         writes: list[Any] = [{"Update": self._register_update(transition)}]
         for item in transition.puts:
@@ -189,7 +189,7 @@ class DynamoDBStore:
         after.version += 1
 
     def append(self, pk: str, event: EventItem) -> bool:
-        """An SDK retry of an append that had worked finds its own `write_id` there and counts as having worked."""
+        """An SDK retry of a successful append finds its own `write_id` and succeeds."""
         put = self._event_put(pk, event)
         try:
             self._client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
@@ -203,7 +203,7 @@ class DynamoDBStore:
         return True
 
     def posted(self, register: Register, firsts: Sequence[int]) -> None:
-        """`due_at` is made later only if nothing else has changed, for it may be early and never late."""
+        """Updates `due_at` only if the register has not changed, because `due_at` may be early but never late."""
         remaining = register.copy()
         for first in firsts:
             remaining.outbox.pop(first, None)
@@ -230,7 +230,7 @@ class DynamoDBStore:
             except ClientError as error:
                 if _code(error) not in ("ConditionalCheckFailedException", "TransactionConflictException"):
                     raise
-        # Both lost a race: the sweep posts the frames once more, and clients drop them by their seq.
+        # Both attempts lost a race: the sweep posts the frames again, and clients drop them by their seq.
 
     def remove(self, register: Register) -> None:
         with suppress(self._client.exceptions.ConditionalCheckFailedException):
@@ -256,7 +256,7 @@ class DynamoDBStore:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _register_update(self, transition: Transition) -> dict[str, Any]:
-        """SET what changed, REMOVE what went; an attribute that did not change is left to whoever may change it."""
+        """SET what changed and REMOVE what is gone; unchanged attributes may be changed by others."""
         before, after = transition.before, transition.after
         old = {} if before is None else before.attributes()
         new = after.attributes()
@@ -267,7 +267,7 @@ class DynamoDBStore:
         values[":next"] = {"N": str(after.version + 1)}
         sets = [f"#{index} = :{index}" for index in range(len(changed))] + ["version = :next"]
         removes = [f"#{len(changed) + index}" for index in range(len(gone))]
-        # Always written: a report of posted frames may have removed what this decision was made on.
+        # Always written, because a report of posted frames may have changed it since it was read.
         due_at = after.due_at()
         if due_at is None:
             removes += ["due_at", "due_shard"]
@@ -294,7 +294,7 @@ class DynamoDBStore:
         return found
 
     def _slot_write(self, pk: str, slot: Slot) -> dict[str, Any]:
-        """What has become another's is neither taken, nor kept, nor given back for them."""
+        """The condition fails if another session has the slot."""
         held: dict[str, Any] = {
             "ConditionExpression": "attribute_not_exists(pk) OR #token = :token",
             "ExpressionAttributeNames": {"#token": "token"},
@@ -322,7 +322,7 @@ def _key(pk: str, sk: str) -> dict[str, Any]:
 
 
 def _version_is(version: int) -> dict[str, Any]:
-    """The condition that an item has this version, 0 that there is none."""
+    """The condition that an item has this version; 0: that it does not exist."""
     if version == 0:
         return {"ConditionExpression": "attribute_not_exists(pk)"}
     return {
@@ -336,7 +336,7 @@ def _code(error: ClientError) -> str:
 
 
 def _why(error: ClientError, transition: Transition) -> Exception | None:
-    """What a refused transaction means; None if it is no race."""
+    """The exception for a refused transaction; None if it did not lose a race."""
     if _code(error) in ("TransactionConflictException", "TransactionInProgressException"):
         return Conflict()
     if _code(error) != "TransactionCanceledException":
@@ -344,7 +344,7 @@ def _why(error: ClientError, transition: Transition) -> Exception | None:
     reasons: list[dict[str, str]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]
     codes = [reason.get("Code", "None") for reason in reasons]
     failed = [index for index, code in enumerate(codes) if code == "ConditionalCheckFailed"]
-    # The register comes first; the rest, rules that were relied on, means a conflict whatever their key is.
+    # The register comes first; the writes after the events need no key to be told apart.
     written = [None, *transition.puts, *transition.events]
     failed_keys = [item.key() for item in (written[index] for index in failed if index < len(written)) if item]
     inputs = [key for key in failed_keys if key.startswith("INPUT#")]
@@ -354,6 +354,6 @@ def _why(error: ClientError, transition: Transition) -> Exception | None:
         return Conflict()
     if any(key.startswith("EVENT#") for key in failed_keys):
         return SeqTaken()
-    if transition.slot is not None and failed == [len(codes) - 1]:  # it comes last
+    if transition.slot is not None and failed == [len(codes) - 1]:  # the slot comes last
         return SlotTaken(transition.slot.token)
     return Conflict() if failed else None

@@ -1,4 +1,4 @@
-"""The counters of users: one item for each of them and day. What is counted is part of no session's state."""
+"""`Tally` over DynamoDB: one item per user and day."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,12 +14,12 @@ from codelab.sessions.store import Over
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-#: Attributes of minutes that are over which one count removes.
+#: The most attributes of past minutes that one count removes.
 _STALE = 50
 
 
 class DynamoDBTally:
-    """Holds no state but the client."""
+    """Has no state except the client."""
 
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
         self._client = client

@@ -1,6 +1,6 @@
-"""The features that models do not support, in the one item that `/health` reads anyway.
+"""The features that models do not support, in the item that `/health` reads.
 
-Each process of `llm_request` finds them out for itself and writes them here, only to be shown.
+Each process of `llm_request` detects them itself; they are stored only to be shown.
 """
 
 import time
@@ -15,12 +15,12 @@ from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-#: No session's partition: those begin otherwise.
+#: Not a session's partition: those have another prefix.
 ITEM = {"pk": "health", "sk": "health"}
 
 
 class UnsupportedItem:
-    """An `UnsupportedStore`: one attribute `{model}|{feature}` each, with the second in which it is forgotten."""
+    """An `UnsupportedStore`: one attribute `{model}|{feature}` per feature, with the time (seconds) of its expiry."""
 
     def __init__(
         self, client: "DynamoDBClient", table: str, kept_s: float, clock: Callable[[], float] = time.time
@@ -32,11 +32,11 @@ class UnsupportedItem:
         self._until: dict[str, float] = {}
 
     def load(self, base_url: str, model: str) -> Iterable[str]:
-        """Nothing: reading would be one more call before the first token of a process."""
+        """Returns nothing, because reading would delay the first token of a process by a call."""
         return ()
 
     def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
-        """Write the new ones. A failure is only logged: it must not cost the answer."""
+        """Store new features. A failure is only logged, so that it does not break the answer."""
         now = self._clock()
         until = int(now + self._kept_s)
         new = sorted(name for feature in unsupported if self._until.get(name := f"{model}|{feature}", 0) <= now)
