@@ -219,7 +219,7 @@ export interface ToolCallFrame {
    * with extensions.
    */
   remember?: Remembrance | null;
-  /** False: only show the call; another window executes it. Only with extensions. */
+  /** False: only show the call; another connection executes it. Only with extensions. */
   execute?: boolean;
   /** The same as `arguments`, for a connection with `profile=args`. */
   args?: Record<string, unknown>;

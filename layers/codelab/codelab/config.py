@@ -14,7 +14,7 @@ Turns = Annotated[int, Field(ge=0, le=90)]
 
 
 class ConfigurationError(Exception):
-    """A variable of the environment is missing or wrong; the message names it and the cure."""
+    """An environment variable is missing or wrong. The message names it and says how to correct it."""
 
 
 class Limits(BaseModel):
@@ -48,7 +48,7 @@ class ChosenLimits(BaseModel):
     open_turns: Turns | None = None
 
 
-#: More than a human at a keyboard needs with several agents at work, and less than a thief wants.
+#: More than a person with several agents needs, and less than a thief wants.
 USUAL_LIMITS = Limits(
     messages_per_minute=60,
     requests_per_minute=300,
@@ -93,7 +93,7 @@ class Settings(ChosenLimits):
     jwt_max_age_s: Positive = 86_400
     codelab_local: bool = False
 
-    # Does the host of this process pass a body on while it is being made?
+    # Whether the host of this process passes a body on while it is being made.
     rest_streaming: bool = False
 
     # The model.
@@ -129,7 +129,7 @@ class Settings(ChosenLimits):
     _limits: dict[str, Limits] = PrivateAttr(default_factory=dict)
 
     def limits_of(self, plan: str) -> Limits:
-        """What a user of `plan` may use: what the plan says, else the settings. An unknown plan is as none."""
+        """The limits of a user of `plan`: those of the plan, else of the settings. An unknown plan counts as none."""
         plan = plan if plan in self.plan_limits else ""
         if plan not in self._limits:
             usual = Limits() if self.auth_mode == "none" else USUAL_LIMITS

@@ -9,8 +9,8 @@ class Secret:
     """A secret that may be rotated while the process lives. Call it for its value; it is read when it is made.
 
     read: gives the current value. keep_s: how long a value is used before it is read again (None: until it is refused).
-    renew_every_s: the least time between two readings that a refusal causes, so that whoever sends wrong tokens cannot
-    have us read each time. clock: seconds; not `time.monotonic`, which may stand still while Lambda freezes a process.
+    renew_every_s: the least time between two readings that a refusal causes, so that wrong tokens cannot cause a
+    reading each time. clock: seconds; not `time.monotonic`, which may stand still while Lambda freezes a process.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Secret:
             return self._value
 
     def renew(self, refused: str) -> bool:
-        """`refused` was not accepted: whether there is another value now. Does not raise."""
+        """After `refused` was not accepted: whether there is another value now. Does not raise."""
         with self._lock:
             now = self._clock()
             if self._value == refused and (self._renewed_at is None or now - self._renewed_at >= self._renew_every_s):
@@ -57,7 +57,7 @@ class Secret:
 
 
 def secret(value: str, arn: str, *, keep_s: float | None = None) -> Secret:
-    """`value` if it is set, else what Secrets Manager keeps under `arn`, else empty. Made at init, for it may read."""
+    """`value` if it is set, else the secret in Secrets Manager, else empty. Make it at init, because it may read."""
     if value or not arn:
         return Secret(lambda: value)
     from codelab import aws

@@ -15,9 +15,9 @@ from codelab_local.demo_model.conversation import Conversation
 from codelab_local.demo_model.instance import instance
 
 MODEL = "demonstration"
-#: The properties of unknown schemas that say something to the user.
+#: Properties of unknown schemas that hold a text for the user.
 _SPOKEN = ("message", "answer", "text", "content", "reply", "response")
-#: A text has about so many pieces at most: those of a longer one are larger.
+#: The most pieces of a text, roughly; a longer text has larger pieces.
 _PIECES = 10_000
 _ids = itertools.count(1)
 
@@ -49,7 +49,7 @@ class _Format(BaseModel):
 
 
 class Request(BaseModel):
-    """The part of OpenAI's request that makes a difference here."""
+    """The part of OpenAI's request that matters here."""
 
     messages: list[_Message] = Field(min_length=1)
     model: str = MODEL
@@ -76,7 +76,7 @@ class BadRequest(Exception):
 
 
 def parsed(body: bytes) -> Request:
-    """Raises BadRequest."""
+    """Parse the body of a request. Raises BadRequest."""
     try:
         return Request.model_validate_json(body, strict=True)
     except ValidationError as wrong:
@@ -87,18 +87,18 @@ def parsed(body: bytes) -> Request:
 
 @dataclass
 class Answer:
-    """Its parts in order: (what a delta calls it, text). A part of a call is called `call:NAME`."""
+    """An answer: its parts in order, as (field of a delta, text). The arguments of a call are `call:NAME`."""
 
     parts: list[tuple[str, str]]
 
     def pieces(self, limit: int | None) -> Iterator[tuple[int, str, str]]:
-        """(number of the part, its name, a piece of its text), at most `limit` of them."""
+        """At most `limit` pieces, as (number of the part, its field, the text)."""
         found = ((number, name, one) for number, (name, text) in enumerate(self.parts) for one in pieces(text))
         return itertools.islice(found, limit)
 
 
 def answer(request: Request) -> Answer:
-    """What the model says to this request, in the form that it asks for."""
+    """The answer to a request, in the requested form."""
     talk = conversation.read([message.model_dump() for message in request.messages])
     functions = {tool.function.name: tool.function.parameters for tool in request.tools}
     if functions and request.tool_choice != "none":
@@ -131,7 +131,7 @@ def _said(reply: player.Reply) -> list[tuple[str, str]]:
 
 
 def _structured(schema: Any, talk: Conversation) -> Answer:
-    """A turn of an agent (`message` and `calls`), or an instance of any other schema, with what there is to say."""
+    """An agent's turn (`message` and `calls`), or an instance of any other schema, with the reply in it."""
     tools = _tools_of(schema)
     reply = player.answer(talk, tools or set())
     names = schema.get("properties", {}) if isinstance(schema, dict) else {}
@@ -148,7 +148,7 @@ def _structured(schema: Any, talk: Conversation) -> Answer:
 
 
 def _wishes(talk: Conversation) -> tuple[str, ...]:
-    """What to choose where a schema lets choose: an agent that suits the question, or a word of it."""
+    """Preferred values where a schema leaves a choice: an agent that suits the question, or a word of it."""
     scenario, _ = player.chosen(talk.question)
     return (*scenario.data.get("agents", ()), "universal", "ask", *re.findall(r"[\w-]+", talk.question.lower()))
 
@@ -169,7 +169,7 @@ def _tags(node: Any) -> Iterator[str]:
 
 
 def _schema_in(text: str) -> Any:
-    """The last JSON object in a prompt, which is the schema to answer by."""
+    """The last JSON object in a prompt, which is the schema of the answer."""
     found, at = {"type": "object"}, text.find("{")
     while at != -1:
         try:

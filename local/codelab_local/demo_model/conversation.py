@@ -1,4 +1,4 @@
-"""What a chat history says: the last question, its language, and what came of the calls made for it."""
+"""Reads a chat history: the last question, its language, and the outcomes of the calls made for it."""
 
 import json
 import re

@@ -40,7 +40,7 @@ _SLOTS = {
 
 @dataclass
 class Reply:
-    """What the model answers; it refuses when `refuse` is not empty. A call is (tool, arguments)."""
+    """The model's answer. It refuses if `refuse` is not empty. A call is (tool, arguments)."""
 
     say: str = ""
     think: str = ""
@@ -59,7 +59,7 @@ class Scenario:
 
 @cache
 def scenarios() -> dict[str, Scenario]:
-    """All of them in the order in which they are tried, `common` among them."""
+    """All scenarios in the order in which they are tried, including `common`."""
     found = {}
     for path in sorted(SCENARIOS.glob("*.toml")):
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def scenarios() -> dict[str, Scenario]:
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """`run|execute the? {command}` as a regular expression; scenarios/README.md says what stands for what."""
+    """`run|execute the? {command}` as a regular expression; scenarios/README.md explains the syntax."""
     expression, gap = rf"^\W*+(?:{_COURTESY}\W++)*", ""
     for token in pattern.split():
         if token == "…":
@@ -88,7 +88,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def chosen(question: str) -> tuple[Scenario, dict[str, Any]]:
-    """The first scenario that `question` asks for, and what the slots of its pattern stand for."""
+    """The first scenario that `question` asks for, and the values of its pattern's slots."""
     for scenario in scenarios().values():
         for pattern in scenario.patterns:
             if match := pattern.search(question[:_LOOKED_AT]):
@@ -100,7 +100,7 @@ def chosen(question: str) -> tuple[Scenario, dict[str, Any]]:
 
 
 def _trimmed(name: str, value: str) -> str:
-    """The value of a slot without what ends the sentence or the code fence around it."""
+    """The value of a slot without the end of its sentence or code fence."""
     value = value.strip()
     if name == "text":
         return value.removesuffix("```").rstrip()
@@ -142,11 +142,11 @@ def _joined(replies: list[Reply], name: str) -> str:
 
 
 class _Unknown(Exception):
-    """A step speaks of something that there is not."""
+    """A step needs a value that is unknown."""
 
 
 class _Play:
-    """A scenario with what is known of the question."""
+    """A scenario with the values from the question."""
 
     def __init__(self, scenario: Scenario, known: dict[str, Any], files: list[str], language: str) -> None:
         common = scenarios()[_COMMON].data
@@ -155,7 +155,7 @@ class _Play:
         self.known, self.files, self.language = known, files, language
 
     def step(self, position: int, call: Call | None) -> tuple[int, Reply]:
-        """The first step behind `position` that follows on `call` and of which all is known, with its index."""
+        """The first step after `position` that follows `call` and whose values are all known, with its index."""
         outcomes = {"asked"} if call is None else call.outcomes
         values = self.known if call is None else {**self.known, **call.arguments, **call.values, "tool": call.tool}
         for index, step in enumerate(self.steps):
@@ -179,7 +179,7 @@ class _Play:
         return Reply(**said, calls=calls)
 
     def each_file(self, call: Mapping[str, Any], values: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """A call that names {file} is made for every file that was asked about."""
+        """The values of each call: a call that names {file} is made once per file in the question."""
         if "{file}" in str(call):
             yield from ({**values, "file": file} for file in self.files)
         else:
@@ -211,6 +211,6 @@ class _Play:
 
 
 def _lengthened(text: str, words: int) -> str:
-    """`text` over and over again, up to so many words."""
+    """`text`, repeated up to `words` words."""
     sentences = text.split()
     return " ".join(sentences * (words // len(sentences)) + sentences[: words % len(sentences)])

@@ -21,7 +21,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _MODEL = {"id": MODEL, "object": "model", "created": 1_735_689_600, "owned_by": "codelab-demonstration"}
-#: Where pieces do not wait for each other, so many of them are sent at once.
+#: How many pieces are sent at once if they need not wait for each other.
 _AT_ONCE = 64
 
 
@@ -57,13 +57,13 @@ class DemoModel:
             said = answer(request)
         except BadRequest as problem:
             return await _error(send, problem)
-        except Exception as problem:  # a client must see that the model is broken, not a closed connection
+        except Exception as problem:  # a client must see an error, not a closed connection
             traceback.print_exception(problem)
             return await _error(send, BadRequest(f"The demonstration model failed: {problem!r}", status=500))
         await asyncio.sleep(self.delays.first)
         if not request.stream:
             return await _json(send, 200, whole(request, said))
-        gone = asyncio.ensure_future(receive())  # only this tells that the client has left
+        gone = asyncio.ensure_future(receive())  # the only sign that the client left
         self.streams += 1
         try:
             await _start(send, 200, "text/event-stream; charset=utf-8")
@@ -78,7 +78,7 @@ class DemoModel:
 
 
 async def _in_time(parts: Iterable[bytes], delay: float) -> AsyncIterator[bytes]:
-    """`parts` with `delay` between them; those that are late (there are many streams) come together."""
+    """The parts with `delay` seconds between them; late ones (with many streams) come together."""
     due, ready = time.monotonic(), list[bytes]()
     for part in parts:
         wait = due - time.monotonic()
@@ -118,8 +118,8 @@ async def _error(send: Send, problem: BadRequest) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """An address to listen on; raises OSError when it is taken."""
-    # With the protocol named: only then asyncio sets TCP_NODELAY, without which a piece waits 40 ms for the last ACK.
+    """A socket that is bound to the address. Raises OSError if it is taken."""
+    # asyncio sets TCP_NODELAY only if the protocol is named; without it, a piece waits 40 ms for the last ACK.
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind((host, port))
@@ -127,8 +127,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def serve(bound: socket.socket, delays: Delays) -> None:
-    """Serve until a signal comes or the process that started this one has ended; says so once it serves."""
-    scenarios()  # are read and compiled
+    """Serve until a signal comes or the parent process ends. Prints a line once it serves."""
+    scenarios()  # read and compile them before the first request
     config = uvicorn.Config(
         DemoModel(delays), interface="asgi3", lifespan="off", ws="none", backlog=2048, timeout_graceful_shutdown=0,
         timeout_keep_alive=75, access_log=False, log_level="critical", server_header=False,
@@ -141,7 +141,7 @@ async def serve(bound: socket.socket, delays: Delays) -> None:
     host, port = bound.getsockname()[:2]
     sys.stdout.write(f"demonstration model on http://{host}:{port}/v1\n")
     sys.stdout.flush()
-    # An orphan is adopted by another process. (Linux' parent-death signal comes when the parent's thread ends.)
+    # An orphan gets another parent. (Linux' parent-death signal comes when the parent's thread ends.)
     while not serving.done() and os.getppid() == parent:
         await asyncio.wait([serving], timeout=0.5)
     server.should_exit = True

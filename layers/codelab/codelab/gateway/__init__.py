@@ -1,1 +1,1 @@
-"""From a Lambda event to a validated frame, and back to an error frame; who is speaking."""
+"""From a Lambda event to a validated frame and its sender, and back to an error frame."""

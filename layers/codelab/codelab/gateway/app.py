@@ -1,8 +1,8 @@
-"""A WebSocket function: which frames it takes, what handles them, and where a refused frame is answered.
+"""A WebSocket function: the frames it accepts, their handlers, and the answer to a refused frame.
 
 app = WebSocketApp(user_message)  # decisions of `turns`
 
-@app.route(Ping)  # a frame that is no decision about the session
+@app.route(Ping)  # a frame that no decision takes
 def ping(frame: Ping, caller: Caller, engine: Engine) -> None: ...
 
 handler = app.handler
@@ -24,7 +24,7 @@ from codelab.turns.caller import Caller
 from codelab.turns.decision import Decision
 from codelab.wiring import posting_engine
 
-#: What a proxy integration must return; it reaches nobody, for the routes have no route response.
+#: What a proxy integration must return. Nobody receives it, because the routes have no route response.
 ACCEPTED = {"statusCode": 200}
 
 F = TypeVar("F", bound=ClientFrame)
@@ -34,9 +34,9 @@ Handle = Callable[[Any, Caller, Engine], None]
 
 
 class WebSocketApp:
-    """Dispatches the frames of one function. Made at init, so that clients are warm before the first event.
+    """Dispatches the frames of one function. Make it at init, so that clients are warm before the first event.
 
-    `starts_steps`: its frames may start the step of a turn.
+    decisions: those that the function's frames need. starts_steps: its frames may start the step of a turn.
     """
 
     def __init__(self, *decisions: Decision[Any], starts_steps: bool = False) -> None:
@@ -47,7 +47,7 @@ class WebSocketApp:
             frame_type.model_rebuild()
 
     def route(self, frame_type: type[F]) -> Callable[[Callable[[F, Caller, Engine], None]], Handle]:
-        """Register the function for these frames. Their validator is built now, at init."""
+        """A decorator that registers a handler for a type of frame. Builds the type's validator now, at init."""
         frame_type.model_rebuild()
 
         def register(handle: Callable[[F, Caller, Engine], None]) -> Handle:
@@ -57,7 +57,7 @@ class WebSocketApp:
         return register
 
     def handler(self, event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-        """The Lambda handler: every refusal is answered by an `error` frame, the connection stays open."""
+        """The Lambda handler. Answers every refusal with an `error` frame; the connection stays open."""
         caller = caller_of(event)
         try:
             self._dispatch(event, caller)
@@ -89,14 +89,14 @@ class WebSocketApp:
                 self._engine.handle(decision, frame, caller)
             elif handle is not None:
                 handle(frame, caller, self._engine)
-        except ProtocolError as error:  # says of which frame it is
+        except ProtocolError as error:  # name the refused frame
             error.call_id = error.call_id or getattr(frame, "call_id", None)
             if client_msg_id := getattr(frame, "client_msg_id", None):
                 error.details["client_msg_id"] = client_msg_id
             raise
 
     def _check_refreshed(self, caller: Caller) -> None:
-        """The token of `$connect` has expired: a newer one may be kept with the connection."""
+        """Raise ProtocolError SESSION_EXPIRED unless the connection has a newer token than that of `$connect`."""
         register = self._engine.store.read(partition(caller.user, caller.session_id))
         connection = register.connections.get(caller.connection_id) if register else None
         if connection is None or connection.has_expired(self._engine.clock()):
@@ -105,5 +105,5 @@ class WebSocketApp:
             )
 
     def _refuse(self, caller: Caller, error: ProtocolError) -> None:
-        """The one frame that also a connection whose token has expired is posted: it says nothing of the session."""
+        """Post the error, the only frame for a connection with an expired token. It says nothing of the session."""
         self._engine.poster.post(caller.connection_id, Error.of(error).wire())

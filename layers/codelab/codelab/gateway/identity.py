@@ -1,4 +1,4 @@
-"""Who is speaking: the token of `$connect`, and what the authorizer's context says of every later event."""
+"""The sender of an event: the token of `$connect`, and the authorizer's context in every later event."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from codelab.turns.caller import Caller
 SESSION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 USER_ID = re.compile(r"[^#\x00-\x1f\ud800-\udfff]{1,128}")
 
-#: The subprotocol that the server speaks and echoes; the token may travel beside it.
+#: The subprotocol that the server speaks and echoes; a token may accompany it.
 SUBPROTOCOL = "codelab"
 _TOKEN_PREFIX = "token."
 
@@ -41,11 +41,13 @@ def token_of(event: Mapping[str, Any]) -> str:
 
 
 def offered_subprotocols(event: Mapping[str, Any]) -> list[str]:
+    """The subprotocols that the client of a `$connect` offers."""
     header = _headers(event).get("sec-websocket-protocol", "")
     return [protocol.strip() for protocol in header.split(",") if protocol.strip()]
 
 
 def query_of(event: Mapping[str, Any]) -> dict[str, str]:
+    """The query parameters of an event."""
     return dict(event.get("queryStringParameters") or {})
 
 
@@ -54,7 +56,7 @@ def context_of(
 ) -> dict[str, str | int | bool]:
     """The authorizer's context, which API Gateway attaches to every later event of the connection.
 
-    No value is an empty string: what API Gateway makes of one is nowhere promised.
+    No value is an empty string, because API Gateway does not document what it does with one.
     """
     return {
         "user": user,
@@ -69,12 +71,12 @@ def context_of(
 
 
 def plan_of(plan: str) -> dict[str, str]:
-    """The part of a context that says the plan; without one there is none."""
+    """The context's entry for the plan; nothing without a plan."""
     return {"plan": plan} if plan else {}
 
 
 def caller_of(event: Mapping[str, Any]) -> Caller:
-    """The speaker of a WebSocket event. API Gateway turns the context's values into strings."""
+    """The sender of a WebSocket event. API Gateway turns the context's values into strings."""
     request = event["requestContext"]
     context = request["authorizer"]
     return Caller(
@@ -86,7 +88,7 @@ def caller_of(event: Mapping[str, Any]) -> Caller:
         args_profile=context["profile"] == "args",
         expires=int(context["expires"]),
         plan=context.get("plan", ""),
-        issued=int(context.get("issued", 0)),  # a connection that is older than this field has none
+        issued=int(context.get("issued", 0)),  # connections opened before this field existed lack it
     )
 
 

@@ -1,9 +1,9 @@
-"""Verification of tokens (JWT). Imported by the functions that see a token, for it needs PyJWT.
+"""Verifies tokens (JWT). Only functions that see a token import this, because it needs PyJWT.
 
-Two ways, and never both: one shared secret (HS256), or the public keys that an identity provider publishes (JWKS). The
-algorithms are pinned to the way: a token's header does not choose, so `none` and a public key taken for a secret
-cannot pass. Every token says when it was issued and when it ends, so that none is good for ever and a user's tokens can
-be revoked.
+A system uses one of two ways: a shared secret (HS256), or the public keys of an identity provider (JWKS). Each has a
+fixed list of algorithms. The token's header does not choose, so `none` is refused, and a public key cannot pass for a
+secret. Every token says when it was issued and when it expires, so that none lasts forever and a user's tokens can be
+revoked.
 """
 
 import time
@@ -24,16 +24,16 @@ _PUBLISHED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 #: How long keys and the shared secret are used before they are read again, in seconds.
 _KEYS_LIVE_S = 600
-#: A token may name a key that we do not know, for keys are rotated; but it may not have us fetch them more often.
+#: Keys rotate, so a token with an unknown key makes us fetch them again, but not more often than this, in seconds.
 _FETCH_AT_MOST_EVERY_S = 10
-#: What names a plan.
+#: The most characters of a plan's name.
 _PLAN_CHARS = 64
 #: How far the issuer's clock may be ahead of ours, in seconds.
 _LEEWAY_S = 60
 
 
 class InvalidToken(Exception):
-    """The token is missing, malformed, expired, or not signed by who should have."""
+    """The token is missing, malformed, expired, or not signed with an accepted key."""
 
 
 class _WrongSignature(InvalidToken):
@@ -43,15 +43,15 @@ class _WrongSignature(InvalidToken):
 
 
 class Keys(Protocol):
-    """Finds the key that a token must be signed with."""
+    """Finds the key that must have signed a token."""
 
     algorithms: list[str]
 
     def find(self, token: str) -> Any:
-        """Raises InvalidToken."""
+        """The key for a token. Raises InvalidToken."""
 
     def renew(self, key: Any) -> bool:
-        """A token was not signed with `key`: whether there is another key for it now."""
+        """After `key` did not fit a token: whether there is another key for it now."""
 
 
 class SharedSecret:
@@ -70,7 +70,7 @@ class SharedSecret:
 
 
 class PublishedKeys:
-    """The keys at a JWKS address, fetched when they are needed and kept; a new `kid` has them fetched anew."""
+    """The keys at a JWKS address. They are fetched when needed and kept; an unknown `kid` fetches them again."""
 
     algorithms = _PUBLISHED
 
@@ -102,7 +102,7 @@ class PublishedKeys:
         except jwt.PyJWKClientError as error:
             if not self._keys:
                 raise InvalidToken(f"the signing keys cannot be fetched: {error}") from None
-            logger().warning("no new signing keys, going on with the old", extra={"error": str(error)})
+            logger().warning("the signing keys cannot be fetched; the old ones are kept", extra={"error": str(error)})
             return
         self._keys = {key.key_id or "": key.key for key in found}
 
@@ -128,7 +128,7 @@ class TokenVerifier:
         self._clock = clock
 
     def verify(self, token: str) -> Identity:
-        """Who the token speaks for. Raises InvalidToken."""
+        """The identity of the token's subject. Raises InvalidToken."""
         try:
             return self._verified(token)
         except _WrongSignature as error:
@@ -156,7 +156,7 @@ class TokenVerifier:
             )
         except jwt.InvalidSignatureError as error:
             raise _WrongSignature(str(error), key) from None
-        except Exception as error:  # an infinite nbf, a header nested too deeply: whatever fails here, the token is bad
+        except Exception as error:  # such as an infinite nbf or a header nested too deeply
             raise InvalidToken(str(error)) from None
         user = claims["sub"]
         if not isinstance(user, str) or not USER_ID.fullmatch(user):
@@ -168,7 +168,7 @@ class TokenVerifier:
         return Identity(user, issued, expires, plan)
 
     def _times(self, issued: Any, expires: Any) -> tuple[int, int]:
-        """`iat` and `exp`, if the token is good now. PyJWT would take "1e9", true and 1.5 for times."""
+        """`iat` and `exp`, if the token is valid now. PyJWT would accept "1e9", true and 1.5 as times."""
         if type(issued) is not int or type(expires) is not int or issued < 0:
             raise InvalidToken("iat and exp must be whole numbers of seconds since the epoch")
         now = self._clock()
@@ -182,10 +182,10 @@ class TokenVerifier:
 
 
 def bearer_of() -> Callable[[dict[str, Any]], Identity]:
-    """Who sent an event, by its token; raises InvalidToken. Where no tokens are used everyone is the user `local`.
+    """A function that returns the identity in an event's token. Without tokens, everyone is the user `local`.
 
-    Whether a token was revoked is one read by key, made when it is known to be good in itself: who has no token causes
-    none. A read that fails is raised, and nobody is let in.
+    The function raises InvalidToken. Only for a valid token does it read, by key, whether the token was revoked. If the
+    read fails, its error is raised, and nobody gets in.
     """
     if settings().auth_mode == "none":
         return lambda event: Identity("local")
@@ -204,9 +204,9 @@ def bearer_of() -> Callable[[dict[str, Any]], Identity]:
 
 
 def token_verifier() -> TokenVerifier:
-    """The verifier that the environment asks for. Made at init: it may read the secret from Secrets Manager.
+    """The verifier for the environment's settings. Make it at init: it may read the secret from Secrets Manager.
 
-    Raises ConfigurationError without a key: an empty one would let everybody sign.
+    Raises ConfigurationError without a key, because anyone could sign with an empty one.
     """
     configured = settings()
     keys: Keys

@@ -136,7 +136,11 @@ class TransportError(ModelError):
     def public_message(self) -> str:
         if self.status is not None:
             return f"its provider answered with status {self.status}"
-        return "its provider could not be reached, or broke off" if self.retryable else "its provider's answer is none"
+        return (
+            "its provider could not be reached, or broke off"
+            if self.retryable
+            else "its provider gave no usable answer"
+        )
 
 
 class DeadlineExceeded(ModelError):

@@ -10,7 +10,7 @@ _MANY = "**"
 
 
 def matches(glob: str, path: str) -> bool:
-    """Does `path` (relative to the workspace, separated by `/` or `\\`) match `glob`? Case-sensitive.
+    r"""Whether `path` (relative to the workspace, separated by `/` or `\`) matches `glob`. Case-sensitive.
 
     `*` and `?` match within one name, `**` matches any number of directories, a trailing `**` everything below.
     """

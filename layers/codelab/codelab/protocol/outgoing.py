@@ -101,7 +101,7 @@ class ToolCall(PayloadFrame):
         "need approval. Only with extensions.",
     )
     execute: bool | None = Field(
-        default=None, description="False: only show the call; another window executes it. Only with extensions."
+        default=None, description="False: only show the call; another connection executes it. Only with extensions."
     )
     args: dict[str, Any] | None = Field(
         default=None, description="The same as `arguments`, for a connection with `profile=args`."
@@ -140,6 +140,7 @@ class Error(ServerFrame):
 
     @classmethod
     def of(cls, error: ProtocolError) -> "Error":
+        """The frame of an error."""
         return cls(
             content=error.message,
             message=error.message,

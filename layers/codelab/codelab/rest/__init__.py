@@ -1,1 +1,1 @@
-"""The Agent Runtime API over HTTP: a shell around the turn engine, as the WebSocket functions are. Uses FastAPI."""
+"""The Agent Runtime API over HTTP: a shell around the engine, like the WebSocket functions. Uses FastAPI."""

@@ -1,4 +1,4 @@
-"""The application: what is served where."""
+"""The application and its routes."""
 
 from fastapi import FastAPI
 from starlette.responses import Response
@@ -28,7 +28,7 @@ _DESCRIPTION = (
 
 
 class _Preflights:
-    """Answers OPTIONS. A deployed HTTP API passes preflights on, and puts what it allows into the answer."""
+    """Answers OPTIONS. A deployed HTTP API passes preflights on, and adds its CORS headers to the answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -39,7 +39,7 @@ class _Preflights:
 
 
 def create_app() -> FastAPI:
-    """The Agent Runtime API under `/api/v1`, with `/health`, `/docs` and `/openapi.json` beside it."""
+    """Make the application: the Agent Runtime API under `/api/v1`, and `/health`, `/docs` and `/openapi.json`."""
     app = FastAPI(
         title="CodeLab Agent Runtime API",
         version=health.VERSION,

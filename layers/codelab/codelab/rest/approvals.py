@@ -1,4 +1,4 @@
-"""The calls of a session that are open: those that wait for a human, and those that wait for the IDE."""
+"""A session's open calls: those that wait for a human, and those that wait for the IDE."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""JSON bodies, read as the WebSocket's frames are: what cannot be stored or said again is refused at the door."""
+"""JSON bodies, parsed like WebSocket frames: values that cannot be stored or sent back are refused."""
 
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ class Body(BaseModel):
 
 
 class JsonRoute(DirectRoute):
-    """A route whose body is JSON whatever its Content-Type says: curl calls it a form unless it is told otherwise."""
+    """A route that reads its body as JSON, whatever its Content-Type: by default, curl sends that of a form."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

@@ -1,4 +1,4 @@
-"""Tools that a program has executed in the connected IDE, outside of any turn."""
+"""Tool calls over HTTP: the connected IDE executes them, outside of any turn."""
 
 import hashlib
 import json
@@ -23,13 +23,13 @@ from codelab.wiring import engine
 
 router = APIRouter(prefix="/tools", tags=["tools"], route_class=JsonRoute)
 
-#: How long an answer waits for the result, at most; the integration behind the API is given up after 29 s.
+#: The longest wait for a result, in seconds; API Gateway gives up on an integration after 29 s.
 LONGEST_WAIT_S = 20.0
-#: Between two looks at the call, at first and later, in seconds.
+#: Seconds between two reads of the call: during the first second, and later.
 _SOON_S, _LATER_S, _SOON_FOR_S = 0.05, 0.25, 1.0
-#: Time that is kept for the answer, in seconds.
+#: Seconds reserved for sending the answer.
 _MARGIN_S = 2.0
-#: Bytes of a result that is shown in the answer itself; Lambda's own limit is 6 MB.
+#: The most bytes of a result in the answer itself; Lambda's limit is 6 MB.
 _INLINE_BYTES = 4_000_000
 
 _SHOWN = {CallState.AWAITING_APPROVAL: "pending_approval", CallState.EXECUTING: "pending"}
@@ -53,6 +53,8 @@ class NewCall(Body):
 
 
 class CallError(BaseModel):
+    """Why a call failed."""
+
     code: ErrorCode
     message: str
 
@@ -111,7 +113,7 @@ def execute_tool(
     made = sessions.handle(
         out_of_turn_calls.execute, ExecuteTool(call_id, new.tool_name, new.arguments), caller
     ).transition
-    # Who repeats a call has been waited for once, and would hold another execution each time.
+    # A repeated request does not wait: the first one did, and each wait holds an execution.
     wait_s = min(wait, remaining_ms() / 1000 - _MARGIN_S) if made is not None else 0.0
     call = _settled(user, new.session_id, call_id, wait_s)
     shown = _shown(user, new.session_id, call)
@@ -144,12 +146,12 @@ def get_call(
 
 
 def _digest(key: str) -> str:
-    """A key may have characters that no path has."""
+    """A key as a part of an id. The key may have characters that no path allows."""
     return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 def _settled(user: str, session_id: str, call_id: str, wait_s: float) -> CallItem:
-    """The call once it is settled, or as it is after `wait_s`. One read by key for each look."""
+    """The call once it is settled, or as it is after `wait_s` seconds. Reads one item by key each time."""
     pk, began = keys.partition(user, session_id), time.monotonic()
     while True:
         found = engine().store.calls(pk, [call_id])

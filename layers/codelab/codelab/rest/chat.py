@@ -1,4 +1,4 @@
-"""Chat: the user speaks, and what was said. The answer itself comes over the stream or the WebSocket."""
+"""Messages and their history. The answer to a message arrives over the stream or the WebSocket."""
 
 from typing import Annotated, Literal
 
@@ -78,7 +78,7 @@ def send_message(new: NewMessage, sender: Sender, idempotency_key: IdempotencyKe
     )
     decided = sessions.handle(messages.user_message, frame, sender(new.session_id))
     register, message = decided.register, messages.accepted(decided)
-    if message is None:  # it was accepted before: answer what was answered then
+    if message is None:  # accepted before: give the same answer
         message = sessions.store.message(register.pk, message_id)
     return AcceptedMessage(
         message_id=message_id,

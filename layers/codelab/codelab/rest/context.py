@@ -1,4 +1,4 @@
-"""The context of a session: the files that the agent is shown with every question, and what was said last."""
+"""A session's context: the files that the agent sees with every Request, and the latest messages."""
 
 from typing import Literal
 

@@ -1,7 +1,7 @@
-"""`/docs`: the documentation of the API, where it can be tried out. Swagger UI comes with the function, not from a CDN.
+"""`/docs`: the API's documentation, with forms to try it. Swagger UI is a part of the function, not loaded from a CDN.
 
-The page runs beside the API, so its scripts could do there what its reader may. Therefore it has none but those that
-are served here, and the browser is told to take no others.
+The page shares the API's origin, so its scripts could do whatever its reader may. It only uses scripts that this
+function serves, and tells the browser to accept no others.
 """
 
 import importlib.util
@@ -32,7 +32,7 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 
-#: Addresses are relative, so that a stage or a path before them does no harm.
+#: Addresses are relative, so that the page also works below a stage or a path.
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -48,7 +48,7 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
-#: Without `validatorUrl` the document's address would be told to a service elsewhere.
+#: Without `validatorUrl: null`, Swagger UI would send the document's address to a service on the internet.
 _BEGIN = """SwaggerUIBundle({
   url: 'openapi.json',
   dom_id: '#swagger-ui',
@@ -58,7 +58,7 @@ _BEGIN = """SwaggerUIBundle({
 });
 """
 
-#: What of the package `fastapi-swagger` is served, and as what. The package itself is never imported.
+#: The served files of the package `fastapi-swagger`, with their types. The package itself is never imported.
 _PACKAGE = "fastapi_swagger"
 _ASSETS = {
     "swagger-ui-bundle.js": "text/javascript",
@@ -69,13 +69,13 @@ _ASSETS = {
 
 @router.get("")
 def page() -> Response:
-    """The page, without a line of script in itself."""
+    """The page, without inline scripts."""
     return Response(_PAGE, media_type="text/html", headers=_HEADERS)
 
 
 @router.get("/{name}")
 def asset(name: str) -> Response:
-    """What the page consists of."""
+    """A script, a style or an icon of the page."""
     if name == "begin.js":
         return Response(_BEGIN, media_type="text/javascript", headers=_HEADERS)
     if name not in _ASSETS:

@@ -1,4 +1,4 @@
-"""How the API refuses: `{"error": {code, message, details}}`, made of every kind of error in this one place."""
+"""Error answers: every kind of error becomes `{"error": {code, message, details}}`, and only here."""
 
 from http import HTTPStatus
 from typing import Any
@@ -14,7 +14,7 @@ from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.rest.bodies import with_example
 
-#: Codes that have another name here (Agent Runtime API, "Коды ошибок").
+#: Codes that have another name in this API (Agent Runtime API, "Коды ошибок").
 _NAMES = {
     ErrorCode.TOOL_NOT_FOUND: "INVALID_TOOL",
     ErrorCode.EXECUTION_FAILED: "TOOL_EXECUTION_FAILED",
@@ -37,7 +37,7 @@ _STATUS = {
     ErrorCode.AGENT_ERROR: 500,
     ErrorCode.LLM_ERROR: 502,
 }
-#: All others are the fault of what was sent.
+#: The status of all other codes: the request is wrong.
 _OTHERS = 422
 
 
@@ -58,6 +58,7 @@ class ErrorAnswer(BaseModel):
 
 
 def status_of(code: ErrorCode) -> int:
+    """The HTTP status of a code."""
     return _STATUS.get(code, _OTHERS)
 
 
@@ -71,7 +72,7 @@ _CONTENT = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorA
 
 
 def document(app: FastAPI) -> None:
-    """Have the app's document hold the schemas that `refusals` refer to."""
+    """Add the schemas that `refusals` refers to to the app's OpenAPI document."""
     make = app.openapi
 
     def with_errors() -> dict[str, Any]:
@@ -84,7 +85,7 @@ def document(app: FastAPI) -> None:
 
 
 def refusals(*codes: ErrorCode) -> dict[int | str, dict[str, Any]]:
-    """The documented refusals of an operation: `codes`, and those that any may answer with."""
+    """The documented errors of an operation: `codes`, and those that every operation may answer with."""
     found: dict[int | str, dict[str, Any]] = {}
     everywhere = (
         ErrorCode.INVALID_FORMAT,
@@ -102,7 +103,7 @@ def refusals(*codes: ErrorCode) -> dict[int | str, dict[str, Any]]:
 
 
 def install(app: FastAPI) -> None:
-    """Have every error of `app` answered as one of ours."""
+    """Register the handlers that answer every error of `app` in the API's form."""
     app.add_exception_handler(ProtocolError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -112,6 +113,7 @@ def install(app: FastAPI) -> None:
 
 
 def answer(status: int, code: str, message: str, details: dict[str, Any] | None = None) -> JSONResponse:
+    """An error answer. code: as this API spells it."""
     return JSONResponse({"error": {"code": code, "message": message, "details": details or {}}}, status)
 
 
@@ -125,7 +127,7 @@ def _refused(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _invalid(_request: Request, error: Exception) -> JSONResponse:
-    """What Pydantic says of the first thing that is wrong, in the protocol's words."""
+    """Pydantic's first error, with a code of the protocol."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place, *rest = first["loc"]
@@ -136,7 +138,7 @@ def _invalid(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _http(_request: Request, error: Exception) -> JSONResponse:
-    """What the framework refuses itself: no such path, no such method."""
+    """An error of the framework: an unknown path or method."""
     assert isinstance(error, HTTPException)
     refusal = answer(error.status_code, HTTPStatus(error.status_code).name, str(error.detail))
     refusal.headers.update(error.headers or {})

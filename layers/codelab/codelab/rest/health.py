@@ -1,4 +1,4 @@
-"""Health: whether what this service depends on answers, and what is done without. Open to everyone, so no more."""
+"""`/health`: whether the dependencies answer, and which features are refused. Public, so it says no more."""
 
 import json
 import time
@@ -17,15 +17,18 @@ from codelab.sessions.dynamodb.unsupported import read_unsupported
 
 VERSION = "1.0.0"
 
-#: How long an answer is kept, so that who asks often does not cost often, in seconds. The model's costs an invocation.
+#: Seconds for which an answer is cached, so that frequent checks cost little; and the model's part of it, which costs
+#: an invocation, while the model is available and while it is not.
 _KEPT_S, _AVAILABLE_S, _UNAVAILABLE_S = 3.0, 60.0, 10.0
-#: How long `llm_request` may take, in seconds: perhaps it has to start.
+#: Seconds that `llm_request` may take; it may need a cold start.
 _MODEL_PATIENCE_S = 15.0
 
 router = APIRouter(tags=["health"], route_class=DirectRoute)
 
 
 class Dependencies(BaseModel):
+    """The states of the dependencies."""
+
     dynamodb: Literal["connected", "disconnected"]
     llm: Literal["available", "unavailable"]
 
@@ -83,7 +86,7 @@ def _check(configured: Settings) -> Health:
 
 
 def _refused(table: str) -> dict[str, list[str]] | None:
-    """The features that are done without, by model; None if the table does not answer."""
+    """The refused features, by model; None if the table does not answer."""
     try:
         return read_unsupported(aws.client("dynamodb"), table, time.time())
     except (ClientError, BotoCoreError) as error:
@@ -92,7 +95,7 @@ def _refused(table: str) -> dict[str, list[str]] | None:
 
 
 def _model_answers(function: str) -> bool:
-    """Whether the model's endpoint answers and takes the key, which `llm_request` alone has."""
+    """Whether the model's endpoint answers and accepts the key. Only `llm_request` has the key."""
     try:
         answer = aws.waiting_lambda_client(_MODEL_PATIENCE_S).invoke(
             FunctionName=function, Payload=json.dumps({"kind": "health"}).encode()

@@ -10,12 +10,13 @@ from codelab.sessions.items import MessageItem
 from codelab.sessions.register import Register
 from codelab.wiring import engine
 
-#: Messages that are read at once, and bytes after which a page is full: an answer of Lambda has 6 MB at most.
+#: Messages per read, and the bytes that fill a page: Lambda's answers have at most 6 MB.
 _CHUNK = 25
 _PAGE_BYTES = 2_000_000
 
 
 def example(message_id: str, n: int, role: str, content: str, created_at: str) -> JsonDict:
+    """An example of a `Message`."""
     return {
         "id": message_id,
         "n": n,
@@ -57,7 +58,10 @@ class Message(BaseModel):
 
 
 def page(register: Register, last: int, limit: int) -> tuple[list[Message], int]:
-    """Messages up to number `last`, at most `limit` and not too many bytes of them, and the number before the first."""
+    """At most `limit` messages up to number `last`, oldest first, and the number before the first of them.
+
+    A page ends early if its messages are large. Numbers count from 1; 0 means that no earlier messages exist.
+    """
     found: list[MessageItem] = []
     room = _PAGE_BYTES
     while last and len(found) < limit and room > 0:

@@ -1,4 +1,4 @@
-"""Who is asking, and for which session: the dependencies that every operation of a user has."""
+"""The caller and the session of a request: dependencies of every operation for a user."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -11,12 +11,12 @@ from codelab.gateway.identity import Identity
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns.caller import Caller
 
-#: As `codelab.gateway.identity.SESSION_ID`, in OpenAPI's words.
+#: The pattern of `codelab.gateway.identity.SESSION_ID`, for OpenAPI.
 SESSION_ID = r"^[A-Za-z0-9_.:-]+$"
 
 
 async def subject(request: Request) -> Identity:
-    """The subject of the request's token, as the authorizer said. Raises ProtocolError UNAUTHORIZED without one."""
+    """The identity that the authorizer found in the request's token. Raises ProtocolError UNAUTHORIZED without one."""
     context = _context(request)
     if not context.get("user"):
         raise unauthorized()
@@ -24,6 +24,7 @@ async def subject(request: Request) -> Identity:
 
 
 def unauthorized() -> ProtocolError:
+    """The error of a request without a valid token."""
     return ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is required: Authorization: Bearer …")
 
 
@@ -31,12 +32,12 @@ OfToken = Annotated[Identity, Depends(subject)]
 
 
 async def user(known: OfToken) -> str:
-    """The subject's name."""
+    """The caller's name."""
     return known.user
 
 
 def _context(request: Request) -> dict[str, str]:
-    """What the authorizer has said, if anything."""
+    """The authorizer's context; empty without one."""
     event = request.scope.get("aws.event") or {}
     authorizer = event.get("requestContext", {}).get("authorizer") or {}
     found: dict[str, str] = authorizer.get("lambda") or {}
@@ -50,7 +51,7 @@ SessionId = Annotated[SessionName, Path(description="The session's id; ids are p
 
 
 async def remaining_ms(request: Request) -> Callable[[], int]:
-    """What the invocation has left."""
+    """A function that returns how many milliseconds the invocation has left."""
     found: Callable[[], int] = request.scope["aws.context"].get_remaining_time_in_millis
     return found
 
@@ -59,9 +60,9 @@ RemainingMs = Annotated[Callable[[], int], Depends(remaining_ms)]
 
 
 def check_user(subject: str, named: str | None) -> None:
-    """A `user_id` in a body must be the token's subject; where everyone is the same user it is only recorded.
+    """Raise ProtocolError PERMISSION_DENIED if the `user_id` of a body is not the token's subject.
 
-    Raises ProtocolError PERMISSION_DENIED.
+    Without tokens, where everyone is the same user, it is only stored.
     """
     if named is not None and named != subject and settings().auth_mode != "none":
         raise ProtocolError(
@@ -70,8 +71,10 @@ def check_user(subject: str, named: str | None) -> None:
 
 
 async def sender(known: OfToken) -> Callable[[str], Caller]:
-    """Gives, for a session, who sends it something over HTTP: without a connection, so that they execute nothing and
-    get no frames."""
+    """A function that returns the caller for a session's id.
+
+    Over HTTP, a caller has no connection, so it executes no calls and gets no frames.
+    """
     return lambda session_id: Caller(
         user=known.user,
         session_id=session_id,

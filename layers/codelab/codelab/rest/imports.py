@@ -1,4 +1,4 @@
-"""What need not be imported for a cold start."""
+"""Skip an import that a cold start does not need."""
 
 import sys
 from collections.abc import Iterator
@@ -9,8 +9,10 @@ _NAME = "pydantic.v1"
 
 @contextmanager
 def without_pydantic_1() -> Iterator[None]:
-    """FastAPI asks of every type in a route whether it is a model of Pydantic 1, and imports that to find out: a tenth
-    of the time that the application takes to import. It takes a failing import for a no.
+    """Make `import pydantic.v1` fail inside the block.
+
+    FastAPI checks of every type in a route whether it is a model of Pydantic 1, and imports Pydantic 1 for that, which
+    takes a tenth of the application's import time. If the import fails, FastAPI assumes that it is not.
     """
     if _NAME in sys.modules:
         yield

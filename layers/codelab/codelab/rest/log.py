@@ -1,8 +1,8 @@
-"""Reading a session's log as it grows, by key: what a stream over HTTP tells.
+"""Reads a session's log as it grows, for a stream over HTTP.
 
-DynamoDB tells nobody that an item was written, so the log is asked for the frame after the last one: one key while
-nothing comes, more at once while a reader is behind. What a step streams is in the log before the register knows of
-it; the register is asked now and then whether anything still runs.
+Nothing reports new items, so the reader asks for the frames after the last one by key: for one while nothing arrives,
+for more at once while it is behind. Streamed frames are in the log before the register knows them. The reader reads the
+register now and then, to see whether a turn still runs.
 """
 
 from typing import Any
@@ -14,21 +14,21 @@ from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Phase, Register
 from codelab.sessions.store import SessionStore
 
-#: Frames that one read asks for, at most.
+#: The most frames per read.
 _PAGE = 100
-#: When the register is looked at again while nothing comes, in milliseconds: while a turn runs, and else.
+#: Milliseconds between two reads of the register while nothing arrives: during a turn, and otherwise.
 _BUSY_MS, _IDLE_MS = 1_000, 10_000
-#: When a reader's token is looked at again, in milliseconds.
+#: Milliseconds between two checks of a reader's token.
 _TOKEN_MS = 10_000
 
 
 class LogReader:
-    """Gives every frame behind `seq` once, in order. `seq` is the last one that was given.
+    """Returns every frame after `seq` once, in order. `seq` is the last frame returned.
 
-    `is_behind`: the next frame is probably there already. `is_busy`: a turn runs, as far as is known; `is_working`: and
-    waits neither for a human nor for a tool. `is_over`: all turns have ended and everything of them was given.
-    `is_gone`: the session was deleted, or the reader's token, which was `issued` then (seconds, 0 without tokens), was
-    revoked.
+    is_behind: the next frame probably exists already. is_busy: a turn runs, as far as known. is_working: it waits
+    neither for a human nor for a tool. is_over: all turns have ended and all their frames were returned. is_gone: the
+    session was deleted, or the reader's token was revoked. issued: when the token was issued, in seconds; 0 without
+    tokens.
     """
 
     def __init__(self, store: SessionStore, payloads: Payloads, register: Register, seq: int, issued: int = 0) -> None:
@@ -45,7 +45,7 @@ class LogReader:
         self.is_over = self.is_gone = False
 
     def read(self, now: int) -> list[tuple[int, dict[str, Any]]]:
-        """What comes next, perhaps nothing, as (seq, event). `now` in ms. One read of the table, at times three."""
+        """The next events as (seq, event), perhaps none. now: milliseconds. Reads the table once, at times thrice."""
         if self._is_revoked(now):
             self.is_gone, self.is_behind = True, False
             return []
@@ -61,7 +61,7 @@ class LogReader:
         return found
 
     def _is_revoked(self, now: int) -> bool:
-        if not self._trusted_at:  # it was looked at just before the reader was made
+        if not self._trusted_at:  # it was checked just before the reader was made
             self._trusted_at = now
         if not self._issued or now - self._trusted_at < _TOKEN_MS:
             return False
@@ -69,7 +69,7 @@ class LogReader:
         return self._issued <= self._store.revocations.revoked_at(self._register.user)
 
     def _next(self, count: int, now: int) -> list[tuple[int, dict[str, Any]]]:
-        """The next frames without a gap: of two that are written while they are read, the first may be missed."""
+        """The next frames up to the first gap: if two are written during the read, it may miss the first."""
         first = self.seq + 1
         events = self._store.events(self._register.pk, first, first + count - 1, now)
         return [(event.seq, self._shown(event)) for place, event in enumerate(events) if event.seq == first + place]
@@ -80,7 +80,7 @@ class LogReader:
         return _BUSY_MS if self.is_busy else _IDLE_MS
 
     def _ask(self, now: int) -> list[tuple[int, dict[str, Any]]]:
-        """What the register says. Frames it knows of that are not in the log have expired."""
+        """Read the register. Frames that it knows and the log lacks have expired."""
         register = self._store.read(self._register.pk)
         if register is None or register.erase_at:
             self.is_gone = True
@@ -98,7 +98,10 @@ class LogReader:
         self.is_working = register.phase in (Phase.DISPATCHED, Phase.RUNNING)
 
     def beyond(self) -> list[tuple[int, dict[str, Any]]]:
-        """A reader that has frames which the log has not is of another life of the session: it begins at the end."""
+        """Move a reader that is ahead of the log to the log's end, and return the event that says so.
+
+        Such a reader has frames of a deleted session with the same id.
+        """
         end = self._store.log_end(self._register.pk, self._register.last_seq)
         if self.seq <= end:
             return []
@@ -110,7 +113,7 @@ class LogReader:
         return ResyncRequired(last_seq=end).wire()
 
     def _shown(self, event: EventItem) -> dict[str, Any]:
-        """A logged frame as REST tells it, in the seed document's names and order."""
+        """A logged frame as an event, with the seed document's names and order."""
         frame = event.frame
         if event.audience is Audience.EXECUTOR:
             frame = {**frame, "execute": False}

@@ -1,4 +1,4 @@
-"""Having `llm_request` ask the model, while the caller waits."""
+"""Have `llm_request` ask the model while the caller waits."""
 
 import json
 import re
@@ -11,22 +11,22 @@ from codelab.config import settings
 from codelab.llm import errors
 from codelab.protocol.errors import ErrorCode, ProtocolError
 
-#: What the message of a failed Request ends with (functions/llm_request), and how it names the provider's status.
+#: The end of a failed Request's message (functions/llm_request), and how the message gives the provider's status.
 _REQUEST_ID = re.compile(r"(.*) \(request ([\w-]+)\)", re.DOTALL)
 _STATUS = re.compile(r"status ([1-5][0-9]{2})$")
-#: What the message of an InvalidRequest ends with: the place, a JSON Pointer.
+#: The end of an InvalidRequest's message: the place, as a JSON Pointer.
 _PLACE = re.compile(r" \(at (/[^()]*)\)$")
 
 
 class NotBegun(ProtocolError):
-    """The function has not taken the Request."""
+    """The function did not accept the Request."""
 
 
 def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """Have `llm_request` run a bare Request within `timeout_s`, and wait for what it answers.
+    """Have `llm_request` run a bare Request within `timeout_s` seconds, and return its answer.
 
-    Raises ProtocolError: INVALID_ARGUMENTS and CONTEXT_TOO_LARGE for what is wrong with it, LLM_ERROR for a model that
-    gave no answer; NotBegun: RATE_LIMITED, PAYLOAD_TOO_LARGE.
+    Raises ProtocolError: INVALID_ARGUMENTS or CONTEXT_TOO_LARGE if the Request is wrong, LLM_ERROR if the model gave no
+    answer. Raises NotBegun: RATE_LIMITED or PAYLOAD_TOO_LARGE.
     """
     event = {"kind": "request", **request, "timeout_s": timeout_s}
     try:
@@ -52,7 +52,7 @@ def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         place = _PLACE.search(message)
         raise ProtocolError(code, message, details={"field": place[1][1:].replace("/", ".")} if place else {})
     known, told = getattr(errors, kind, None), _REQUEST_ID.fullmatch(message)
-    if known is None or told is None:  # it has died, or run out of time
+    if known is None or told is None:  # it crashed or ran out of time
         raise _no_answer("failed", "it could not be asked")
     named = _STATUS.search(told[1])
     raise _no_answer(known.code, told[1], **({"status": int(named[1])} if named else {}), request_id=told[2])

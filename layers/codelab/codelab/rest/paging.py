@@ -1,4 +1,4 @@
-"""Cursors: where the next page of a list begins, in a form that clients hand back and need not understand."""
+"""Cursors: where the next page of a list begins. Clients send them back unchanged."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ def cursor(position: tuple[int, str] | None) -> str | None:
 
 
 def position(cursor: str | None) -> tuple[int, str] | None:
-    """The inverse. Raises ProtocolError INVALID_ARGUMENTS for what no list has given out."""
+    """The position of a cursor. Raises ProtocolError INVALID_ARGUMENTS for an invalid one."""
     if cursor is None:
         return None
     try:

@@ -16,7 +16,7 @@ from codelab.wiring import engine
 
 router = APIRouter(tags=["requests"], route_class=JsonRoute)
 
-#: What the answer needs of the time to get from the model's function to the caller, in milliseconds.
+#: Milliseconds reserved to pass the answer on to the caller.
 _MARGIN_MS = 3_000
 
 
@@ -82,7 +82,7 @@ def make_request(new: NewRequest, sender: Sender, remaining_ms: RemainingMs) -> 
         request["config"] = new.config
     try:
         return Solution.model_validate(model.ask(request, (remaining_ms() - _MARGIN_MS) / 1000))
-    except model.NotBegun:  # else llm_request tells the end, also where its answer is waited for no longer
+    except model.NotBegun:  # otherwise llm_request counts the end, even if nobody waits any longer
         limits = sessions.settings.limits_of(caller.plan)
         sessions.count(caller.user, quotas.counted(limits, Spending(asking=-1)), at=at)
         raise

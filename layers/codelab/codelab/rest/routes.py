@@ -1,4 +1,4 @@
-"""How a request gets to the function that answers it."""
+"""How a request reaches its function."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,9 +9,9 @@ from fastapi.routing import APIRoute
 
 
 class DirectRoute(APIRoute):
-    """A route whose function runs in the thread that has read the request.
+    """A route whose function runs in the thread that read the request.
 
-    Lambda gives a process one request at a time, so that nothing else waits; another thread costs a millisecond each.
+    Lambda gives a process one request at a time, so nothing else waits. Another thread would cost a millisecond.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:

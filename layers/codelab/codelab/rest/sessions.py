@@ -1,4 +1,4 @@
-"""Sessions: create, list, look at, change, fork, delete."""
+"""Sessions: create, list, read, change, fork, delete."""
 
 import hashlib
 from typing import Annotated, Any, Literal
@@ -69,6 +69,8 @@ class NewSession(Body):
 
 
 class CreatedSession(BaseModel):
+    """The session that was created, or that existed already."""
+
     model_config = with_example(session_id="session_456", created_at="2024-01-09T10:00:00.000Z")
 
     session_id: str
@@ -109,6 +111,8 @@ class SettingsChange(Body):
 
 
 class SessionChange(Body):
+    """The title and settings to change; null means no change."""
+
     model_config = with_example(title="A new name", settings={"when_busy": "interrupt"})
 
     title: Title | None = None
@@ -134,6 +138,8 @@ class Fork(Body):
 
 
 class ListedSession(BaseModel):
+    """A session in a list."""
+
     session_id: str
     title: str
     last_activity: str
@@ -243,7 +249,7 @@ def fork_session(
 
 
 def existing(register: Register | None) -> Register:
-    """The register. Raises ProtocolError SESSION_NOT_FOUND if there is none: or it is another's, nobody can tell."""
+    """The register. Raises ProtocolError SESSION_NOT_FOUND without one; another user's session looks the same."""
     if register is None or register.erase_at:
         raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
     return register
@@ -268,5 +274,5 @@ def _shown(register: Register, about: AboutItem | None) -> Session:
 
 
 def _id_of(key: str | None) -> str:
-    """The id of a new session: one and the same for one and the same key."""
+    """The id of a new session, always the same for the same key."""
     return "session_" + (engine().ids() if key is None else hashlib.sha256(key.encode()).hexdigest()[:24])

@@ -1,11 +1,10 @@
-"""The answer as Server-Sent Events, for a host that streams and for one that buffers.
+"""The answer as Server-Sent Events, on a host that streams and on one that buffers.
 
-A host that streams passes every event on as it comes. One that buffers (API Gateway before Lambda) passes nothing on
-before the end, so the stream ends as soon as there is something to tell, or nothing that could soon happen, and the
-client comes back for more: the events are the same, and each names its `seq` by which a client that was cut off goes on
-without a gap.
+A streaming host passes every event on at once. A buffering one (API Gateway before Lambda) passes nothing on before the
+end, so the stream ends as soon as it has events, or none can be expected soon, and the client reconnects. Both send the
+same events, each with its `seq` as the id, so that a client that was cut off continues without a gap.
 
-Neither lasts long. Lambda does not tell a function that its client has left: it runs, and is paid for, to its end.
+No stream lasts long. Lambda does not tell a function that its client left: it runs, and is paid for, to its end.
 """
 
 import asyncio
@@ -33,20 +32,20 @@ from codelab.wiring import engine
 
 router = APIRouter(prefix="/chat", tags=["chat"])
 
-#: How long a stream lasts at most, in seconds. Where the host streams, that is what a client that has left may cost;
-#: where it buffers, it is below the 29 s of an integration.
+#: The longest stream, in seconds. On a streaming host, a client that left may cost that much; on a buffering one, it is
+#: below API Gateway's 29 s.
 STREAMED_S, BUFFERED_S = 90.0, 20.0
-#: What a client may ask for; a host gives less.
+#: The longest `wait` that a client may ask for; streams end sooner.
 _LONGEST_WAIT_S = 840.0
-#: When a client comes back after the end, in milliseconds. Where the host buffers: while the model works, while a human
-#: or a tool is waited for, while nothing happens.
+#: When a client reconnects after the end, in milliseconds. On a buffering host: while the model works, while a turn
+#: waits for a human or a tool, while no turn runs.
 _RETRY_STREAMED_MS = 1_000
 _RETRY_WORKING_MS, _RETRY_WAITING_MS, _RETRY_IDLE_MS = 200, 1_000, 3_000
-#: Bytes that are buffered before a stream ends; Lambda answers with 6 MB at most.
+#: The bytes that end a buffered stream; Lambda's answers have at most 6 MB.
 _BUFFER_BYTES = 4_000_000
-#: A silent stream says that it is alive, so that no proxy takes it for dead; in seconds.
+#: Seconds of silence before a heartbeat, so that no proxy closes the stream.
 _HEARTBEAT_S = 15.0
-#: Between two reads of the log, in seconds: just after a frame, while a turn runs, while nothing does.
+#: Seconds between two reads of the log: just after a frame, while a turn runs, while none runs.
 _FLOWING_S, _BUSY_S, _IDLE_S = 0.1, 0.25, 1.0
 _FLOWS_FOR_S = 2.0
 
@@ -68,14 +67,16 @@ display; do not execute them. `resync_required`: the log does not reach back tha
 
 
 class EventStream(StreamingResponse):
+    """An answer of Server-Sent Events."""
+
     media_type = "text/event-stream"
 
 
 @dataclass(slots=True)
 class _Course:
-    """How far a stream is, and when it ends. Times are of the monotonic clock, in seconds.
+    """How far a stream is, and when it ends. Times are seconds of the monotonic clock.
 
-    `ends_with_turn` is what a client wants that has given no position.
+    ends_with_turn: the client gave no position, so it wants the latest turn only.
     """
 
     until: float
@@ -107,13 +108,13 @@ class _Course:
         return self.events >= self.most or (not self.is_streamed and self.size >= _BUFFER_BYTES)
 
     def is_over(self, reader: LogReader) -> bool:
-        """With nothing more to tell at once: is this the end?"""
+        """Whether the stream ends now that no event is ready."""
         if reader.is_behind:
             return False
         if time.monotonic() >= self.until or reader.is_gone:
             return True
         if not self.is_streamed and not reader.is_working:
-            return True  # to wait here would hold a function, for hours if it is a human who is waited for
+            return True  # waiting would hold a function, for hours if the turn waits for a human
         if self.ends_with_turn:
             return reader.is_over
         return self.events > 0 and not self.is_streamed
@@ -174,19 +175,19 @@ async def stream_events(
         is_streamed=settings().rest_streaming,
     )
     first = await run_in_threadpool(reader.beyond)
-    if settings().rest_streaming:  # it holds a function of its own to its end
+    if settings().rest_streaming:  # the stream holds a function of its own until it ends
         await run_in_threadpool(sessions.reserve, caller, Spending(connections=1))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return EventStream(_body(reader, first, course), headers=headers)
 
 
 def _token_lasts(token: Identity) -> float:
-    """Seconds until the caller's token expires; the authorizer of a buffering host looks at each request anew."""
+    """Seconds until the caller's token expires. On a buffering host, the authorizer checks every request."""
     return token.expires - time.time() if token.expires else float("inf")
 
 
 async def _body(reader: LogReader, first: list[tuple[int, dict[str, Any]]], course: _Course) -> AsyncIterator[bytes]:
-    """When to come back is said at once where the stream may be cut, at the end where it cannot."""
+    """The body. `retry` comes first where the stream may be cut, and last where it cannot."""
     if course.is_streamed:
         yield f"retry: {_RETRY_STREAMED_MS}\n\n".encode()
     async for piece in _events(reader, first, course):

@@ -1,4 +1,4 @@
-"""The application of a host that streams: the stream alone, and who is asking, for no authorizer stands before it."""
+"""The application of a streaming host: only the stream. It verifies tokens itself, because it has no authorizer."""
 
 from fastapi import FastAPI, Request
 
@@ -9,7 +9,7 @@ from codelab.rest import errors, health, identity, stream
 
 
 def create_stream_app() -> FastAPI:
-    """`/api/v1/chat/stream/{session_id}` and nothing else."""
+    """Make the application: `/api/v1/chat/stream/{session_id}` and nothing else."""
     bearer = bearer_of()
 
     def subject(request: Request) -> Identity:

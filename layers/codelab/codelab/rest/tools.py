@@ -1,4 +1,4 @@
-"""What the agents can use and who they are: the tools of the IDE, and the agents."""
+"""The IDE's tools, and the agents."""
 
 from typing import Annotated, Any
 
@@ -41,6 +41,8 @@ class ToolDescription(BaseModel):
 
 
 class ToolList(BaseModel):
+    """The tools that run in the IDE."""
+
     model_config = with_example(
         tools=[
             {
@@ -62,6 +64,8 @@ class ToolList(BaseModel):
 
 
 class AgentDescription(BaseModel):
+    """An agent and the tools that it may call."""
+
     name: str
     description: str
     tools: list[str]

@@ -1,4 +1,4 @@
-"""What the caller may use, and what of it is used."""
+"""The caller's quotas and their usage."""
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field

@@ -10,6 +10,7 @@ from codelab.llm.schema.strict import Branch, Place, Schema, Unsatisfiable, clos
 
 
 def array(context: Context, facts: Facts, depth: int) -> Branch:
+    """The strict form of an array: an array, or an object by position if the positions differ."""
     prefix = _prefix(facts)
     if prefix:
         same = all(items == prefix[0] for items in prefix[1:]) and (

@@ -1,4 +1,4 @@
-"""A compiled schema: its validator and its strict forms, place once and shared by all Requests that use the schema."""
+"""A compiled schema: its validator and its strict forms, made once and shared by all Requests that use the schema."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ from codelab.llm.schema.nodes import Mismatch, Node, Text, Tried
 
 
 class Array(Node):
+    """An array whose items have one form."""
+
     __slots__ = ("item", "max_count", "min_count")
 
     def __init__(self, item: Node, min_count: int = 0, max_count: int | None = None) -> None:

@@ -56,7 +56,7 @@ def json_type(value: Any) -> str:
 
 
 def identity(value: Any) -> Any:
-    """A hashable key that is equal for equal JSON values. (In Python, 1 == True.)"""
+    """A hashable key that is equal for equal JSON values, although 1 == True in Python."""
     if value is True or value is False:
         return ("boolean", value)
     if isinstance(value, dict):
@@ -134,6 +134,7 @@ class Labels(Node):
 
 
 def label(value: Any) -> str:
+    """A JSON value as compact JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -162,6 +163,8 @@ class NullText(Node):
 
 
 class Null(Node):
+    """Null."""
+
     __slots__ = ()
 
     def decode(self, value: Any, exact: bool, tried: Tried) -> Any:

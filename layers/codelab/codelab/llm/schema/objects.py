@@ -17,6 +17,7 @@ Kinds = list[tuple[str | None, tuple[Raw, ...]]]
 
 
 def object_(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]) -> Branch:
+    """The strict form of an object: an object, or a list of keys and values if no keys are known."""
     children, closed, kinds, implicit = _members(context, facts, hints)
     if not children and not closed and (kinds or implicit):
         return _map(context, facts, kinds or [(None, (True,))], depth)
@@ -64,8 +65,11 @@ def object_(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]) ->
 def _members(
     context: Context, facts: Facts, hints: Sequence[Raw]
 ) -> tuple[dict[str, tuple[Raw, ...]], bool, Kinds, bool]:
-    """The known keys with their schemas, whether there are no others, the kinds of further keys, and whether these are
-    allowed only because the schema does not mention them."""
+    """The keys of an object, as (known, closed, kinds, implicit).
+
+    known: the known keys with their schemas. closed: there are no others. kinds: those of further keys. implicit: the
+    schema does not mention further keys.
+    """
     parts = facts.parts
     matchers = [[(matcher(pattern), raw) for pattern, raw in part.patterns.items()] for part in parts]
     children: dict[str, tuple[Raw, ...]] = {}

@@ -33,6 +33,7 @@ def plain_scalar(raw: dict[str, Any], kind: str) -> Place | None:
 
 
 def string(context: Context, facts: Facts) -> Branch:
+    """The strict form of a string."""
     schema: Schema = {"type": "string"}
     if facts.pattern is not None and "pattern" not in context.without:
         schema["pattern"] = facts.pattern
@@ -43,6 +44,7 @@ def string(context: Context, facts: Facts) -> Branch:
 
 
 def number(context: Context, facts: Facts, kind: str) -> Branch:
+    """The strict form of a number. kind: "number" or "integer"."""
     schema: Schema = {"type": kind}
     for keyword in _BOUNDS:
         if keyword in facts.bounds and keyword not in context.without:
@@ -99,4 +101,5 @@ def _affordable(context: Context, members: list[Any]) -> bool:
 
 
 def null_as_text() -> Branch:
+    """The branch for null itself where null means absent."""
     return Branch({"type": "string", "const": "null", "description": "null itself"}, NullText(), "string")

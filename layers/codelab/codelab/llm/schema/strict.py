@@ -88,8 +88,10 @@ class Branch:
 
 @dataclass(slots=True)
 class Place:
-    """A converted place: its branches beside null, and whether null is one. cut: whether something is JSON text for
-    lack of room."""
+    """A converted place: its branches other than null, and whether null is one.
+
+    cut: whether a part of it is JSON text because a limit left no room.
+    """
 
     branches: list[Branch]
     null: bool = False

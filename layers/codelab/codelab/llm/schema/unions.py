@@ -21,10 +21,12 @@ def trivial(branch: Raws) -> bool:
 
 
 def only_required(raw: Raw) -> bool:
+    """Whether a schema only says which properties are required."""
     return isinstance(raw, dict) and all(key in ("required", "not", "description", "title", "type") for key in raw)
 
 
 def is_null(branch: Raws) -> bool:
+    """Whether a branch allows nothing but null."""
     return len(branch) == 1 and isinstance(branch[0], dict) and branch[0].get("type") == "null"
 
 

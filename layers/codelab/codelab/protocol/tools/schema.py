@@ -21,18 +21,22 @@ def reply(required: dict[str, Any], optional: dict[str, Any] | None = None) -> d
 
 
 def string(description: str, **more: Any) -> dict[str, Any]:
+    """The schema of a string. more: further keywords."""
     return {"type": "string", "description": description, **more}
 
 
 def integer(description: str, **more: Any) -> dict[str, Any]:
+    """The schema of an integer. more: further keywords."""
     return {"type": "integer", "description": description, **more}
 
 
 def boolean(description: str) -> dict[str, Any]:
+    """The schema of a boolean."""
     return {"type": "boolean", "description": description}
 
 
 def array(items: dict[str, Any], description: str, **more: Any) -> dict[str, Any]:
+    """The schema of an array. more: further keywords."""
     return {"type": "array", "items": items, "description": description, **more}
 
 
