@@ -1,4 +1,4 @@
-"""From the client's `cancel` to the session being idle again, while the model is silent and while it writes."""
+"""Time from the client's `cancel` until the session is idle, while the model is silent and while it writes."""
 
 import json
 import time
@@ -12,7 +12,7 @@ ROUNDS = 20
 
 
 def cancel(cloud: LocalCloud, session: str, content: str, until: str) -> float:
-    """Start a turn, cancel it when a frame of type `until` has come, time the way to idle."""
+    """Start a turn, cancel it after a frame of type `until`, and time it until it is idle."""
     with connect(cloud.url(session)) as socket:
         socket.send(json.dumps({"type": "user_message", "content": content}))
         while json.loads(socket.recv(timeout=30))["type"] != until:

@@ -1,8 +1,8 @@
-"""Init of `rest_api`, from the start of its process until it asks for its first event, under AWS's own runtime client.
+"""Init of `rest_api` under AWS's own runtime client: from the start of its process until it asks for its first event.
 
-Beside it, in turns, a bare function of what any such function has: FastAPI and Mangum, a boto3 client, Logger and
-Metrics of Powertools. Both have their bytecode. The aim is at most 1.25 times the bare one; an empty handler shows what
-of both is Python and the runtime client alone.
+It alternates with a bare function of the parts that any such function has: FastAPI and Mangum, a boto3 client, and
+Powertools' Logger and Metrics. Both have their bytecode. The aim is at most 1.25 times the bare one. An empty handler
+shows the share of Python and the runtime client.
 """
 
 import os
@@ -42,7 +42,7 @@ handler = Mangum(app, lifespan="off")
 
 
 def init_seconds(folder: Path) -> tuple[float, float]:
-    """One process, until it asks for an event: by the clock, and of a processor (which others do not disturb)."""
+    """Seconds until one process asks for an event: on the clock, and of processor time, which others do not disturb."""
     with socket.create_server(("127.0.0.1", 0)) as runtime_api:
         runtime_api.settimeout(30)
         environment = {

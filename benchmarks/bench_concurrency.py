@@ -1,4 +1,4 @@
-"""Many sessions at once: none may fail. Prints times, the memory of the whole system and turns a second."""
+"""Many sessions at once; none may fail. Prints times, the memory of the whole system, and turns per second."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def burst(cloud: LocalCloud, name: str, connections: int, content: str) ->
 
 
 def pss_bytes(pid: int) -> tuple[int, int]:
-    """Proportional memory of a process and all below it, and how many they are."""
+    """The proportional memory of a process and its descendants, and their number."""
     total = count = 0
     for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
         try:

@@ -1,6 +1,6 @@
-"""Can one user make another wait? Thirty slow turns of one at a concurrency of twenty, without quotas and with them.
+"""Can one user make another wait? One user has thirty slow turns at a concurrency of twenty, without and with quotas.
 
-Prints the other's time to the first token, alone and beside them, and the ratio of the two.
+Prints the other user's time to the first token, alone and beside those turns, and the ratio of the two.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from benchmarks.rig import instant_model, summary, system
 SECRET = "the secret of this benchmark, which signs the tokens of its two users"
 CONCURRENCY, SLOW_TURNS, SILENCE_S, TURNS = 20, 30, 10, 20
 
-#: All limits off, and the usual ones with fewer turns than there are places.
+#: All limits off; and the usual limits, with fewer open turns than the concurrency.
 OFF = {name.upper(): "0" for name in USUAL_LIMITS.model_dump()}
 ON = {"OPEN_TURNS": str(CONCURRENCY // 2)}
 
@@ -34,7 +34,7 @@ async def say(socket: ClientConnection, content: str) -> None:
 
 
 async def first_token(socket: ClientConnection) -> float:
-    """Seconds from a message to the first text of its answer; returns when the turn has ended."""
+    """Seconds from a message to the first text of its answer. Returns when the turn has ended."""
     began, first = time.perf_counter(), 0.0
     await say(socket, "pieces=3")
     while True:
@@ -48,7 +48,7 @@ async def first_token(socket: ClientConnection) -> float:
 
 
 async def slow_turn(cloud: LocalCloud, session: str, begun: "asyncio.Queue[str]") -> None:
-    """A turn whose model is silent for long. Puts `thinking`, or the code of what refused it."""
+    """A turn whose model is silent for long. Puts `thinking`, or the code of its refusal."""
     async with joined(cloud, "greedy", session) as socket:
         await say(socket, f"silence={SILENCE_S}")
         async for message in socket:
@@ -63,14 +63,14 @@ async def slow_turn(cloud: LocalCloud, session: str, begun: "asyncio.Queue[str]"
 
 
 async def compare(cloud: LocalCloud) -> tuple[list[float], list[float], int, int]:
-    """First tokens of a user alone, and beside the greedy one; how many turns of that one ran, and were refused."""
+    """First tokens of a user alone and beside a greedy one, and how many of its turns ran or were refused."""
     async with joined(cloud, "patient", "patient") as socket:
         await first_token(socket)  # the processes are warm then
         alone = [await first_token(socket) for _ in range(TURNS)]
         begun: asyncio.Queue[str] = asyncio.Queue()
         turns = [asyncio.create_task(slow_turn(cloud, f"greedy-{n}", begun)) for n in range(SLOW_TURNS)]
         answers = [await asyncio.wait_for(begun.get(), 60)]
-        with suppress(TimeoutError):  # what can run runs, the others wait or were refused
+        with suppress(TimeoutError):  # those that can run are running, the others wait or were refused
             while True:
                 answers.append(await asyncio.wait_for(begun.get(), 1))
         ends = time.monotonic() + SILENCE_S * 0.6

@@ -1,6 +1,6 @@
-"""Fifty sessions at once, with a model that is silent for 2 s and then answers in 30 pieces: a fresh system, twice.
+"""Fifty sessions at once on a fresh system, twice. The model is silent for 2 s, then answers in 30 pieces.
 
-What is not the model's 2 s is CPU of two cores, so that is printed too: by process for the whole burst.
+Beyond the model's 2 s, the time is CPU time, so that is printed too, by process, for the whole burst.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ SESSIONS = 50
 
 
 def cpu_by_process(cloud: LocalCloud) -> dict[str, float]:
-    """CPU seconds so far: of the local cloud itself, its emulator and its functions' processes together."""
+    """CPU seconds so far, of the local cloud itself, of its emulator, and of each function's processes."""
     used: dict[str, float] = defaultdict(float)
     root = psutil.Process(cloud.process.pid)
     functions = {pid: name for name, found in cloud.functions().items() for pid in found["workers"]}
@@ -37,7 +37,7 @@ def main() -> None:
             asyncio.run(burst(cloud, f"{name} of {SESSIONS}", SESSIONS, "silence=2 pieces=30"))
             after = cpu_by_process(cloud)
             used = {part: seconds - before.get(part, 0.0) for part, seconds in after.items()}
-            # Those that had nothing to do are left out, and those whose processes have ended meanwhile.
+            # Without those that had nothing to do, and those whose processes have ended.
             used = {part: used[part] for part in sorted(used, key=used.__getitem__, reverse=True) if used[part] > 0}
             parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in used.items())
             print(f"  CPU {sum(used.values()):.2f} s: {parts}")

@@ -1,6 +1,6 @@
-"""The Request's own figures: reading a stream and, where the real schemas are, the strict codec.
+"""The figures of the Request: reading a stream and, if real schemas are available, the strict codec.
 
-CODELAB_DATA names the folder with `jsb_tools_like.jsonl.gz` and the meta-schema; without it the codec is not measured.
+CODELAB_DATA names the folder with `jsb_tools_like.jsonl.gz` and the meta-schema; without it, the codec is not measured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A turn late in a long session beside one early in it: the same calls, the same bytes, the same time.
+"""Turns late in a long session beside early ones: they should take the same calls, bytes and time.
 
-Two sessions, one of 50 and one of 5,000 messages, take turns in one run. Then one that has been led for 200 turns, with
-all the summaries that were made of it, takes turns with others that are at their 20th.
+Two sessions, one of 50 and one of 5,000 messages, take turns in one run. Then one with
+200 real turns, and the summaries made of them, takes turns with sessions at their 20th turn.
 """
 
 import json
@@ -21,15 +21,15 @@ ROUNDS = 100
 SHORT, LONG = 50, 5_000
 CONTENT = "pieces=1"
 EARLY, LATE = 20, 200
-#: Turns of an early session that are measured, half of them before the 20th, and early sessions.
+#: Measured turns of an early session, half of them before the 20th; and the number of early sessions.
 SPAN, SESSIONS = 6, 8
 TALK = "why is that so, and what would be another way to do it? " * 12 + CONTENT
-#: Messages that the newest summary of a grown session does not stand for.
+#: Messages of a grown session that its newest summary does not cover.
 _UNSUMMARISED = 20
 
 
 def grow(cloud: LocalCloud, session: str, messages: int) -> None:
-    """Give a session a history, as if it had been led."""
+    """Write a session's history, as if its turns had run."""
     dynamodb = cloud.client("dynamodb")
     table = next(name for name in dynamodb.list_tables()["TableNames"] if "Table" in name)
     pk = {"S": f"SESSION#local#{session}"}
@@ -54,7 +54,7 @@ def grow(cloud: LocalCloud, session: str, messages: int) -> None:
 
 
 def bytes_read(cloud: LocalCloud, session: str) -> int:
-    """Bytes that a step reads before it calls the model: the register and the newest of the history."""
+    """The bytes that a step reads before it calls the model: the register and the newest messages."""
     dynamodb, read = cloud.client("dynamodb"), [0]
 
     def add(http_response: Any, **_: Any) -> None:
@@ -71,7 +71,7 @@ def bytes_read(cloud: LocalCloud, session: str) -> int:
 
 
 def early_and_late(cloud: LocalCloud) -> tuple[list[float], list[float]]:
-    """Times to the first text of turns around the 20th, of several sessions, and around the 200th of one."""
+    """Times to the first text: of turns around the 20th of several sessions, and around the 200th of one."""
     early: list[float] = []
     late: list[float] = []
     with connect(cloud.url("late")) as old:

@@ -1,8 +1,8 @@
-"""What quotas cost: a message with and without them, side by side; and fifty sessions of one user at the same time.
+"""The cost of quotas: a message with and without them, side by side; and fifty sessions of one user at once.
 
-The first is the processor time of the function on answers that are canned, until the step is invoked, which the user
-waits for, and to the end. The second is played on a table in memory that has the latencies of a real one and its
-conflicts: of two transactions that touch an item at the same time one is refused.
+The first is the function's processor time with canned answers: until the step is invoked, which the user waits for, and
+to the end. The second runs on a table in memory with the latencies and conflicts of a real one: of two transactions on
+the same item at the same time, one is refused.
 """
 
 import io
@@ -39,9 +39,9 @@ from urllib3 import HTTPResponse
 from benchmarks.rig import summary
 
 MESSAGES, SESSIONS, ROUNDS = 400, 50, 4
-#: What a call takes in a region, in seconds.
+#: The time of a call within a region, in seconds.
 READ_S, WRITE_S, INVOKE_S = 0.003, 0.008, 0.010
-#: Fifty functions share one processor here: everything takes so many times as long, and is told as if it did not.
+#: Fifty functions share one processor here, so everything runs slower by this factor, and figures are divided by it.
 SLOWLY = 20
 REGION = "eu-central-1"
 OFF = {name.upper(): "0" for name in USUAL_LIMITS.model_dump()}
@@ -113,7 +113,7 @@ _CLAUSE = re.compile(r"(SET|REMOVE|ADD) (.*?)(?= SET | REMOVE | ADD |$)")
 
 
 class Table:
-    """A table in memory, as far as sessions need one: with latencies, and with conflicts as DynamoDB has them."""
+    """A table in memory with what sessions need, with latencies, and with DynamoDB's conflicts."""
 
     exceptions: Any = None
 
@@ -154,7 +154,7 @@ class Table:
                     ["TransactionConflict" if _key(part) in self._writing else "None" for _, part in parts]
                 )
             transacted = keys if name == "transact_write_items" else set()
-            self._writing |= transacted  # writes of one item wait for each other, and are refused nothing
+            self._writing |= transacted  # single writes wait for each other and are never refused
         time.sleep(SLOWLY * WRITE_S)
         with self._one:
             self._writing -= transacted
@@ -186,13 +186,13 @@ class Table:
 
 
 def _key(part: dict[str, Any]) -> str:
-    """Of what a part of a transaction writes."""
+    """The key that a part of a transaction writes."""
     at = part["Item"] if "Item" in part else part["Key"]
     return f"{at['pk']['S']} {at['sk']['S']}"
 
 
 def _holds(part: dict[str, Any], item: dict[str, Any] | None) -> bool:
-    """Is one of the alternatives of the condition true?"""
+    """Whether one of the alternatives of the condition is true."""
     names, values = part.get("ExpressionAttributeNames", {}), part.get("ExpressionAttributeValues", {})
     for term in part.get("ConditionExpression", "attribute_exists(any)").strip("()").split(" OR "):
         if term.startswith("attribute_not_exists"):

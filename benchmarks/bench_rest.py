@@ -1,4 +1,4 @@
-"""Requests to the REST API one after the other, over one connection: authorizer, function and table each time.
+"""Requests to the REST API one after another over one connection, each through authorizer, function and table.
 
 The aim is `GET /sessions/{id}` in 8 ms (p50).
 """

@@ -1,4 +1,4 @@
-"""A client that comes back and has missed 1,000 frames: from its first `resume` to the last `resumed`."""
+"""A client reconnects after it missed 1,000 frames: time from its first `resume` to the last `resumed`."""
 
 import json
 import time
@@ -15,7 +15,7 @@ ROUNDS = 5
 
 
 def fill_log(cloud: LocalCloud, session: str) -> None:
-    """Log frames of text for a session that exists."""
+    """Write frames of text into the log of an existing session."""
     dynamodb, table = cloud.client("dynamodb"), table_of(cloud)
     for start in range(1, FRAMES + 1, 25):
         puts: list[Any] = []
@@ -29,7 +29,7 @@ def fill_log(cloud: LocalCloud, session: str) -> None:
 
 
 def resume(cloud: LocalCloud, session: str) -> float:
-    """Come back with nothing and ask until nothing more is there. Returns the seconds."""
+    """Reconnect without any frame and resume until the end. Returns the seconds."""
     with connect(cloud.url(session, extensions=1)) as socket:
         began, have, more = time.perf_counter(), 0, True
         while more:

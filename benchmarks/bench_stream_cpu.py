@@ -1,4 +1,4 @@
-"""CPU time of the `llm_request` worker per streamed piece, as fast as pieces come and at 200 pieces a second."""
+"""CPU time of the `llm_request` worker per streamed piece: at full speed, and at 200 pieces per second."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from benchmarks.rig import cpu_seconds, instant_model, system
 
 
 def turn(socket: ClientConnection, content: str) -> int:
-    """Lead a turn; returns how many frames its text came in."""
+    """Run a turn. Returns the number of frames of its text."""
     socket.send(json.dumps({"type": "user_message", "content": content}))
     frames = 0
     while True:
@@ -27,7 +27,7 @@ def measure(cloud: LocalCloud, pieces: int, rate: int | None) -> None:
         workers = cloud.workers("llm_request")
         before, began = cpu_seconds(workers), time.perf_counter()
         frames = turn(socket, content)
-        # The commit goes on for a moment after its last frame was posted.
+        # The commit takes a moment longer than the last frame.
         time.sleep(0.3)
         took, used = time.perf_counter() - began - 0.3, cpu_seconds(workers) - before
     speed = f"at {rate}/s" if rate else "as fast as they come"

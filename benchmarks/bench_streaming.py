@@ -1,8 +1,8 @@
-"""What the system adds to a model's stream: time to the first token, time a piece, posts, and what they cost.
+"""What the system adds to a model's stream: time to the first token, time per piece, posts, and their cost.
 
-The same model is called through the system and directly with the same SDK call, turn by turn in one run. The floor of
-the first token is what the system's AWS calls take when one warm process makes them one after another. The session's
-history is as long as what a step reads of it.
+It calls the same model through the system and directly, with the same SDK call, alternately in one run. The floor of
+the first token is the time of the system's AWS calls if one warm process makes them one after another. The session's
+history is as long as the part that a step reads.
 """
 
 import json
@@ -22,7 +22,7 @@ ROUNDS = 100
 STREAMS = 5
 HISTORY = 50
 
-#: US dollars in us-east-1, on demand, for a million: https://aws.amazon.com/dynamodb/pricing/on-demand/ and
+#: US dollars per million in us-east-1, on demand: https://aws.amazon.com/dynamodb/pricing/on-demand/ and
 #: https://aws.amazon.com/api-gateway/pricing/ (WebSocket messages of 32 KB), November 2026.
 WRITE_UNITS, READ_UNITS, MESSAGES = 0.625, 0.125, 1.00
 
@@ -36,7 +36,7 @@ class Stream(NamedTuple):
 
 
 def through_the_system(socket: ClientConnection, content: str) -> Stream:
-    """One turn, read on to its end."""
+    """One turn, read to its end."""
     began = time.perf_counter()
     socket.send(json.dumps({"type": "user_message", "content": content}))
     first = end = 0.0
@@ -73,7 +73,7 @@ def directly(model: OpenAI, content: str) -> Stream:
 
 
 class Floor:
-    """The calls of the path to the first token, one after another, prepared as far as they can be."""
+    """The AWS calls until the first token, one after another, prepared as far as possible."""
 
     def __init__(self, cloud: LocalCloud, session: str) -> None:
         self._dynamodb = cloud.client("dynamodb")
@@ -126,7 +126,7 @@ def table_of(cloud: LocalCloud) -> str:
 
 
 def items_of(cloud: LocalCloud, session: str, prefix: str) -> Iterator[dict[str, Any]]:
-    """The session's items whose sort key begins so, as DynamoDB writes them."""
+    """The session's items whose sort key has the prefix, in DynamoDB's form."""
     pages = cloud.client("dynamodb").get_paginator("query")
     for page in pages.paginate(
         TableName=table_of(cloud),
@@ -137,7 +137,7 @@ def items_of(cloud: LocalCloud, session: str, prefix: str) -> Iterator[dict[str,
 
 
 def write_units(item: dict[str, Any]) -> int:
-    """What writing an item of plain values costs: a unit a KB of names and values."""
+    """The cost of writing an item of plain values: one unit per KB of names and values."""
     size = sum(len(name) + len(str(next(iter(value.values()))).encode()) for name, value in item.items())
     return math.ceil(size / 1024)
 
@@ -179,7 +179,7 @@ def cost(cloud: LocalCloud) -> None:
         stream = through_the_system(socket, f"pieces={tokens} rate=100")
     text = list(items_of(cloud, "cost", "EVENT#"))[before:][1 : stream.frames + 1]
     writes = sum(write_units(item) for item in text)
-    # Beside every post the register is read consistently: a unit for 4 KB.
+    # With every post the register is read consistently: one unit per 4 KB.
     dollars = (writes * WRITE_UNITS + stream.frames * (READ_UNITS + MESSAGES)) / 1e6
     rate = stream.frames / (stream.end - stream.first)
     print(

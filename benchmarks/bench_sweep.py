@@ -1,7 +1,7 @@
 """One sweep over a thousand sessions in which a tool did not answer in time.
 
-First with another call still open, so that the sweep works alone; then with the turn going on, so that a thousand steps
-run beside it on the same machine.
+First with another call still open, so that the sweep works alone; then with turns that continue, so that a thousand
+steps run beside it on the same machine.
 """
 
 import json
@@ -19,7 +19,7 @@ SESSIONS = 1_000
 
 
 def due_session(n: int, *, goes_on: bool) -> list[dict[str, Any]]:
-    """The items of a session that waits for a call whose deadline has passed, and perhaps for another one."""
+    """The items of a session with a call whose deadline has passed, and perhaps another open one."""
     call = CallItem(
         call_id=f"call_{n}",
         turn_id="turn",

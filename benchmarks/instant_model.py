@@ -1,6 +1,6 @@
 """A model that costs nothing: an OpenAI-compatible stream, prepared before the first request.
 
-The user's message may say `pieces=N` and `rate=N` (pieces a second; absent: as fast as the socket takes them) and
+The user's message may say `pieces=N` and `rate=N` (pieces per second; absent: at full speed) and
 `silence=S` (seconds before the first piece). Run as `python -m benchmarks.instant_model PORT`.
 """
 
@@ -38,7 +38,7 @@ def _whole(solution: dict[str, object]) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(data) + data
 
 
-#: The one question that is not asked as a stream is that for a summary of a long history.
+#: Only the Request for a summary of a long history is not streamed.
 _SUMMARY = _whole({"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []})
 
 

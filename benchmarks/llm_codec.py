@@ -2,10 +2,10 @@
 
     python benchmarks/llm_codec.py FILE [--open-objects close|keep] [--metaschema FILE] [--samples N] [--show N]
 
-FILE has a JSON object a line, perhaps gzipped: {"id", "schema", "valid": [instance…], "invalid": [instance…]}. The
-meta-schema of the strict mode is taken from beside the file or from the folder that CODELAB_DATA names. With --samples,
-a random model writes that many answers under each encoded schema (llguidance masks its tokens) and what it wrote is
-decoded and validated.
+FILE has one JSON object per line, perhaps gzipped: {"id", "schema", "valid": [instance…], "invalid": [instance…]}. The
+meta-schema of strict mode is in the same folder or in the folder that CODELAB_DATA names. With --samples, a random
+model writes that many answers for each strict schema (llguidance masks its tokens), and its answers are decoded and
+validated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class Oracle:
-    """Whether strict mode accepts a schema: the keywords by the meta-schema, the rest as its documentation says."""
+    """Checks whether strict mode accepts a schema: the keywords by the meta-schema, the rest by its documentation."""
 
     def __init__(self, metaschema: Path) -> None:
         self._validator = jsonschema_rs.validator_for(yaml.safe_load(metaschema.read_text()))
@@ -170,7 +170,7 @@ def main() -> int:
     not_expressible = counts["invalid"] - counts["invalid expressible"]
     print(f"invalid instances not expressible  {share(not_expressible, counts['invalid'])}")
     print(f"crashes                         {counts['crashes']}")
-    print(f"encoding                        {1000 * seconds / max(1, counts['schemas']):.3f} ms mean of CPU, "
+    print(f"conversion                      {1000 * seconds / max(1, counts['schemas']):.3f} ms mean of CPU, "
           f"slowest {1000 * slowest[0]:.1f} ms ({slowest[1]})")  # fmt: skip
     if counts["uncompilable"]:
         print(f"originals that do not compile   {counts['uncompilable']}")
@@ -178,7 +178,7 @@ def main() -> int:
         print(f"'valid' but invalid here        {counts['valid instances that are not']}")
     if sampler is not None:
         print(
-            f"encoded schemas llguidance compiles  {share(counts['compiled'], counts['compiled'] + counts['refused'])}"
+            f"strict schemas llguidance compiles   {share(counts['compiled'], counts['compiled'] + counts['refused'])}"
         )
         print(f"samples finished                {share(counts['sampled'], counts['sampled'] + counts['unfinished'])}")
         print(f"samples valid without repair    {share(counts['sample valid'], counts['sampled'])}")
@@ -186,7 +186,7 @@ def main() -> int:
 
 
 class Sampler:
-    """A random model: any character that llguidance allows next, with a liking for coming to an end."""
+    """A random model. It writes any character that llguidance allows next, and tends to end."""
 
     def __init__(self, seed: int, longest: int = 3000) -> None:
         import llguidance
@@ -226,7 +226,7 @@ class Sampler:
             show("sample invalid", next(iter(original.iter_errors(restored))).message, text)
 
     def write(self, matcher: Any) -> str | None:
-        """A whole answer, or None when it did not come to an end."""
+        """A whole answer, or None if it did not end."""
         rng = self._random
         out = bytearray()
         while not matcher.is_stopped() and len(out) < self._longest:

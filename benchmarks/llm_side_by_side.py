@@ -3,8 +3,8 @@
     python benchmarks/llm_side_by_side.py FILE
 
 Ours, the openai SDK's `to_strict`, and pydantic-ai's transformer (if it is installed). For each: how many
-schemas the oracle accepts, and how many of the valid instances can still be said under an accepted schema. The other
-two have no way back, so an instance can be said if it validates as it is.
+schemas the oracle accepts, and how many of the valid instances an accepted schema can still express. The other two
+have no way back, so they express an instance if it is valid unchanged.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def main() -> int:
                 said += sum(map(says, row.get("valid") or ()))
         else:
             print(f"{name:<18} accepted {share(accepted, len(rows))}; instances {share(said, valid)}; "
-                  f"failed {failed}; {1000 * seconds / len(rows):.3f} ms a schema")  # fmt: skip
+                  f"failed {failed}; {1000 * seconds / len(rows):.3f} ms per schema")  # fmt: skip
     return 0
 
 

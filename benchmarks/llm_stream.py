@@ -1,9 +1,9 @@
-"""Measure what reading a streamed answer costs: an 80 KB JSON answer in pieces of four characters.
+"""Measure the cost of reading a streamed answer: 80 KB of JSON in pieces of four characters.
 
     python benchmarks/llm_stream.py
 
-Beside the scanner: jiter parsing again what has arrived so far with every piece, and the state that openai's own
-`.stream()` keeps. Then the same answer through the whole client: socket, SDK, scanner and events.
+Compares the scanner with jiter, which parses everything again with every piece, and with the state of openai's own
+`.stream()`. Then reads the same answer through the whole client: socket, SDK, scanner and events.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def openai_state(parts: list[str]) -> None:
 
 
 def serve(parts: list[str]) -> str:
-    """A provider that sends the whole stream as fast as it is read."""
+    """A provider that sends the whole stream as fast as the client reads it."""
     chunks = [{"id": "x", "choices": [{"index": 0, "delta": {"content": p}, "finish_reason": None}]} for p in parts]
     chunks.append({"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     events = [b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks] + [b"data: [DONE]\n\n"]

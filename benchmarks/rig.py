@@ -46,7 +46,7 @@ def system(model_url: str, **environment: str) -> Iterator[LocalCloud]:
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """User and system time that these processes have used."""
+    """User and system time of these processes, in seconds."""
     total = 0
     for pid in pids:
         try:
