@@ -1,4 +1,4 @@
-"""A client that follows the delivery rules: it comes back whenever its connection breaks and misses nothing."""
+"""A client that follows the delivery rules: it reconnects when its connection breaks, and misses nothing."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from tests.ide import PATIENCE, Ide
 
 
 class Follower:
-    """Frames reach `frames` in the order of their `seq`, each once; `unnumbered` are replies to this connection."""
+    """`frames` has each logged frame once, in the order of `seq`; `unnumbered` are replies to this connection."""
 
     def __init__(self, url: str, **options: Any) -> None:
         self._url, self._options = url, options
@@ -30,7 +30,7 @@ class Follower:
         self._ide.send(frame_type, **fields)
 
     def drop(self, *, clean: bool) -> None:
-        """Lose the connection, politely or not, and come back."""
+        """Lose the connection, cleanly or not, and reconnect."""
         if clean:
             self._ide.socket.close()
         else:
@@ -44,12 +44,14 @@ class Follower:
         self._ide.send("resume", last_seq=self.last_seq)
 
     def receive(self, patience: float = 2.0) -> None:
-        """Take one frame; resume when the next one is missing for longer than `patience`. Raises AssertionError when
-        nothing new has come for much longer than that."""
+        """Receive one frame. Resume if the next one is missing for longer than `patience`.
+
+        Raises AssertionError if nothing new comes for much longer.
+        """
         try:
             frame = self._ide.receive(patience)
         except TimeoutError:
-            assert time.monotonic() - self._grown_at < 4 * PATIENCE, f"no frame {self.last_seq + 1} comes"
+            assert time.monotonic() - self._grown_at < 4 * PATIENCE, f"frame {self.last_seq + 1} does not come"
             self._ide.send("resume", last_seq=self.last_seq)
             return
         except (ConnectionClosed, InvalidStatus, OSError):

@@ -1,4 +1,4 @@
-"""Holds the frames that a test sends and receives to their schemas, which are those of `docs/schemas/frames.json`.
+"""Checks the frames that a test sends and receives against the schemas of `docs/schemas/frames.json`.
 
 The published schemas are open, because a later version may send more; here they are closed: what is not documented is
 not sent.
@@ -21,23 +21,23 @@ def check_received(frame: dict[str, Any]) -> None:
 
 
 def check_sent(frame: dict[str, Any]) -> None:
-    """Raises AssertionError for a frame that the server would refuse for its form."""
+    """Raises AssertionError for a frame that is invalid for its schema."""
     name = "ReferencedFrame" if frame.get("payload_ref") is not None else frame["type"]
     _check("ClientFrame", name, frame, closed=False)
 
 
 def validator_of(direction: str, name: str, *, closed: bool) -> jsonschema_rs.Validator | None:
-    """The validator for a frame by its type (or by its definition's name); None for one that is not documented."""
+    """The validator for a frame by its type or its definition's name; None if it is not documented."""
     return _validators(direction, closed).get(name)
 
 
 def _check(direction: str, name: str, frame: dict[str, Any], *, closed: bool) -> None:
     validator = validator_of(direction, name, closed=closed)
-    assert validator is not None, f"{name} has no model: it is no {direction}"
+    assert validator is not None, f"{name} has no model: no {direction}"
     wrong = [
         f"{'.'.join(map(str, error.instance_path)) or name}: {error.message}" for error in validator.iter_errors(frame)
     ]
-    assert not wrong, f"{frame} is not what its model says: {wrong}"
+    assert not wrong, f"{frame} does not match its model: {wrong}"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The one helper that speaks the protocol in tests: an IDE of a few lines, on a plain WebSocket client."""
+"""The helper that speaks the protocol in tests: an IDE on a plain WebSocket client."""
 
 import json
 import urllib.error
@@ -38,12 +38,12 @@ class Ide:
     # -- sending -------------------------------------------------------------------------------------------------
 
     def send(self, frame_type: str, **fields: Any) -> None:
-        """Send a frame that is as the documents want it."""
+        """Send a frame that is valid for its documented schema."""
         check_sent({"type": frame_type, **fields})
         self.send_wrong(frame_type, **fields)
 
     def send_wrong(self, frame_type: str, **fields: Any) -> None:
-        """Send a frame that the documents do not allow."""
+        """Send a frame without checking it."""
         self.send_raw(json.dumps({"type": frame_type, **fields}))
 
     def send_raw(self, body: str) -> None:
@@ -53,7 +53,7 @@ class Ide:
         self.send("user_message", content=content, **fields)
 
     def ask(self, content: str, **fields: Any) -> str:
-        """Send a message and read on until the turn is over. Returns all text so far."""
+        """Send a message and read until the turn is over. Returns all text so far."""
         self.say(content, **fields)
         return self.idle()
 
@@ -67,7 +67,7 @@ class Ide:
         self.send("hitl_decision", call_id=call["call_id"], decision=decision, **fields)
 
     def ticket(self, size: int) -> dict[str, Any]:
-        """A place to upload so many bytes."""
+        """A ticket to upload so many bytes."""
         self.send("upload_request", bytes=size)
         return self.expect("upload_ticket")
 
@@ -82,26 +82,26 @@ class Ide:
     # -- receiving -----------------------------------------------------------------------------------------------
 
     def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
-        """The next frame, which must be as the documents say. Raises TimeoutError."""
+        """The next frame, which must be valid for its documented schema. Raises TimeoutError."""
         frame: dict[str, Any] = json.loads(self.socket.recv(timeout=timeout))
         check_received(frame)
         self.frames.append(frame)
         return frame
 
     def expect(self, frame_type: str, **fields: Any) -> dict[str, Any]:
-        """Read on until a frame of this type with these fields comes."""
+        """Read until a frame of this type with these fields comes."""
         while True:
             frame = self.receive()
             if frame["type"] == frame_type and all(frame.get(name) == value for name, value in fields.items()):
                 return frame
 
     def idle(self) -> str:
-        """Read on until the turn is over. Returns all text so far."""
+        """Read until the turn is over. Returns all text so far."""
         self.expect("agent_status", status="idle")
         return self.text()
 
     def converse(self, content: str, execute: Execute, *, decision: str = "approve", **fields: Any) -> str:
-        """Lead a whole turn: approve (or else decide) what asks, execute what is to be executed. Returns the text.
+        """Run a whole turn: decide calls that need approval, and execute calls. Returns the turn's text.
 
         `execute` gets a `tool_call` frame and gives its result; an exception becomes the call's error.
         """
@@ -138,7 +138,7 @@ def put(ticket: dict[str, Any], body: bytes, **headers: str) -> int:
 
 
 def fetched(frame: dict[str, Any]) -> Any:
-    """What a frame has left at its URL."""
+    """The content behind a frame's URL."""
     with urllib.request.urlopen(frame["payload_url"], timeout=PATIENCE) as answer:
         body = answer.read()
     assert len(body) == frame["payload_bytes"]
@@ -146,5 +146,5 @@ def fetched(frame: dict[str, Any]) -> Any:
 
 
 def text_of(frames: list[dict[str, Any]]) -> str:
-    """What the user reads: the tokens of all messages."""
+    """The text that the user reads: the tokens of all messages."""
     return "".join(frame["token"] for frame in frames if frame["type"] == "assistant_message")

@@ -1,4 +1,4 @@
-"""Node.js with the locked packages of a project of ours, for the tests that run JavaScript."""
+"""Node.js with the locked packages of a project, for the tests that run JavaScript."""
 
 import fcntl
 import json
@@ -10,14 +10,14 @@ import pytest
 
 
 def node_with(project: Path) -> str:
-    """The `node` command, with the locked packages of `project` installed beside it. Skips where there is none."""
+    """The `node` command, with the locked packages of `project`, installed if needed. Skips the test without Node."""
     command, npm = shutil.which("node"), shutil.which("npm")
     if command is None or npm is None:
         pytest.skip("this test runs JavaScript: install Node.js 18 or later with npm")
     lock = project / "package-lock.json"
     locked = json.loads(lock.read_text())["packages"]
     with lock.open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # another test run may be installing
+        fcntl.flock(held, fcntl.LOCK_EX)  # Another test run may be installing them.
         if any(_version(project / name) != package["version"] for name, package in locked.items() if name):
             done = subprocess.run(
                 [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],

@@ -1,4 +1,4 @@
-"""The environment of a system in which nobody has a quota, and of one with the usual ones."""
+"""The environment of a system without quotas, and of one with the usual ones."""
 
 from codelab.config import USUAL_LIMITS
 

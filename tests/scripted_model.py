@@ -1,4 +1,4 @@
-"""A model that says what a test tells it: an OpenAI-compatible server in the test's process.
+"""A model with scripted answers: an OpenAI-compatible server in the test's process.
 
 A script is named in the user's message as `[[name]]`; its n-th answer is given after n answers to that message, so
 that a repeated request (a second attempt, a repair) gets the same one.
@@ -14,9 +14,9 @@ from typing import Any, Self
 
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 
-#: How long `until` is waited for, in seconds.
+#: How long to wait for `until`, in seconds.
 _PATIENCE_S = 60.0
-#: What the model answers when it is asked to summarise.
+#: The answer to a request for a summary.
 _SUMMARY = json.dumps({"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []})
 
 
@@ -39,7 +39,7 @@ class Says:
     raw: str | None = None
 
     def wait(self) -> None:
-        """As long as the model is silent."""
+        """Wait as long as the model is silent."""
         time.sleep(self.silence)
         if self.until is not None:
             self.until.wait(_PATIENCE_S)
@@ -56,7 +56,7 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def chooses(agent: str, reason: str = "It suits", confidence: float = 0.9, **more: Any) -> Says:
-    """The choice of an agent."""
+    """The answer that chooses an agent."""
     return Says(raw=json.dumps({"agent": agent, "reason": reason, "confidence": confidence}), **more)
 
 
@@ -108,7 +108,7 @@ class ScriptedModel:
         return f"[[{name}]]"
 
     def choose(self, name: str, choice: Says) -> None:
-        """Whom the model chooses to answer the message of script `name` (`raw` JSON; see `chooses`)."""
+        """Set the agent that the model chooses for the message of script `name`; see `chooses`."""
         self._choices[name] = choice
         self.routed[name] = []
 
@@ -159,7 +159,7 @@ class ScriptedModel:
             _chunk(http, {"choices": [], "usage": usage})
             http.wfile.write(b"data: [DONE]\n\n")
         except (BrokenPipeError, ConnectionResetError):
-            self.hung_up.append(name)  # as a cancelled turn does
+            self.hung_up.append(name)  # As a cancelled turn does.
         finally:
             http.close_connection = True
 
@@ -180,7 +180,7 @@ def _chunk(http: BaseHTTPRequestHandler, fields: dict[str, Any]) -> None:
 
 
 def _properties(body: dict[str, Any]) -> dict[str, Any]:
-    """Of the schema that is asked for."""
+    """The properties of the requested schema."""
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
     found: dict[str, Any] = schema.get("properties", {})
     return found

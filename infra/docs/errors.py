@@ -22,11 +22,7 @@ def page() -> str:
     parts += table(("code", "meaning", "where", "retry"), rows)
     names = ", ".join(f"`{alias}` for `{code.value}`" for alias, code in ALIASES.items())
     parts += ["", "Where:", "", *(f"- *{_SHORT[where]}*: {where.value}" for where in Where)]
-    parts += [
-        "",
-        f"Aliases: {names}. An unlisted code counts as `EXECUTION_FAILED`.",
-        "",
-    ]
+    parts += ["", f"Aliases: {names}. An unlisted code counts as `EXECUTION_FAILED`.", ""]
     return "\n".join(parts)
 
 

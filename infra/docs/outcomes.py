@@ -7,10 +7,6 @@ import pytest
 
 from infra.docs.conformance import tests
 
-_PASSED = pytest.StashKey[set[str]]()
-_OTHERS = pytest.StashKey[set[str]]()
-_MISSING = pytest.StashKey[list[str]]()
-
 
 def missing(named: list[str], passed: set[str], others: set[str]) -> list[str]:
     """The `named` tests that did not pass.
@@ -28,34 +24,28 @@ def missing(named: list[str], passed: set[str], others: set[str]) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_PASSED], config.stash[_OTHERS] = set(), set()
+    config.pluginmanager.register(_Outcomes())
 
 
-class _Reports:
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+class _Outcomes:
+    def __init__(self) -> None:
+        self._passed: set[str] = set()
+        self._others: set[str] = set()
+        self._missing: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and report.passed:
-            self._config.stash[_PASSED].add(report.nodeid)
+            self._passed.add(report.nodeid)
         elif not report.passed:
-            self._config.stash[_OTHERS].add(report.nodeid)
+            self._others.add(report.nodeid)
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._missing = missing(tests(), self._passed, self._others)
+        if self._missing and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    session.config.pluginmanager.register(_Reports(session.config))
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    config = session.config
-    config.stash[_MISSING] = missing(tests(), config.stash[_PASSED], config.stash[_OTHERS])
-    if config.stash[_MISSING] and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    found = config.stash.get(_MISSING, [])
-    terminalreporter.section("docs/conformance.md")
-    for name in found:
-        terminalreporter.line(f"did not pass: {name}")
-    terminalreporter.line(f"{len(tests()) - len(found)} of {len(tests())} tests passed")
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section("docs/conformance.md")
+        for name in self._missing:
+            terminalreporter.line(f"did not pass: {name}")
+        terminalreporter.line(f"{len(tests()) - len(self._missing)} of {len(tests())} tests passed")

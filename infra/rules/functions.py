@@ -65,11 +65,10 @@ class AsynchronousFunctionsFailSomewhere(CloudFormationLintRule):  # type: ignor
             note(resource["Properties"].get("FunctionName"), name)
             on_failure = resource["Properties"].get("DestinationConfig", {}).get("OnFailure", {})
             note(on_failure.get("Destination"), f"a destination of {name}")
-        for name, resource in cfn.get_resources("AWS::Events::Rule").items():
-            for one in branches(resource["Properties"].get("Targets", [])):
-                note(one.get("Arn"), f"a target of {name}")
-        for name, resource in cfn.get_resources("AWS::Scheduler::Schedule").items():
-            note(resource["Properties"].get("Target", {}).get("Arn"), f"a target of {name}")
+        for kind, targets in (("AWS::Events::Rule", "Targets"), ("AWS::Scheduler::Schedule", "Target")):
+            for name, resource in cfn.get_resources(kind).items():
+                for one in branches(resource["Properties"].get(targets, [])):
+                    note(one.get("Arn"), f"a target of {name}")
         for name, resource in cfn.get_resources("AWS::SNS::Subscription").items():
             if resource["Properties"].get("Protocol") == "lambda":
                 note(resource["Properties"].get("Endpoint"), f"subscribed by {name}")

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from botocore.exceptions import ClientError, WaiterError
 
 from infra.stack.preflight import log_groups
-from infra.stack.stack import Refused, Stack
+from infra.stack.stack import Refused, Stack, outputs
 
 _TABLE = "AWS::DynamoDB::Table"
 _BUCKET = "AWS::S3::Bucket"
@@ -183,13 +183,7 @@ def _delete_logs(stack: Stack, template: Mapping[str, Any]) -> None:
 
 def _remove_uploads(stack: Stack) -> str:
     """Delete the code that SAM uploaded for this stack. Returns the bucket's name, or an empty string."""
-    try:
-        found = stack.cloudformation.describe_stacks(StackName=_SAM_STACK)["Stacks"][0]
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return ""
-        raise
-    bucket = next((one["OutputValue"] for one in found.get("Outputs", ()) if one["OutputKey"] == "SourceBucket"), "")
+    bucket = outputs(stack.describe(_SAM_STACK) or {}).get("SourceBucket", "")
     if bucket:
         empty(stack.client("s3"), bucket, f"{stack.name}/")
-    return str(bucket)
+    return bucket

@@ -12,20 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from samtranslator.yaml_helper import yaml_parse
-
 from infra.stack.stack import Refused
 
 _ONE = re.compile(r"""\s*(?P<name>\w+)=(?P<value>"(?:\\.|[^"\\])*"(?!\S)|'[^']*'(?!\S)|\S*)""")
 #: SAM removes quotes around a value, and a backslash before a quote or a space.
 _ALTERED = re.compile(r"""\A(["']).*\1\Z|\\["' ]""", re.DOTALL)
 _FROM_FILE = "file://"
-
-
-def declared(template: Path) -> dict[str, dict[str, Any]]:
-    """The template's parameters."""
-    found: dict[str, dict[str, Any]] = yaml_parse(template.read_text(encoding="utf-8"))["Parameters"]
-    return found
 
 
 def read(text: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

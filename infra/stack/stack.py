@@ -25,30 +25,26 @@ class Stack:
     def __init__(self, name: str, environment: Mapping[str, str] = os.environ) -> None:
         self.name = name
         # boto3 only reads AWS_DEFAULT_REGION; the AWS CLI and Lambda also use AWS_REGION.
-        self._session = boto3.Session(region_name=environment.get("AWS_REGION") or None)
-        self.region: str | None = self._session.region_name
+        self.session = boto3.Session(region_name=environment.get("AWS_REGION") or None)
+        self.region: str | None = self.session.region_name
 
     @property
     def argument(self) -> str:
         """The argument that names this stack to make; empty for the default stack."""
         return "" if self.name == DEFAULT_NAME else f" STACK={self.name}"
 
-    @property
-    def session(self) -> boto3.Session:
-        return self._session
-
     def client(self, service: str) -> Any:
-        make: Any = self._session.client
+        make: Any = self.session.client
         return make(service)
 
     @cached_property
     def cloudformation(self) -> Any:
         return self.client("cloudformation")
 
-    def describe(self) -> dict[str, Any] | None:
-        """CloudFormation's description of the stack; None if it does not exist or was never created."""
+    def describe(self, name: str = "") -> dict[str, Any] | None:
+        """CloudFormation's description of this stack (or of `name`); None if it does not exist or was never created."""
         try:
-            found: dict[str, Any] = self.cloudformation.describe_stacks(StackName=self.name)["Stacks"][0]
+            found: dict[str, Any] = self.cloudformation.describe_stacks(StackName=name or self.name)["Stacks"][0]
         except ClientError as error:
             if "does not exist" in str(error):
                 return None

@@ -259,12 +259,9 @@ class Cloud:
             self._lambdas,
             connections,
             paths,
-            integration_timeout=settings.integration_timeout,
-            idle_timeout=settings.idle_timeout,
-            connection_limit=settings.connection_limit,
-            shuffle_seed=settings.shuffle_seed,
+            settings,
         )
-        health = Health(settings.service, settings.version, self._emulator, settings.region, model_url)
+        health = Health(settings, self._emulator, model_url)
         buckets = deployment.buckets
         public = {buckets[name]: given for name, given in settings.public_objects.items() if name in buckets}
         store = ObjectStore(self._emulator, settings.region, public)

@@ -78,9 +78,6 @@ class Connections:
     def forget(self, connection: Connection) -> None:
         self._open.pop(connection.id, None)
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """`/{stage}/@connections/{id}`: POST sends, GET describes, DELETE closes."""
         parts = request.path.split("/", 3)

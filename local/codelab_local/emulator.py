@@ -25,20 +25,19 @@ SAVE_TIMEOUT = 20.0
 class Emulator:
     """The emulator's process. `start` returns immediately; `wait` blocks until the emulator answers."""
 
-    def __init__(self, folder: Path, region: str, state_dir: Path | None, log_level: str = "CRITICAL") -> None:
+    def __init__(self, folder: Path, region: str, state_dir: Path | None) -> None:
         self.port = free_port()
         self.credentials = Credentials.random()
         self._folder = folder
         self._state_dir = state_dir
         self._region = region
-        self._log_level = log_level
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self, services: Iterable[str] = ("dynamodb", "s3")) -> None:
+    def start(self, services: Iterable[str]) -> None:
         """Start it with these services (ministack's names)."""
         temporary = self._folder / "emulator"
         temporary.mkdir()
@@ -50,7 +49,7 @@ class Emulator:
             "SFTP_ENABLED": "0",
             "GATEWAY_PORT": str(self.port),
             "MINISTACK_REGION": self._region,
-            "LOG_LEVEL": self._log_level,
+            "LOG_LEVEL": "CRITICAL",
             "TMPDIR": str(temporary),
             "DOCKER_HOST": f"unix://{temporary}/no-docker",
             "SERVICES": ",".join(sorted(services)),
@@ -77,7 +76,7 @@ class Emulator:
             "codelab_local.emulator_process",
             environment=environment,
             death_signal=signal.SIGTERM,  # It has state to save.
-            stderr=None if self._log_level != "CRITICAL" else subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
 
     def wait(self) -> AwsApi:

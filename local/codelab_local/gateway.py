@@ -25,6 +25,7 @@ from codelab_local.http_protocol import loads
 from codelab_local.lambda_service import LambdaService
 from codelab_local.paths import PathForms
 from codelab_local.pool import Result
+from codelab_local.settings import Settings
 
 MAX_URL = 4096
 SHUFFLE_DELAY = 0.02  # The longest delay of a message in shuffle mode.
@@ -40,21 +41,15 @@ class Gateway:
         lambdas: LambdaService,
         connections: Connections,
         paths: PathForms,
-        *,
-        integration_timeout: float,
-        idle_timeout: float,
-        connection_limit: float,
-        shuffle_seed: int | None = None,
+        settings: Settings,
     ) -> None:
         self._api = api
         self._events = events
         self._lambdas = lambdas
         self._connections = connections
         self._paths = paths
-        self._integration_timeout = integration_timeout
-        self._idle_timeout = idle_timeout
-        self._connection_limit = connection_limit
-        self._shuffle = None if shuffle_seed is None else random.Random(shuffle_seed)
+        self._settings = settings
+        self._shuffle = None if settings.shuffle_seed is None else random.Random(settings.shuffle_seed)
         self._select = _selector(api.selection)
         self._accepted: dict[ServerConnection, tuple[Caller, str | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -172,7 +167,7 @@ class Gateway:
         """Run a route's function. None after the integration timeout; the function keeps running."""
         assert route.function is not None
         running = asyncio.ensure_future(self._lambdas.invoke(route.function, json.dumps(event).encode()))
-        limit = min(route.timeout, self._integration_timeout)
+        limit = min(route.timeout, self._settings.integration_timeout)
         done, _ = await asyncio.wait({running}, timeout=limit)
         return running.result() if done else None
 
@@ -184,9 +179,9 @@ class Gateway:
 
     async def _watch_limits(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._connection_limit
+        end = loop.time() + self._settings.connection_limit
         while True:
-            idle_end = connection.active_at + self._idle_timeout
+            idle_end = connection.active_at + self._settings.idle_timeout
             wait = min(end, idle_end) - loop.time()
             if wait <= 0:
                 await connection.socket.close(1001, "Going away")

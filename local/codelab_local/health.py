@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from codelab_local.aws_api import AwsApi, AwsError
 from codelab_local.emulator import Emulator
 from codelab_local.http_protocol import Request, Response
+from codelab_local.settings import Settings
 
 CACHE_SECONDS = 3.0
 CHECK_TIMEOUT = 2.0
@@ -17,11 +18,9 @@ CHECK_TIMEOUT = 2.0
 class Health:
     """Runs the checks on request, and caches the result for a few seconds."""
 
-    def __init__(self, service: str, version: str, emulator: Emulator, region: str, llm_url: str | None) -> None:
-        self._service = service
-        self._version = version
+    def __init__(self, settings: Settings, emulator: Emulator, llm_url: str | None) -> None:
+        self._settings = settings
         self._emulator = emulator
-        self._region = region
         self._llm_url = llm_url
         self._checked_at = -CACHE_SECONDS
         self._check: asyncio.Task[dict[str, str]] | None = None
@@ -36,9 +35,8 @@ class Health:
             self._check = asyncio.get_running_loop().create_task(self._dependencies())
         dependencies = await asyncio.shield(self._check)
         good = all(state in ("connected", "available") for state in dependencies.values())
-        status = "healthy" if good else "degraded"
-        answer = {"status": status, "service": self._service, "version": self._version, "dependencies": dependencies}
-        return Response.json(answer)
+        named = {"service": self._settings.service, "version": self._settings.version}
+        return Response.json({"status": "healthy" if good else "degraded", **named, "dependencies": dependencies})
 
     async def _dependencies(self) -> dict[str, str]:
         dynamodb, llm = await asyncio.gather(self._dynamodb(), self.model_answers())
@@ -49,7 +47,7 @@ class Health:
         return found
 
     async def _dynamodb(self) -> bool:
-        aws = AwsApi(self._emulator.port, self._region, self._emulator.credentials, CHECK_TIMEOUT)
+        aws = AwsApi(self._emulator.port, self._settings.region, self._emulator.credentials, CHECK_TIMEOUT)
         try:
             await asyncio.to_thread(aws.target, "dynamodb", "DynamoDB_20120810.ListTables", {"Limit": 1})
         except (OSError, HTTPException, AwsError):

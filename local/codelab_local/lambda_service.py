@@ -9,6 +9,7 @@ import json
 import time
 import uuid
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import unquote
 
 from codelab_local.deployment import Function, function_name
@@ -59,56 +60,25 @@ class LambdaService:
             task.cancel()
 
     async def _deliver(self, pool: Pool, payload: bytes, request_id: str) -> None:
-        function = pool.function
-        accepted = time.monotonic()
-        attempt = 0
-        while True:
+        function, accepted = pool.function, time.monotonic()
+        attempt, condition = 0, ""
+        while not condition:
             attempt += 1
             result = await pool.invoke(payload, request_id)
             if result.error is None:
-                self._send_record(function, function.on_success, "Success", payload, request_id, attempt, result)
-                return
-            if attempt > function.retries:
+                condition = "Success"
+            elif attempt > function.retries:
                 condition = "RetriesExhausted"
-                break
-            await asyncio.sleep(self._retry_minute * attempt)  # One minute, then two.
-            if time.monotonic() - accepted > function.max_age:
-                condition = "EventAgeExceeded"
-                break
-        self._send_record(function, function.on_failure, condition, payload, request_id, attempt, result)
-
-    def _send_record(
-        self,
-        function: Function,
-        destination: str | None,
-        condition: str,
-        payload: bytes,
-        request_id: str,
-        attempt: int,
-        result: Result,
-    ) -> None:
-        if destination is None:
-            return
-        if ":function:" not in destination:
+            else:
+                await asyncio.sleep(self._retry_minute * attempt)  # One minute, then two.
+                if time.monotonic() - accepted > function.max_age:
+                    condition = "EventAgeExceeded"
+        destination = function.on_success if result.error is None else function.on_failure
+        context = {"requestId": request_id, "condition": condition, "approximateInvokeCount": attempt}
+        if destination is not None and ":function:" in destination:
+            self.send(destination, _record(function, payload, context, result))
+        elif destination is not None:
             notice(f"the destination {destination} of {function.source.name} is not a Lambda function: skipped")
-            return
-        context = {"statusCode": 200, "executedVersion": "$LATEST"}
-        if result.error is not None:
-            context["functionError"] = result.error
-        record = {
-            "version": "1.0",
-            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "requestContext": {
-                "requestId": request_id,
-                "functionArn": f"{function.arn}:$LATEST",
-                "condition": condition,
-                "approximateInvokeCount": attempt,
-            },
-            "requestPayload": json.loads(payload or b"{}"),
-            "responseContext": context,
-            "responsePayload": _json_or_text(result.payload),
-        }
-        self.send(destination, json.dumps(record).encode())
 
     # The HTTP API.
 
@@ -141,6 +111,20 @@ class LambdaService:
         request_id = str(uuid.uuid4())
         running = pool.invoke(payload, request_id, base64.b64decode(context).decode() if context else None)
         return asyncio.ensure_future(_respond(running, request_id))
+
+
+def _record(function: Function, payload: bytes, context: dict[str, Any], result: Result) -> bytes:
+    """The event for a destination."""
+    failed = {"functionError": result.error} if result.error is not None else {}
+    record = {
+        "version": "1.0",
+        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "requestContext": {**context, "functionArn": f"{function.arn}:$LATEST"},
+        "requestPayload": json.loads(payload or b"{}"),
+        "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", **failed},
+        "responsePayload": _json_or_text(result.payload),
+    }
+    return json.dumps(record).encode()
 
 
 async def _respond(running: "asyncio.Future[Result]", request_id: str) -> Response:

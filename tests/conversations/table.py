@@ -1,4 +1,4 @@
-"""What the local cloud's table holds of a session."""
+"""Reads a session's items from the local cloud's table."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Agents in whole conversations: who is chosen, who answers, and with which tools."""
+"""Agents in whole conversations: which is chosen, which answers, and with which tools."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.scripted_model import Says, ScriptedModel, call, chooses
 
 @pytest.fixture
 def routed(ide: Open) -> Callable[[], Ide]:
-    """A session in which the model chooses who answers."""
+    """Opens sessions in which the model chooses the agent."""
 
     def open_session() -> Ide:
         session = ide(extensions=True)
@@ -39,7 +39,7 @@ def test_the_agent_that_the_model_chose_answers_the_first_message(routed, model:
     assert "read_file" in schema_of(answered)
     assert "write_file" not in schema_of(answered)
     session.ask(model.script("more", Says("And so on.")))
-    assert len(session.of_type("agent_switched")) == 2, "the choice stays"
+    assert len(session.of_type("agent_switched")) == 2, "the agent was chosen again"
 
 
 def test_a_users_choice_wins_over_the_models(routed, model: ScriptedModel) -> None:
@@ -68,13 +68,13 @@ def test_the_usual_agent_answers_if_the_model_cannot_choose(routed, model: Scrip
 
 @pytest.mark.parametrize("agent", ["architect", "ask", "debug"])
 def test_a_tool_outside_an_agents_set_cannot_be_called(ide: Open, model: ScriptedModel, agent: str) -> None:
-    """An answer with such a call is invalid: the model is told so, and the client never sees it."""
+    """An answer with such a call is invalid: it goes back to the model, and the client never sees it."""
     session = ide(extensions=True)
     marker = model.script(f"outside {agent}", Says("", [call("git.commit", message="x")]))
     session.send("switch_agent", agent_type=agent, content=marker)
     session.idle()
     assert session.of_type("tool_call") == []
-    assert session.text() == "unscripted", "what it says when it is told"
+    assert session.text() == "unscripted", "the model's answer to the error"
     assert "git.commit" not in schema_of(model.requests[f"outside {agent}"][0])
 
 

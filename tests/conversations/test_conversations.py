@@ -1,4 +1,4 @@
-"""Whole conversations over the WebSocket, led by a scripted model."""
+"""Whole conversations over the WebSocket, with a scripted model."""
 
 import json
 

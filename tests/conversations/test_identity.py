@@ -1,4 +1,4 @@
-"""Who may speak, and to what: the system with real tokens."""
+"""Tokens and the sessions of other users: the system with real tokens."""
 
 import hmac
 import json
@@ -52,7 +52,7 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def federated_cloud(model: ScriptedModel, provider: Provider) -> Iterator[LocalCloud]:
-    """One whose tokens an identity provider signs."""
+    """A cloud whose tokens an identity provider signs."""
     names = {"AUTH_MODE": "jwt", "JWKS_URL": provider.url, "JWT_ISSUER": "us", "JWT_AUDIENCE": "ide"}
     with LocalCloud(TEMPLATE, environment={**model.environment, **names}) as running:
         yield running
@@ -113,7 +113,7 @@ def test_tokens_of_an_identity_provider_and_of_its_next_key_are_accepted(federat
 
 
 def _signed_with_the_public_key(provider: Provider, body: dict[str, Any]) -> str:
-    """HS256, with the published key for a secret: what passes where the token's header chooses the algorithm."""
+    """HS256 with the published key as the secret. It is accepted if the token's header chooses the algorithm."""
     public = provider.keys["k1"].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     head = {"alg": "HS256", "typ": "JWT", "kid": "k1"}
     signed = ".".join(urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in (head, body))
@@ -122,7 +122,7 @@ def _signed_with_the_public_key(provider: Provider, body: dict[str, Any]) -> str
 
 
 def _with_its_own_key(body: dict[str, Any]) -> str:
-    """Signed with a key that the token's own header brings along."""
+    """Signed with a key that is in the token's own header."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     jwk = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
     return jwt.encode(body, key, algorithm="RS256", headers={"kid": "k1", "jwk": jwk})
@@ -163,40 +163,38 @@ def test_a_bad_session_id_is_refused(guarded):
 
 
 def shape(frame: dict[str, Any]) -> dict[str, Any]:
-    """A frame without what must differ: ids and times, and what the user has used since."""
+    """A frame without the fields that must differ: ids, and the user's usage."""
     return {name: value for name, value in frame.items() if name not in ("session_id", "turn_id", "quotas")}
 
 
 def test_another_users_session_looks_like_a_missing_one(guarded, model):
-    """The answers for a foreign session id and for one that nobody has are the same, byte for byte but ids."""
+    """The answers for another user's session and for one that does not exist are the same, except for ids."""
     ann = guarded("private", options=bearing(token("ann")))
     ann.say(model.script("secret", Says("The secret", [call("write_file", path="a", content="b")]), Says("done")))
     asked = ann.expect("tool_call")
-    theirs = ann.upload("tool_result", call_id=asked["call_id"], result={"success": True})
+    call_id = {"call_id": asked["call_id"]}
+    theirs = ann.upload("tool_result", **call_id, result={"success": True})
 
     def probe(session: str) -> list[dict[str, Any]]:
         eve: Ide = guarded(session, options=bearing(token("eve")))
-        eve.send("hello")
-        eve.expect("session_info")
-        eve.send("resume", last_seq=0)
-        eve.expect("resumed")
-        eve.send("resume", last_seq=3)
-        eve.expect("resync_required")
-        eve.result(asked, {"success": True})
-        eve.expect("error")
-        eve.send("tool_result", call_id=asked["call_id"], payload_ref=theirs)
-        eve.expect("error")
-        eve.decide(asked, "approve")
-        eve.expect("error")
-        eve.decide(asked, "edit", modified_arguments={"path": "mine", "content": "mine"})
-        eve.expect("error")
-        eve.send("tool_result", call_id=asked["call_id"], result={"stdout": "x", "exit_code": None}, partial=True)
-        eve.expect("error")
-        eve.send("cancel", turn_id=asked["turn_id"])
-        eve.send("session_config", title="Mine")
-        eve.expect("session_info")
-        eve.send("context_update", action="remove_file", data={"path": "a"})
-        eve.expect("context_updated")
+        piece = {"stdout": "x", "exit_code": None}
+        mine = {"path": "mine", "content": "mine"}
+        for frame_type, fields, answer in (
+            ("hello", {}, "session_info"),
+            ("resume", {"last_seq": 0}, "resumed"),
+            ("resume", {"last_seq": 3}, "resync_required"),
+            ("tool_result", {**call_id, "result": {"success": True}}, "error"),
+            ("tool_result", {**call_id, "payload_ref": theirs}, "error"),
+            ("hitl_decision", {**call_id, "decision": "approve"}, "error"),
+            ("hitl_decision", {**call_id, "decision": "edit", "modified_arguments": mine}, "error"),
+            ("tool_result", {**call_id, "result": piece, "partial": True}, "error"),
+            ("cancel", {"turn_id": asked["turn_id"]}, None),
+            ("session_config", {"title": "Mine"}, "session_info"),
+            ("context_update", {"action": "remove_file", "data": {"path": "a"}}, "context_updated"),
+        ):
+            eve.send(frame_type, **fields)
+            if answer is not None:
+                eve.expect(answer)
         late: Ide = guarded(session, extensions=True, last_seq=2, options=bearing(token("eve")))
         late.expect("resync_required")
         eve.frames += late.frames
@@ -204,7 +202,7 @@ def test_another_users_session_looks_like_a_missing_one(guarded, model):
 
     foreign, absent = probe("private"), probe("nobody-has-this")
     assert json.dumps(foreign) == json.dumps(absent)
-    assert asked["call_id"] in json.dumps(foreign), "only as far as eve has named it"
+    assert asked["call_id"] in json.dumps(foreign), "eve sent it herself"
     assert "The secret" not in json.dumps(foreign)
     ann.decide(asked, "reject")
     assert ann.idle() == "The secretdone"

@@ -1,4 +1,4 @@
-"""A client declares tools of its own, and the agent uses them as any other."""
+"""Clients declare tools of their own, and the agent uses them like any other."""
 
 import json
 

@@ -17,7 +17,7 @@ DONE = Says("Done")
 
 
 def reading(ide: Ide, model: ScriptedModel, name: str, *calls: dict[str, Any]) -> list[dict[str, Any]]:
-    """A turn whose calls wait for their results."""
+    """Begin a turn with these calls, which wait for their results."""
     ide.say(model.script(name, Says("", list(calls) or [READ]), DONE))
     return [ide.expect("tool_call") for _ in calls or [READ]]
 
@@ -111,7 +111,7 @@ def test_a_megabyte_is_written_through_a_reference(ide, model, profile):
     one.result(granted, {"success": True})
     assert one.idle() == "WritingWritten"
     (_, asked) = model.requests["write"]
-    assert len(json.dumps(asked)) < 100_000, "the model is not sent all of it again"
+    assert len(json.dumps(asked)) < 100_000, "the model got all of it again"
 
 
 def test_a_client_that_reconnects_gets_a_working_url(ide, model):

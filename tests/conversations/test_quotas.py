@@ -1,4 +1,4 @@
-"""Quotas on the running system: what a client meets over them, on the WebSocket, while connecting and over HTTP."""
+"""Quotas on the running system: refusals on the WebSocket, on connecting, and over HTTP."""
 
 import threading
 import time

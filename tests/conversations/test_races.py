@@ -1,4 +1,4 @@
-"""Events that race on the running system: results, decisions, cancels and disconnects at once, and owners that die."""
+"""Races on the running system: results, decisions, cancels and disconnects at once, and owners that die."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ def table(cloud):
 
 
 def all_at_once(*actions: Any) -> None:
-    """Run every action in a thread of its own, as close together as threads come."""
+    """Run each action in its own thread, all at the same time."""
     start = threading.Barrier(len(actions))
 
     def run(action: Any) -> None:
@@ -85,7 +85,7 @@ def race(ide: Any, model: Any, table: Table, seed: int) -> None:
         actions.append(lambda: connections[0].say("[[none]] and also", client_msg_id="m2"))
     choose.shuffle(actions)
     all_at_once(*actions)
-    # Whatever is still open is answered now, as a client that comes back would.
+    # Answer what is still open, as a client that reconnects would.
     late = ide(session, extensions=True)
     for _ in range(20):
         late.send("resume", last_seq=0)
@@ -129,7 +129,7 @@ def test_concurrent_messages_are_answered_once_each_in_sequence(ide, model, tabl
 
 
 def kill_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int) -> None:
-    """kill -9 the worker at a random moment of its stream: the answer is given again and nothing is doubled."""
+    """Kill the worker at a random moment of its stream. The answer comes again, and nothing is doubled."""
     choose = random.Random(seed)
     session, text = f"killed-{seed}", "word " * 60
     connection = ide(session, extensions=True)

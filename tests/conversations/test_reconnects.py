@@ -1,4 +1,4 @@
-"""Connections that break in mid-stream: the client's text is the model's, no frame is missing, none has changed."""
+"""Connections that break mid-stream: the client gets the model's text, and no frame is missing or changed."""
 
 import json
 import random
@@ -20,7 +20,7 @@ from tests.scripted_model import Says
 
 
 def stream_through_breaks(cloud, model, seed: int, breaks: int) -> int:
-    """Lead turns whose streams are broken at random moments, until there were `breaks`. Returns how many there were."""
+    """Run turns and break their streams at random moments, at least `breaks` times. Returns the number of breaks."""
     choose = random.Random(seed)
     client = Follower(cloud.url(f"breaking-{seed}", extensions=1))
     said = ""
@@ -64,7 +64,7 @@ def test_a_client_that_joins_mid_stream_gets_everything(cloud, model):
 
 
 def test_a_client_that_joins_at_any_moment_gets_all_of_a_short_answer(cloud, ide, model):
-    """The moment of joining runs through the turn, past its last frame."""
+    """The client joins later in each round, in the last ones after the last frame."""
     for n in range(12):
         text = f"A short answer, number {n}"
         first = ide(f"short-{n}", extensions=True)
@@ -95,7 +95,7 @@ def test_repeated_resumes_during_a_stream_show_every_frame_unchanged(cloud, ide,
 
 
 def test_a_stream_and_other_writers_share_the_log_without_gaps(cloud, ide, model):
-    """Messages that queue behind the running turn are logged by their own handlers, between the pieces of text."""
+    """The handlers of queued messages log their frames between the pieces of the running turn's text."""
     writer, text = ide("shared-log", extensions=True), "one of many " * 100
     reader = Follower(cloud.url("shared-log", extensions=1))
     writer.say(model.script("shared log", Says(text, delay=0.01)))
@@ -134,7 +134,7 @@ def test_of_two_concurrent_appends_one_gets_the_seq_and_knows_it(store):
                 try:
                     if store.append(pk, event):
                         won[name].add(seq)
-                        assert store.append(pk, event), "its own retry counts as having worked"
+                        assert store.append(pk, event), "its own retry succeeds"
                     break
                 except Conflict:
                     continue

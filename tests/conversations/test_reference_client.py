@@ -1,4 +1,4 @@
-"""The client that docs/protocol.md prints, on a connection that breaks again and again."""
+"""The client in docs/protocol.md, on a connection that breaks again and again."""
 
 import contextlib
 import random
@@ -36,7 +36,7 @@ class Done(Exception):
 
 
 class App:
-    """What an IDE does with the frames: say the next thing when a turn has ended, execute each call once."""
+    """Does what an IDE does with the frames: sends the next message after each turn, executes each call once."""
 
     def __init__(self, session_class: Any, url: str, says: list[str]) -> None:
         self.session = session_class(url, self.show)
@@ -60,12 +60,12 @@ class App:
             self._send(type="user_message", content=content, client_msg_id=f"m{self._said}")
 
     def _send(self, **frame: Any) -> None:
-        with contextlib.suppress(ConnectionClosed):  # it goes on the next connection
+        with contextlib.suppress(ConnectionClosed):  # The session sends it again on the next connection.
             self.session.send(**frame)
 
 
 def break_often(app: App, seed: int, over: threading.Event) -> int:
-    """Break the connection at random moments, politely or not, until it is over.
+    """Break the connection at random moments, cleanly or not, until `over`. Returns the number of breaks.
 
     Between two breaks are some frames, however slow the machine is. Every fourth time, the next connection breaks too.
     """
@@ -81,7 +81,7 @@ def break_often(app: App, seed: int, over: threading.Event) -> int:
             broken = found
             if broken is not None:
                 breaks += 1
-                broken.close_timeout = 0.2  # its reader may be gone already
+                broken.close_timeout = 0.2  # Its reader may have ended.
                 if choose.random() < 0.5:
                     broken.close()
                 else:

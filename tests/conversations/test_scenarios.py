@@ -33,7 +33,7 @@ WRITE = call("write_file", path="a.py", content="1")
 
 
 class Line(NamedTuple):
-    """One arrow of a diagram, or a note (`kind` is then what it says). `repeats`: one or more frames of this kind."""
+    """An arrow of a diagram, or a note (`kind` is its text). `repeats`: one or more frames of this kind."""
 
     sender: str
     kind: str
@@ -68,7 +68,7 @@ def _value(text: str) -> Any:
 
 DIAGRAMS = {title: lines_of(diagram) for title, diagram in _SECTION.findall(PAGE)}
 
-#: What the model says in each scenario: the answers to each message of the user.
+#: The model's answers in each scenario, by message of the user.
 SCRIPTS: dict[str, list[list[Says]]] = {
     "The first message": [[Says("Hello there")]],
     "A tool call": [[Says("I read it.", [call("read_file", path="a.py")]), Says("That was it.")]],
@@ -89,7 +89,7 @@ SCRIPTS: dict[str, list[list[Says]]] = {
 
 
 class Scene:
-    """A conversation that follows a diagram, in a session that has `seq` frames already."""
+    """A conversation that follows a diagram, in a session with `seq` logged frames."""
 
     def __init__(self, open_ide: Callable[[], Ide], says: list[str], seq: int = 0) -> None:
         self._open, self._says = open_ide, deque(says)
@@ -109,7 +109,7 @@ class Scene:
         elif line.sender == "I":
             self._do(line.kind, line.fields)
         elif line.kind == "the connection breaks":
-            self._ide.expect("agent_status", status="executing_tool")  # this and what came before it are lost
+            self._ide.expect("agent_status", status="executing_tool")  # The client loses the frames up to this one.
             self._ide.socket.socket.close()
             self._logged.clear()
         else:
@@ -198,7 +198,7 @@ def test_the_diagram_shows_what_happens(ide: Open, guarded: Open, model: Scripte
     elif title == "The agent is chosen":
         model.choose(f"{name} 0", chooses("coder"))
         begun = ide(session)
-        begun.send("switch_agent", agent_type="orchestrator")  # as in a session that has DEFAULT_AGENT
+        begun.send("switch_agent", agent_type="orchestrator")  # As in a session with DEFAULT_AGENT.
         scene = Scene(lambda: ide(session, extensions=True), says, seq=begun.expect("agent_switched")["seq"])
     else:
         scene = Scene(lambda: ide(session, extensions=True), says)

@@ -1,4 +1,4 @@
-"""Several connections of one session, one of which does not read: the others notice nothing, and it misses nothing."""
+"""A session's connection that does not read: the others are not delayed, and it misses nothing."""
 
 import json
 from typing import Any
@@ -13,12 +13,12 @@ from tests.follower import Follower
 from tests.ide import PATIENCE, text_of
 from tests.scripted_model import Says, call
 
-#: What fills the buffer of a connection, down to the last small frame.
+#: Sizes of frames that fill a connection's buffer completely.
 FLOOD = (100_000, 100)
 
 
 class Sleeper:
-    """A connection that does not read, and for which API Gateway therefore takes no more frames: 429 to every post."""
+    """A connection that does not read, so that API Gateway answers every post to it with 429."""
 
     def __init__(self, cloud: Any, session: str) -> None:
         connecting = connect(
@@ -34,7 +34,7 @@ class Sleeper:
         self.frames: list[dict[str, Any]] = []
 
     def wake_and_resume(self) -> None:
-        """Read everything, and ask for what is missing: afterwards `frames` are all, in the order of their seq."""
+        """Read everything and request what is missing. Then `frames` has all frames in the order of their seq."""
         self._ask("ping", "pong")
         have = 0
         while have + 1 in self._seqs():
@@ -50,7 +50,7 @@ class Sleeper:
         self.socket.send(json.dumps({"type": frame_type, **fields}))
         while not self.frames or self.frames[-1]["type"] != answer:
             frame = json.loads(self.socket.recv(timeout=PATIENCE))
-            if isinstance(frame, dict):  # and not what it was flooded with
+            if isinstance(frame, dict):  # Not one that filled the buffer.
                 self.frames.append(frame)
 
 
@@ -67,7 +67,7 @@ def _newest_connection(cloud: Any, session: str) -> str:
 
 
 def test_a_connection_that_does_not_read_delays_no_other(cloud, ide, model):
-    """All that the other connection gets, it gets while this one takes nothing: text, calls and the end."""
+    """The other connection gets text, calls and the end while this one does not read."""
     reader = ide("beside-a-sleeper", extensions=True)
     sleeper = Sleeper(cloud, "beside-a-sleeper")
     text = "word by word " * 40

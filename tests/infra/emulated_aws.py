@@ -1,32 +1,24 @@
-"""The AWS services of a deployment: ministack in a separate process, and Bedrock's answers about its models.
+"""The AWS services of a deployment: the local cloud's emulator, and Bedrock's answers about its models.
 
 The emulator's Bedrock has other models than the real one, so this module answers the preflight.
 """
 
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
-import time
-import urllib.error
-import urllib.request
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import unquote
 
 import boto3
-from codelab_local.processes import free_port
+from codelab_local.emulator import Emulator
 from codelab_local.template import CODE_BUCKET, CODE_KEY, read_template
 
+TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 REGION = "us-east-1"
-_START_TIMEOUT = 60.0
 
 AVAILABLE = {
     "agreementAvailability": {"status": "AVAILABLE"},
@@ -44,35 +36,25 @@ class EmulatedAws:
         self.models: dict[str, dict[str, Any]] = {}
         self._bedrock = ThreadingHTTPServer(("127.0.0.1", 0), self._answers())
         threading.Thread(target=self._bedrock.serve_forever, daemon=True).start()
-        self.port = free_port()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "ministack"],
-            env=self._emulator_environment(Path(self._folder.name)),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self._wait()
+        self._emulator = Emulator(Path(self._folder.name), REGION, None)
+        self._emulator.start(read_template(TEMPLATE).services | {"iam", "logs", "secretsmanager", "sqs", "sts"})
+        self._emulator.wait().close()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bedrock.shutdown()
         self._bedrock.server_close()
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._emulator.stop()
         self._folder.cleanup()
 
     @property
     def environment(self) -> dict[str, str]:
         bedrock = f"http://127.0.0.1:{self._bedrock.server_address[1]}"
         return {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}",
+            "AWS_ENDPOINT_URL": self._emulator.url,
             "AWS_ENDPOINT_URL_BEDROCK": bedrock,
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_ACCESS_KEY_ID": self._emulator.credentials.key_id,
+            "AWS_SECRET_ACCESS_KEY": self._emulator.credentials.secret,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -82,10 +64,10 @@ class EmulatedAws:
         make: Any = boto3.client
         return make(
             service,
-            endpoint_url=self.environment["AWS_ENDPOINT_URL"],
+            endpoint_url=self._emulator.url,
             region_name=REGION,
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
+            aws_access_key_id=self._emulator.credentials.key_id,
+            aws_secret_access_key=self._emulator.credentials.secret,
         )
 
     def function(self, name: str) -> dict[str, Any]:
@@ -108,35 +90,6 @@ class EmulatedAws:
             Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
         )
         cloudformation.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
-
-    def _emulator_environment(self, folder: Path) -> dict[str, str]:
-        (folder / "tmp").mkdir()
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "TMPDIR": str(folder / "tmp"),
-            "GATEWAY_PORT": str(self.port),
-            "BIND_HOST": "127.0.0.1",
-            "IOT_MTLS_ENABLED": "0",
-            "SFTP_ENABLED": "0",
-            "DOCKER_HOST": f"unix://{folder}/no-docker",
-            "S3_DATA_DIR": str(folder / "s3"),
-            "MINISTACK_REGION": REGION,
-            "LOG_LEVEL": "CRITICAL",
-        }
-
-    def _wait(self) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT
-        while True:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/_ministack/health", timeout=5):
-                    return
-            except urllib.error.HTTPError:
-                return
-            except OSError:
-                assert self._process.poll() is None, "the emulator has ended"
-                assert time.monotonic() < deadline, "the emulator does not start"
-                time.sleep(0.05)
 
     def _answers(self) -> type[BaseHTTPRequestHandler]:
         aws = self

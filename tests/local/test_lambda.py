@@ -45,6 +45,13 @@ def sleepers(
     return running
 
 
+def failure(cloud: LocalCloud, **event: Any) -> Any:
+    """The error object of a failed invocation."""
+    with pytest.raises(FunctionError) as failed:
+        cloud.invoke("command", event)
+    return failed.value.answer
+
+
 def recorded(cloud: LocalCloud, kind: str, name: str) -> Any:
     table = cloud.client("dynamodb")
     name_of_table = table.list_tables()["TableNames"][0]
@@ -83,27 +90,22 @@ def test_local_values_override_the_deployed_environment(small: LocalCloud) -> No
 
 
 def test_an_exception_is_a_function_error(cloud: LocalCloud) -> None:
-    with pytest.raises(FunctionError) as failed:
-        cloud.invoke("command", {"do": "raise"})
-    assert failed.value.answer["errorType"] == "RuntimeError"
-    assert failed.value.answer["errorMessage"] == "broken on purpose"
-    assert failed.value.answer["stackTrace"]
+    answer = failure(cloud, do="raise")
+    assert (answer["errorType"], answer["errorMessage"]) == ("RuntimeError", "broken on purpose")
+    assert answer["stackTrace"]
 
 
 def test_a_timed_out_function_is_killed_and_the_next_request_works(cloud: LocalCloud) -> None:
     started = time.monotonic()
-    with pytest.raises(FunctionError) as failed:
-        cloud.invoke("command", {"do": "sleep", "seconds": 30})
+    assert "Task timed out after 3.00 seconds" in failure(cloud, do="sleep", seconds=30)["errorMessage"]
     assert 2.9 < time.monotonic() - started < 20
-    assert "Task timed out after 3.00 seconds" in failed.value.answer["errorMessage"]
     assert cloud.invoke("command", {"a": 1}) == {"a": 1}
 
 
 def test_an_exiting_function_is_an_error_and_the_next_request_works(cloud: LocalCloud) -> None:
-    with pytest.raises(FunctionError) as failed:
-        cloud.invoke("command", {"do": "exit"})
-    assert failed.value.answer["errorType"] == "Runtime.ExitError"
-    assert "exit status 3" in failed.value.answer["errorMessage"]
+    answer = failure(cloud, do="exit")
+    assert answer["errorType"] == "Runtime.ExitError"
+    assert "exit status 3" in answer["errorMessage"]
     assert cloud.invoke("command", {"a": 1}) == {"a": 1}
 
 

@@ -1,4 +1,4 @@
-"""A client that holds the server to the frames of the documents."""
+"""A client that checks the server's frames against the documents."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ STATUSES = {"idle", "thinking", "executing_tool", "waiting_approval", "error"}
 
 
 class SeedIde(Ide):
-    """Sends the documents' frames as they stand, and reads what the documents show, in that order.
+    """Sends the documents' frames unchanged, and expects the documents' frames in their order.
 
     `agent_status` may come between any two frames, and `agent_switched` before the first answer, when the server has
     chosen who gives it; they are looked at and skipped.
@@ -36,7 +36,7 @@ class SeedIde(Ide):
                 return frame
 
     def expect_seed(self, seed: dict[str, Any], *own: str) -> dict[str, Any]:
-        """The next frame, which has all fields and values of `seed`; of the fields `own` only the type."""
+        """The next frame. It must have the fields and values of `seed`; for the fields `own`, only the type."""
         frame = self.next_frame()
         for name, value in seed.items():
             if name in own:
@@ -57,7 +57,7 @@ class SeedIde(Ide):
                 return "".join(tokens)
 
     def expect_end(self) -> None:
-        """Nothing but statuses until the agent is idle; then every message had its one `is_final`."""
+        """Expect only statuses until the agent is idle. Then every message must have had one `is_final`."""
         while (frame := self.receive())["type"] == "agent_status":
             if frame["status"] == "idle":
                 break
@@ -67,5 +67,5 @@ class SeedIde(Ide):
         assert sorted(finals) == sorted({message["message_id"] for message in messages})
 
     def statuses(self) -> list[str]:
-        """All statuses in the order of the log: two functions may post at the same time."""
+        """All statuses in the order of the log, because two functions may post at the same time."""
         return [frame["status"] for frame in sorted(self.of_type("agent_status"), key=lambda frame: frame["seq"])]

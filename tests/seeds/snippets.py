@@ -1,4 +1,4 @@
-"""Running a JavaScript snippet of a document in Node, with the least change that lets it parse and connect."""
+"""Runs a JavaScript snippet of a document in Node, with the smallest changes that let it parse and connect."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.ide import PATIENCE
 
-#: What a snippet would have around it in an application. Everything it says leaves as one JSON line: [what, value].
+#: The code around a snippet. Each output of the snippet becomes one line of JSON: [what, value].
 PRELUDE = """
 import WebSocket from 'ws';
 const report = (what, value) => process.stdout.write(JSON.stringify([what, value]) + '\\n');
@@ -18,7 +18,7 @@ console.log = (...said) => report('log', said);
 console.error = (...said) => report('error', said);
 """
 
-#: Sees the same frames as the snippet, without touching its handlers, and ends the process when the turn has ended.
+#: Sees the same frames as the snippet without changing its handlers, and ends the process after the turn.
 OBSERVER = """
 ws.on('open', () => report('open', ws.url));
 ws.on('message', (data) => {
@@ -31,7 +31,7 @@ ws.on('message', (data) => {
 
 @dataclass(frozen=True)
 class Change:
-    """A change to a snippet: `old` stands in it exactly once and becomes `new`."""
+    """A change to a snippet: `old`, which occurs exactly once, becomes `new`."""
 
     why: str
     old: str
@@ -52,7 +52,7 @@ class Snippet:
         self.seen: list[tuple[str, Any]] = []
         self._process = subprocess.Popen(
             [node, "--input-type=module", "-"],
-            cwd=folder,  # `ws` is found from here
+            cwd=folder,  # Node finds `ws` from here.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -65,14 +65,14 @@ class Snippet:
         self._process.stdin.close()
 
     def wait_for(self, what: str) -> Any:
-        """Read on until it prints `what`; returns the value. Fails with what Node says when it ends before."""
+        """Read until it prints `what`, and return the value. Fails with Node's errors if it ends before."""
         while (line := self._next()) is not None:
             if line[0] == what:
                 return line[1]
         raise AssertionError(f"the snippet ended without {what}: {self._errors()}")
 
     def finish(self) -> None:
-        """Read on to its end, which must be a good one."""
+        """Read to its end. It must exit with status 0."""
         while self._next() is not None:
             pass
         assert self._process.wait() == 0, self._errors()
@@ -80,7 +80,7 @@ class Snippet:
     def stop(self) -> None:
         self._timer.cancel()
         self._process.kill()
-        with self._process:  # closes the pipes and waits
+        with self._process:  # Closes the pipes and waits.
             pass
 
     def said(self, what: str) -> list[Any]:

@@ -23,7 +23,7 @@ def seed(scenario: int, frame_type: str) -> dict[str, Any]:
 
 
 # Tools Specification, "write_file", its response.
-(WRITTEN,) = (one.value for one in frames("tool_result") if "bytes_written" in one.value["result"])
+(WRITTEN,) = (one.value for one in frames("tool_result") if "bytes_written" in one.value.get("result", ()))
 
 
 def simple_dialogue(ide: SeedIde) -> None:

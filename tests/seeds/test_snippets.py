@@ -1,8 +1,8 @@
-"""The documents' code, run as it stands there but for the changes that are listed beside it.
+"""The documents' code, run unchanged except for the changes listed here.
 
 The Dart snippet of the WebSocket Protocol needs a Dart SDK and is not run. It connects to the same address, sends the
-same frame and switches over the same three types as the JavaScript one: it sees nothing of the server that this one
-does not.
+same frame and switches over the same three types as the JavaScript one: it needs nothing of the server that this one
+does not need.
 
 The documents' address `localhost:8000` is replaced by the system under test, whose port is free to choose.
 """
@@ -48,7 +48,7 @@ ws.onmessage = (event) => {
 _SEND = "ws.send(JSON.stringify({\n  type: 'user_message'"
 SEND_ON_OPEN = Change("a socket takes nothing before it is open", _SEND, f"ws.onopen = () => {_SEND}")
 
-# Supplied: the document calls it and does not define it.
+# The document calls this function but does not define it.
 HANDLE_TOOL_CALL = """
 function handleToolCall(call) {
   report('tool_call', call);
@@ -171,7 +171,7 @@ CREATE_INSTEAD = Change("a message that asks for a change", "'Проанализ
 
 
 def around(session: str, decision: str = "approve") -> str:
-    """Supplied: the documents use the socket, the disk, the dialog and the tools of an IDE without defining them."""
+    """Defines what the documents only use: the socket, the disk, the dialog and the tools of an IDE."""
     return (
         PRELUDE
         + f"""
