@@ -1,12 +1,11 @@
 """The helper that speaks the protocol in tests: an IDE on a plain WebSocket client."""
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from tests.frames import check_received, check_sent
@@ -128,21 +127,14 @@ class Ide:
 
 def put(ticket: dict[str, Any], body: bytes, **headers: str) -> int:
     """Upload to a ticket's URL, with its headers or others. Returns the status."""
-    request = urllib.request.Request(ticket["url"], body, headers or ticket["headers"], method="PUT")
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            status: int = answer.status
-    except urllib.error.HTTPError as error:
-        status = error.code
-    return status
+    return httpx.put(ticket["url"], content=body, headers=headers or ticket["headers"], timeout=PATIENCE).status_code
 
 
 def fetched(frame: dict[str, Any]) -> Any:
     """The content behind a frame's URL."""
-    with urllib.request.urlopen(frame["payload_url"], timeout=PATIENCE) as answer:
-        body = answer.read()
-    assert len(body) == frame["payload_bytes"]
-    return json.loads(body)
+    answer = httpx.get(frame["payload_url"], timeout=PATIENCE)
+    assert len(answer.content) == frame["payload_bytes"]
+    return answer.json()
 
 
 def text_of(frames: list[dict[str, Any]]) -> str:

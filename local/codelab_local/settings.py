@@ -1,7 +1,7 @@
 """Settings from the environment, the command line and the project's pyproject.toml."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -173,6 +173,25 @@ def _auth_mode(environ: Mapping[str, str], overrides: Mapping[str, str], project
     return str(project.get("environment", {}).get("AUTH_MODE", ""))
 
 
+def _texts(values: Mapping[Any, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in values.items()}
+
+
+#: The keys of `[tool.codelab-local]`, each with its type and with what reads its value.
+_TABLE: dict[str, tuple[type, Callable[[Any], Any]]] = {
+    "paths": (list, lambda values: tuple(map(str, values))),
+    "parameters": (dict, _texts),
+    "environment": (dict, _texts),
+    "pass": (list, lambda values: frozenset(map(str, values))),
+    "web_paths": (dict, _texts),
+    "public_objects": (dict, lambda buckets: {str(name): tuple(prefixes) for name, prefixes in buckets.items()}),
+    "demo_model": (bool, bool),
+    "service": (str, str),
+    "greeting": (list, lambda values: tuple(map(str, values))),
+    "preload": (list, lambda values: frozenset(map(str, values))),
+}
+
+
 def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
     """The `[tool.codelab-local]` table beside the template. Every key is optional; `parameters` override its own."""
     if not path.is_file():
@@ -182,38 +201,15 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise StartError(f"{path} is not valid TOML: {error}") from None
     table = document.get("tool", {}).get("codelab-local", {})
-    known: dict[str, type] = {
-        "paths": list,
-        "parameters": dict,
-        "environment": dict,
-        "pass": list,
-        "web_paths": dict,
-        "public_objects": dict,
-        "demo_model": bool,
-        "service": str,
-        "greeting": list,
-        "preload": list,
-    }
+    fields: dict[str, Any] = {}
     for key, value in table.items():
-        if key not in known:
-            raise StartError(f"{path}: [tool.codelab-local] has no setting {key!r}; valid are {', '.join(known)}")
-        if not isinstance(value, known[key]):
-            raise StartError(f"{path}: [tool.codelab-local] {key} must be a {known[key].__name__}")
-    fields: dict[str, Any] = {
-        "paths": tuple(str(form) for form in table.get("paths", ())),
-        "parameters": {**{name: str(value) for name, value in table.get("parameters", {}).items()}, **parameters},
-        "web_paths": {str(prefix): str(folder) for prefix, folder in table.get("web_paths", {}).items()},
-        "public_objects": {
-            str(bucket): tuple(prefixes) for bucket, prefixes in table.get("public_objects", {}).items()
-        },
-        "environment": {name: str(value) for name, value in table.get("environment", {}).items()},
-        "pass_names": frozenset(str(name) for name in table.get("pass", ())),
-        "demo_model": table.get("demo_model", False),
-        "greeting": tuple(str(line) for line in table.get("greeting", ())),
-        "preload": frozenset(str(package) for package in table.get("preload", ())),
-    }
-    if "service" in table:
-        fields["service"] = table["service"]
+        if key not in _TABLE:
+            raise StartError(f"{path}: [tool.codelab-local] has no setting {key!r}; valid are {', '.join(_TABLE)}")
+        kind, read = _TABLE[key]
+        if not isinstance(value, kind):
+            raise StartError(f"{path}: [tool.codelab-local] {key} must be a {kind.__name__}")
+        fields["pass_names" if key == "pass" else key] = read(value)
+    fields["parameters"] = {**fields.get("parameters", {}), **parameters}
     if "version" in document.get("project", {}):
         fields["version"] = str(document["project"]["version"])
     return fields

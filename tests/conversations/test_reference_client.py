@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -147,12 +148,8 @@ def test_it_stops_if_reconnecting_is_useless(cloud, session_class):
 
 
 def test_it_repeats_only_what_may_be_repeated(session_class):
-    class Socket:
-        def send(self, _text: str) -> None:
-            pass
-
     session = session_class("ws://nowhere", None)
-    session.socket = Socket()
+    session.socket = SimpleNamespace(send=lambda _: None)
     session.send(type="cancel")
     session.send(type="user_message", content="hello")
     session.send(type="user_message", content="hello", client_msg_id="m1")

@@ -11,6 +11,7 @@ from websockets.sync.client import connect
 from tests.conversations.table import Table
 from tests.follower import Follower
 from tests.ide import PATIENCE, text_of
+from tests.local.test_quotas import flood
 from tests.scripted_model import Says, call
 
 #: Sizes of frames that fill a connection's buffer completely.
@@ -29,7 +30,7 @@ class Sleeper:
         newest = _newest_connection(cloud, session)
         for size in FLOOD:
             with pytest.raises(ClientError) as refused:
-                _flood(management, newest, json.dumps("x" * size).encode())
+                flood(management, newest, json.dumps("x" * size).encode())
             assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
         self.frames: list[dict[str, Any]] = []
 
@@ -52,11 +53,6 @@ class Sleeper:
             frame = json.loads(self.socket.recv(timeout=PATIENCE))
             if isinstance(frame, dict):  # Not one that filled the buffer.
                 self.frames.append(frame)
-
-
-def _flood(management: Any, connection_id: str, data: bytes) -> None:
-    while True:
-        management.post_to_connection(ConnectionId=connection_id, Data=data)
 
 
 def _newest_connection(cloud: Any, session: str) -> str:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -239,22 +240,6 @@ def test_messages_and_decisions_survive_a_broken_connection(
 AGENT_PAGE = (DOCS / "your-own-agent.md").read_text(encoding="utf-8")
 
 
-class Page:
-    """The blocks of a page, in order."""
-
-    def __init__(self, text: str) -> None:
-        self._blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-
-    def next(self, language: str) -> str:
-        """The next block, which must be in this language."""
-        found, text = self._blocks.pop(0)
-        assert found == language, text
-        return str(text)
-
-    def is_read(self) -> bool:
-        return not self._blocks
-
-
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the files that the local cloud runs."""
@@ -309,7 +294,14 @@ def is_like(shown: Any, received: Any) -> bool:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_agent_tutorial_works_as_shown(checkout: Path) -> None:
-    page = Page(AGENT_PAGE)
+    page = deque(re.findall(r"^```(\w+)\n(.*?)^```", AGENT_PAGE, re.DOTALL | re.MULTILINE))
+
+    def block(expected: str) -> str:
+        """The page's next block, which must be in this language."""
+        language, text = page.popleft()
+        assert language == expected, text
+        return str(text)
+
     (file,) = re.findall(r"Save this as `(.+\.toml)`", AGENT_PAGE)
     with Asked() as demo, ExitStack() as stack:
         model = {"LLM_BASE_URL": demo.url, "LLM_API_KEY": "any", "LLM_MODEL": "gpt-4.1-mini"}
@@ -317,29 +309,29 @@ def test_the_agent_tutorial_works_as_shown(checkout: Path) -> None:
 
         def is_offered() -> None:
             """Save the file and repeat the command until the output matches the page."""
-            (checkout / file).write_text(page.next("toml"), encoding="utf-8")
-            command = page.next("bash").replace("http://localhost:8000", cloud.http)
-            shown = page.next("text")
+            (checkout / file).write_text(block("toml"), encoding="utf-8")
+            command = block("bash").replace("http://localhost:8000", cloud.http)
+            shown = block("text")
             until(lambda: subprocess.run(command, shell=True, capture_output=True, text=True).stdout == shown)
 
         is_offered()
-        assert "ws://localhost:8000/ws/review" in page.next("bash")
+        assert "ws://localhost:8000/ws/review" in block("bash")
         connection = stack.enter_context(Ide(cloud.url("review", extensions=1)))
-        connection.send_raw(page.next("json"))
+        connection.send_raw(block("json"))
         connection.idle()
-        for line in page.next("json").splitlines():
+        for line in block("json").splitlines():
             assert any(is_like(json.loads(line), frame) for frame in connection.frames), line
         assert demo.bodies[-1]["model"] == "gpt-4.1-mini"
 
         is_offered()
-        connection.send_raw(page.next("json"))
+        connection.send_raw(block("json"))
         connection.frames.clear()
         connection.idle()
-        assert connection.text() == page.next("text").strip()
+        assert connection.text() == block("text").strip()
         assert not connection.of_type("tool_call")
         assert (demo.bodies[-1]["model"], demo.bodies[-1]["temperature"]) == ("gpt-4.1", 0.2)
         assert "CodeLab's reviewer" in demo.bodies[-1]["messages"][0]["content"]
 
-        connection.send_raw(page.next("json"))
-        assert is_like(json.loads(page.next("json")), connection.expect("tool_call"))
-    assert page.is_read()
+        connection.send_raw(block("json"))
+        assert is_like(json.loads(block("json")), connection.expect("tool_call"))
+    assert not page

@@ -1,13 +1,11 @@
 """The public port serves WebSocket and HTTP, however the bytes arrive; the internal port refuses unknown requests."""
 
-import http.client
 import json
 import socket
-import urllib.error
-import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
@@ -29,14 +27,11 @@ def raw(cloud: LocalCloud, *pieces: bytes) -> str:
 
 
 def test_several_http_requests_use_one_connection(cloud: LocalCloud) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", cloud.info["port"], timeout=20)
-    for path, status in [("/health", 200), ("/nothing", 404), ("/health?x=1", 200)]:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        assert json.loads(response.read())
-        assert response.status == status
-    connection.request("POST", "/health", b"{}")
-    assert connection.getresponse().status == 405
+    with httpx.Client(base_url=cloud.http, timeout=20) as client:
+        for path, status in [("/health", 200), ("/nothing", 404), ("/health?x=1", 200)]:
+            response = client.get(path)
+            assert (response.status_code, bool(response.json())) == (status, True)
+        assert client.post("/health", content=b"{}").status_code == 405
 
 
 def test_a_request_may_arrive_in_pieces(cloud: LocalCloud) -> None:
@@ -89,11 +84,11 @@ def test_the_readmes_url_contains_the_session(cloud: LocalCloud) -> None:
     ],
 )
 def test_a_wrong_management_path_is_forbidden(cloud: LocalCloud, method: str, path: str) -> None:
-    request = urllib.request.Request(cloud.info["internal"] + path, b"x" if method != "GET" else None, method=method)
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(request, timeout=20)
-    assert refused.value.code == 403
-    assert refused.value.headers["x-amzn-ErrorType"] == "ForbiddenException"
+    refused = httpx.request(
+        method, cloud.info["internal"] + path, content=b"x" if method != "GET" else None, timeout=20
+    )
+    assert refused.status_code == 403
+    assert refused.headers["x-amzn-ErrorType"] == "ForbiddenException"
 
 
 def test_an_unknown_connection_is_gone(cloud: LocalCloud) -> None:

@@ -2,10 +2,10 @@
 
 import json
 import time
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -50,24 +50,20 @@ def test_a_timed_out_integration_sends_an_error_frame_and_continues(impatient: L
 def test_an_idle_connection_is_closed_with_1001(impatient: LocalCloud) -> None:
     with connect(impatient.url()) as client:
         started = time.monotonic()
-        with pytest.raises(ConnectionClosed) as closed:
+        with pytest.raises(ConnectionClosed, match="received 1001"):
             client.recv(20)
         assert time.monotonic() - started > 1.4
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1001
 
 
 def test_a_busy_connection_is_closed_with_1001_at_its_maximum_age(impatient: LocalCloud) -> None:
     started = time.monotonic()
-    with connect(impatient.url()) as client, pytest.raises(ConnectionClosed) as closed:
+    with connect(impatient.url()) as client, pytest.raises(ConnectionClosed, match="received 1001"):
         _keep_busy(client)
     assert time.monotonic() - started > 2.5
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1001
 
 
 def _keep_busy(client: ClientConnection) -> None:
-    for _ in range(200):
+    while True:
         do(client, "sleep", seconds=0.2)
         answer(client)
 
@@ -87,20 +83,19 @@ def test_posts_to_a_client_that_does_not_read_get_429_at_once(cloud: LocalCloud)
         do(slow, "event")
         connection_id = answer(slow)["requestContext"]["connectionId"]
         with pytest.raises(ClientError) as refused:
-            _flood(management, connection_id)
+            flood(management, connection_id, b"x" * 128 * 1024)
         assert refused.value.response["Error"]["Code"] == "LimitExceededException"
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
         do(other, "event")
         assert answer(other)["requestContext"]["eventType"] == "MESSAGE"
 
 
-def _flood(management: Any, connection_id: str) -> None:
-    for _ in range(1000):
-        management.post_to_connection(ConnectionId=connection_id, Data=b"x" * 128 * 1024)
+def flood(management: Any, connection_id: str, data: bytes) -> None:
+    while True:
+        management.post_to_connection(ConnectionId=connection_id, Data=data)
 
 
 def test_health_names_unreachable_dependencies(impatient: LocalCloud) -> None:
-    with urllib.request.urlopen(f"{impatient.http}/health", timeout=10) as response:
-        health = json.loads(response.read())
+    health = httpx.get(f"{impatient.http}/health", timeout=10).json()
     assert health["status"] == "degraded"
     assert health["dependencies"] == {"dynamodb": "connected", "llm": "unavailable"}

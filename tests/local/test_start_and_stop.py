@@ -1,16 +1,15 @@
 """Start and stop: the output, and that nothing is left behind."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 from codelab_local import LocalCloud
@@ -79,14 +78,14 @@ def ports(processes: list[psutil.Process]) -> set[tuple[str, int]]:
 def test_it_prints_its_address_and_answers_health(cloud: LocalCloud) -> None:
     port = cloud.info["port"]
     assert cloud._output.read_text() == f"ready ws://127.0.0.1:{port}/ws/{{session_id}}\n"
-    with urllib.request.urlopen(f"{cloud.http}/health", timeout=10) as response:
-        assert response.headers["Content-Type"] == "application/json"
-        assert json.loads(response.read()) == {
-            "status": "healthy",
-            "service": "sample",
-            "version": "1.2.3",
-            "dependencies": {"dynamodb": "connected"},
-        }
+    health = httpx.get(f"{cloud.http}/health", timeout=10)
+    assert health.headers["Content-Type"] == "application/json"
+    assert health.json() == {
+        "status": "healthy",
+        "service": "sample",
+        "version": "1.2.3",
+        "dependencies": {"dynamodb": "connected"},
+    }
 
 
 def test_it_listens_only_on_the_loopback_interface(cloud: LocalCloud) -> None:

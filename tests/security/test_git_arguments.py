@@ -108,10 +108,7 @@ def test_file_tools_accept_names_that_begin_with_a_dash() -> None:
 
 
 def test_queries_and_messages_may_begin_with_a_dash() -> None:
-    for name, arguments in (
-        ("search_in_project", {"query": "--output"}),
-        ("git.commit", {"message": "- a list"}),
-    ):
+    for name, arguments in (("search_in_project", {"query": "--output"}), ("git.commit", {"message": "- a list"})):
         assert KNOWN[name].check(arguments) == arguments
 
 

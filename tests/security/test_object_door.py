@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -30,15 +31,16 @@ def signed(
     service: str = "s3",
     body: bytes = b"",
     headers: dict[str, str] | None = None,
+    sent: bytes | None = None,
 ) -> Answer:
-    """Send a request to exactly `target`, with a valid signature."""
+    """Send a request to exactly `target`, with a valid signature. `sent`: another body than the signed one."""
     port = cloud.info["port"]
     request = AWSRequest(method, f"http://127.0.0.1:{port}{target}", {**(headers or {})}, body)
     signer = S3SigV4Auth if service == "s3" else SigV4Auth
     used = keys(cloud) if whose == THIS_STARTS else Credentials("local", "local")
     signer(used, service, cloud.info["region"]).add_auth(request)
-    sent = [(name, value) for name, value in request.headers.items() if name.lower() not in ("host", "content-length")]
-    return ask(port, target, sent, method=method, body=body, host=f"127.0.0.1:{port}")
+    kept = [(name, value) for name, value in request.headers.items() if name.lower() not in ("host", "content-length")]
+    return ask(port, target, kept, method=method, body=body if sent is None else sent, host=f"127.0.0.1:{port}")
 
 
 def one_of(bucket: str) -> dict[str, str]:
@@ -193,29 +195,14 @@ def test_a_presigned_url_does_not_give_access_to_the_emulator(demo_cloud: LocalC
 
 
 def test_a_body_must_match_its_signature(demo_cloud: LocalCloud, bucket: str) -> None:
-    """Signed for one body and sent with another."""
-    port, target = demo_cloud.info["port"], f"/s3/{bucket}/items/u/s/changed"
-    request = AWSRequest("PUT", f"http://127.0.0.1:{port}{target}", {}, b"signed")
-    S3SigV4Auth(keys(demo_cloud), "s3", demo_cloud.info["region"]).add_auth(request)
-    assert "X-Amz-Content-SHA256" in request.headers
-    sent = list(request.headers.items())
-    answer = ask(port, target, sent, method="PUT", body=b"forged", host=f"127.0.0.1:{port}")
+    target = f"/s3/{bucket}/items/u/s/changed"
+    answer = signed(demo_cloud, THIS_STARTS, target, method="PUT", body=b"signed", sent=b"forged")
     assert (answer.status, b"XAmzContentSHA256Mismatch" in answer.body) == (403, True)
 
 
-def test_old_requests_cannot_be_replayed(demo_cloud: LocalCloud, bucket: str) -> None:
-    headers = {"X-Amz-Date": "20260101T000000Z"}
-    port, target = demo_cloud.info["port"], f"/s3/{bucket}/items/u/s/one"
-    request = AWSRequest("GET", f"http://127.0.0.1:{port}{target}", headers)
-    signer = S3SigV4Auth(keys(demo_cloud), "s3", demo_cloud.info["region"])
-    request.context["timestamp"] = headers["X-Amz-Date"]
-    request.headers["X-Amz-Content-SHA256"] = "UNSIGNED-PAYLOAD"
-    canonical = signer.canonical_request(request)
-    signature = signer.signature(signer.string_to_sign(request, canonical), request)
-    names = signer.signed_headers(signer.headers_to_sign(request))
-    authorization = f"AWS4-HMAC-SHA256 Credential={signer.scope(request)}, SignedHeaders={names}, Signature={signature}"
-    sent = [*request.headers.items(), ("Authorization", authorization)]
-    answer = ask(port, target, sent, host=f"127.0.0.1:{port}")
+def test_old_requests_cannot_be_replayed(demo_cloud: LocalCloud, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: datetime(2026, 1, 1))
+    answer = signed(demo_cloud, THIS_STARTS, f"/s3/{bucket}/items/u/s/one")
     assert (answer.status, b"RequestTimeTooSkewed" in answer.body) == (403, True)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from codelab.engine.revoker import Revoker
 from codelab.rest.log import LogReader
+from codelab.sessions.dynamodb.values import to_dynamodb
 
 from tests.functions import events
 from tests.functions.recorder import QUERY, READ, READ_MANY, TRANSACTION
@@ -112,18 +113,16 @@ def test_a_connection_authorized_just_before_cannot_join(system: System) -> None
 
 
 def test_the_sweep_closes_a_connection_that_joined_in_between(system: System) -> None:
-    connect(system, "c1")
-    issued = int(time.time())
-    # The authorizer and `$connect` read before the revocation; `$connect` commits after it.
-    update = system.table.update_item
+    connect(system, "late")
+    connection = to_dynamodb({":connection": system.item("REGISTER")["conn#late"]})
     revoke(system)
-    register = {"conn#late": {"M": _connection(issued)}}
-    update(
+    # As if the authorizer and `$connect` had read before the revocation, and `$connect` had committed after it.
+    system.table.update_item(
         TableName="Table",
-        Key={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}},
-        UpdateExpression="SET #c = :c",
-        ExpressionAttributeNames={"#c": "conn#late"},
-        ExpressionAttributeValues={":c": register["conn#late"]},
+        Key=to_dynamodb({"pk": "SESSION#ann#s1", "sk": "REGISTER"}),
+        UpdateExpression="SET #name = :connection",
+        ExpressionAttributeNames={"#name": "conn#late"},
+        ExpressionAttributeValues=connection,
     )
     assert system.connections() == {"late"}
     system.sweep(later_s=11)
@@ -228,12 +227,3 @@ def test_a_users_sessions_are_found_without_a_scan(system: System) -> None:
     revoke(system)
     assert system.aws.calls[:2] == ["UpdateItem", QUERY]
     assert "Scan" not in system.aws.calls
-
-
-def _connection(issued: int) -> dict[str, Any]:
-    return {
-        **{name: {"N": "1"} for name in ("generation", "joined", "joined_seq", "replaying_until")},
-        **{name: {"BOOL": False} for name in ("extensions", "viewer", "args_profile", "greeted")},
-        "issued": {"N": str(issued)},
-        "expires": {"N": str(issued + 600)},
-    }
