@@ -62,7 +62,7 @@ class Stage:
         folder = Path(self._folder.name)
         (folder / "emulator-folder").mkdir()
         self._emulator = Emulator(folder / "emulator-folder", REGION, None)
-        self._emulator.start()
+        self._emulator.start(["dynamodb", "s3"])
         address = str(folder / "workers")
         self._listener = Listener(address)
         self._listener._listener._socket.settimeout(_START_S)  # type: ignore[attr-defined]
