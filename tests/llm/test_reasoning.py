@@ -106,7 +106,7 @@ def test_the_cost_is_linear_in_the_length(piece: str, before: str) -> None:
 
     def cost(count: int) -> float:
         best = float("inf")
-        for _ in range(3):
+        for _ in range(2):
             separator = Separator([], prose=True)
             started = time.process_time()
             separator.feed(before)
@@ -116,7 +116,7 @@ def test_the_cost_is_linear_in_the_length(piece: str, before: str) -> None:
             best = min(best, time.process_time() - started)
         return best
 
-    assert cost(20_000) < 50 * max(cost(2_000), 0.001)
+    assert cost(8_000) < 50 * max(cost(800), 0.001)
 
 
 # Through the Request: every strategy, streamed and whole.
