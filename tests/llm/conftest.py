@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 from codelab.llm.client.openai_sdk import OpenAITransport, openai_transport
 
 from tests.llm.server import ScriptedServer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates() -> Iterator[None]:
+    """Read the system's certificates once: every transport would do so, which takes 50 ms."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(httpx2, "create_ssl_context", functools.cache(httpx2.create_ssl_context))
+        yield
 
 
 @pytest.fixture
