@@ -66,9 +66,12 @@ def _serve() -> None:
         port=int(os.environ["GATEWAY_PORT"]),
         http="httptools",
         ws="none",
+        lifespan="on",  # Its state is loaded and saved there.
         log_level=os.environ["LOG_LEVEL"].lower(),
         access_log=False,
+        proxy_headers=False,
         timeout_keep_alive=75,
+        timeout_graceful_shutdown=3,  # A client that hangs must not keep it from saving.
     )
 
 

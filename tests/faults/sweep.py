@@ -83,8 +83,10 @@ class Sweep:
             return player.hit, [(STUCK, str(stuck))]
         except Contradiction as contradiction:
             return player.hit, [(DOUBLED, str(contradiction))]
-        # After a death, and after a write that was denied, the sweep may have to do what the event no longer does.
-        exact = not fault.kind.is_death and fault.kind not in (Kind.FAILS, Kind.DENIED)
+        exact = not fault.kind.is_death and fault.kind is not Kind.FAILS
+        if fault.kind is Kind.DENIED and self._conversation.accident is not None:
+            # The writer invokes nothing and the sweep does, so there is one event more, and the accident meets another.
+            exact = False
         return player.hit, complaints(found, self.wanted, loose=self._conversation.loose, exact=exact)
 
     def _told(self, point: Point, kind: str, what: str) -> str:

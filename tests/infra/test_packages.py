@@ -66,6 +66,37 @@ def test_pure_modules_import_with_nothing_but_pydantic_and_jsonschema(
     assert run.returncode == 0, run.stderr
 
 
+_IMPORT_ALL = """
+import os, pkgutil, sys
+import codelab
+
+read = os._Environ.__getitem__
+
+def watched(environ, name):
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith("<frozen") or frame.f_globals.get("__name__") == "os":
+        frame = frame.f_back
+    if frame.f_globals.get("__name__", "").startswith("codelab"):
+        sys.exit(f"{frame.f_globals['__name__']} reads {name}")
+    return read(environ, name)
+
+os._Environ.__getitem__ = watched
+for module in pkgutil.walk_packages(codelab.__path__, "codelab.", onerror=lambda name: sys.exit(name)):
+    __import__(module.name)
+"""
+
+
+def test_the_layer_reads_no_environment_while_it_is_imported() -> None:
+    """Functions of a local cloud share its import, and each has an environment of its own."""
+    run = subprocess.run(
+        [sys.executable, "-c", _IMPORT_ALL],
+        env={**os.environ, "PYTHONPATH": str(_LAYER)},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+
+
 def _modules(source: str) -> list[str]:
     """The module, and those in it if it is a package. `package.*` stands for those in it."""
     source = source.removesuffix(".*")

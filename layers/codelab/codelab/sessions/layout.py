@@ -51,8 +51,8 @@ class Layout(Generic[T]):
         Other attributes are ignored: a newer version of this code may have written more, while both are deployed.
         """
         for attribute, stored in item.items():
-            if attribute in self._read:
-                name, read = self._read[attribute]
+            if (found := self._read.get(attribute)) is not None:
+                name, read = found
                 known[name] = stored if read is None else read(stored)
         return self._kind(**known)
 
