@@ -171,9 +171,8 @@ class StreamSender:
 
     def _send(self, text: str) -> None:
         event = self._append(text)
-        self._batch_due = (
-            _monotonic() + self._max_delay_s
-        )  # the delay counts from post to post, however long the append takes
+        # The delay counts from post to post, however long the append takes.
+        self._batch_due = _monotonic() + self._max_delay_s
         refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
         known = self._live()
         # A client that misses a batch notices the gap at the next frame; there is always a final one.
