@@ -21,10 +21,10 @@ from tests.functions.template import ROOT, Template
 from tests.permissions import grants
 from tests.quotas import UNLIMITED
 
-#: What a process keeps for its life. Lambda gives every function processes of its own.
+#: What a process keeps for its life. Lambda gives every function processes of its own. The clients of AWS are shared:
+#: they hold nothing of a function, and making them takes longer than most tests.
 _PER_PROCESS: tuple[Any, ...] = (
     config.settings,
-    aws.client,
     observability.logger,
     wiring.management_api,
     wiring.engine,
