@@ -1,7 +1,8 @@
 """moto's DynamoDB with the same answers for a fraction of the work, which grows with the table as it stands.
 
 To be able to undo a transaction it copies the whole table, item by item; of every attribute it sends it tries each
-type under a handful of names; and it walks an update's expression ten times, with work at each node that grows with it.
+type under a handful of names; and it copies an update's expression and walks it ten times, with work at each node that
+grows with it.
 """
 
 import copy
@@ -30,6 +31,7 @@ def cheapen(monkeypatch: pytest.MonkeyPatch) -> None:
     # For `requests`, which nobody uses here, it registers a thousand addresses in each test.
     monkeypatch.setattr("moto.core.models.RESPONSES_METHODS", ())
     monkeypatch.setattr(EventAliaser, "__copy__", _with_the_same_names)
+    monkeypatch.setattr(Node, "__deepcopy__", _copy_node, raising=False)
     monkeypatch.setattr(DepthFirstTraverser, "traverse", _traverse)
     monkeypatch.setattr(ActionCountValidator, "traverse", ActionCountValidator.verify_action_counts)
 
@@ -67,6 +69,18 @@ def _serialize_structure(
     for kind, given in value.items():
         serializer._serialize(wrapper, given, shape.members[kind], kind)
     return serializer._default_serialize(serialized, wrapper, shape, key)
+
+
+def _copy_node(node: Any, memo: dict[int, Any]) -> Any:
+    """A parsed expression, without the general search for parts that are used twice: it is a tree."""
+    made = object.__new__(type(node))
+    made.__dict__.update(node.__dict__, parent=None)
+    if node.children is not None:
+        made.children = [copy.deepcopy(child, memo) for child in node.children]
+        for child in made.children:
+            if isinstance(child, Node):
+                child.set_parent(made)
+    return made
 
 
 def _traverse(traverser: DepthFirstTraverser, root: Node) -> Node:
