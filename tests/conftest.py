@@ -5,11 +5,13 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from codelab_local import LocalCloud
+from xdist.scheduler import LoadFileScheduling
 
 from tests.ide import Ide
 from tests.scripted_model import ScriptedModel
@@ -19,19 +21,17 @@ TEMPLATE = TESTS.parent / "template.yaml"
 
 #: One process runs a whole file. If one of these were the last to begin, the other processes would wait for it.
 LONGEST = (
-    "conversations/test_reference_client.py",
+    "docs/test_tutorials.py",
     "faults/test_fault_sweep.py",
     "rest/test_stream.py",
     "conversations/test_reconnects.py",
+    "conversations/test_reference_client.py",
     "local/test_start_and_stop.py",
     "turns/test_interleavings.py",
     "functions/test_quotas.py",
-    "docs/test_tutorials.py",
-    "infra/test_stack.py",
     "functions/test_compaction.py",
     "functions/test_rest_api.py",
     "infra/test_house_rules.py",
-    "security/test_origins.py",
     "rest/test_deletion.py",
     "protocol/conformance/test_frames.py",
     "llm/test_codec.py",
@@ -47,6 +47,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files. (`--no-loadscope-reorder` has xdist keep the order.)"""
     places = {TESTS / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    return OneDemoCloud(config, log)
+
+
+class OneDemoCloud(LoadFileScheduling):  # type: ignore[misc]
+    """One process runs all files that talk to the demonstration model, so that no other starts a cloud for it."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = TESTS.parent / nodeid.partition("::")[0]
+        return "demo_cloud" if uses_demo_cloud(file) else str(file)
+
+
+@cache
+def uses_demo_cloud(file: Path) -> bool:
+    """Whether the file, or what its folder's tests share, names the fixture."""
+    shared = file.with_name("conftest.py")
+    return any("demo_cloud" in path.read_text("utf-8") for path in (file, shared) if path.exists())
 
 
 def opener(cloud: LocalCloud) -> Iterator[Open]:
