@@ -6,14 +6,8 @@ from codelab.protocol.errors import ErrorCode
 from codelab.sessions.register import Phase
 from codelab.sessions.store import Conflict
 from codelab.sessions.transition import Transition
-from codelab.turns.caller import Caller
 
-from tests.turns.world import World, refusal, unchanged
-
-WRITE = ("write_file", {"path": "a.py", "content": "1"})
-READ = ("read_file", {"path": "a.py"})
-OTHER = Caller("ann", "s1", "conn-2", extensions=True)
-
+from tests.turns.world import OTHER, READ, RUN, WRITE, World, calling, dispatched, refusal, running, unchanged
 
 # -- cancel, interrupt ---------------------------------------------------------------------------------------------
 
@@ -26,9 +20,7 @@ def test_cancelling_nothing_is_no_error():
 
 
 def test_a_cancelled_step_keeps_what_was_said_and_makes_no_calls():
-    world = World()
-    world.say()
-    lease = world.acquire()
+    world, lease = running()
     world.stream(lease, "Once upon")
     world.cancel()
     assert world.register.phase is Phase.RUNNING, "its owner ends it, for it knows what was said"
@@ -40,9 +32,7 @@ def test_a_cancelled_step_keeps_what_was_said_and_makes_no_calls():
 
 
 def test_a_cancelled_step_whose_owner_died_keeps_what_was_said_too():
-    world = World()
-    world.say()
-    lease = world.acquire()
+    world, lease = running()
     world.stream(lease, "Once ")
     world.stream(lease, "upon")
     world.cancel()
@@ -54,9 +44,7 @@ def test_a_cancelled_step_whose_owner_died_keeps_what_was_said_too():
 
 
 def test_a_cancel_between_two_attempts_keeps_and_closes_what_the_dead_one_has_said():
-    world = World()
-    world.say()
-    lease = world.acquire()
+    world, lease = running()
     world.stream(lease, "Once upon")
     world.pass_time(1, dead=world.owner)
     world.cancel()
@@ -68,33 +56,27 @@ def test_a_cancel_between_two_attempts_keeps_and_closes_what_the_dead_one_has_sa
 
 
 def test_a_step_that_nobody_runs_yet_is_cancelled_at_once():
-    world = World()
-    world.say()
+    world = dispatched()
     world.cancel()
     assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
     assert world.acquire(world.invokes[0]) is None
 
 
 def test_open_calls_are_settled_as_cancelled_and_a_late_result_is_refused():
-    world = World()
+    world, (write, read) = calling(WRITE, READ)
     world.join(OTHER)
-    world.say()
-    write, read = world.answer("", WRITE, READ)
     world.result(read, result=1)
     world.cancel()
     assert world.call_item(write)["state"] == "cancelled"
     assert world.call_item(read)["state"] == "completed"
-    assert {"type": "call_update", "call_id": write, "state": "cancelled"}.items() <= world.of_type("call_update")[
-        -1
-    ].items()
+    updated = world.of_type("call_update")[-1]
+    assert (updated["call_id"], updated["state"]) == (write, "cancelled")
     assert refusal(lambda: world.decision(write, "approve")).code is ErrorCode.INVALID_CALL_ID
     assert [role for role, _ in world.history()] == ["user", "assistant", "tool", "tool"]
 
 
 def test_what_waits_is_answered_after_a_cancel():
-    world = World()
-    world.say("first")
-    world.answer("", READ)
+    world, _ = calling(READ)
     world.say("second")
     world.cancel()
     assert [step.turn_id for step in world.invokes][-1] != world.invokes[0].turn_id
@@ -149,8 +131,7 @@ def test_a_session_that_rejects_is_busy():
 
 
 def test_a_failing_model_ends_the_turn_and_what_was_said_is_not_kept_as_an_answer():
-    world = World()
-    world.say()
+    world = dispatched()
     world.fail(world.acquire(), "Half")
     assert world.of_type("error")[0]["error_code"] == "LLM_ERROR"
     assert world.of_type("assistant_message")[-1]["aborted"] is True
@@ -159,8 +140,7 @@ def test_a_failing_model_ends_the_turn_and_what_was_said_is_not_kept_as_an_answe
 
 
 def test_a_call_that_fails_again_and_again_is_not_made_again_and_ends_the_turn():
-    world = World()
-    world.say()
+    world = dispatched()
     for _ in range(3):
         (call_id,) = world.answer("", READ)
         world.result(call_id, error={"code": ErrorCode.FILE_NOT_FOUND, "message": "no"})
@@ -174,8 +154,7 @@ def test_a_call_that_fails_again_and_again_is_not_made_again_and_ends_the_turn()
 
 
 def test_a_call_that_works_again_starts_counting_anew():
-    world = World()
-    world.say()
+    world = dispatched()
     for outcome in ({"error": {"code": ErrorCode.TIMEOUT, "message": "no"}}, {"result": 1}) * 4:
         (call_id,) = world.answer("", READ)
         world.result(call_id, **outcome)
@@ -183,10 +162,8 @@ def test_a_call_that_works_again_starts_counting_anew():
 
 
 def test_output_so_far_survives_a_command_that_never_ends():
-    world = World(tool_timeout_s=10)
+    world, (call_id,) = calling(RUN, tool_timeout_s=10)
     world.join(OTHER)
-    world.say()
-    (call_id,) = world.answer("", ("run_command", {"command": "make"}))
     world.decision(call_id, "approve")
     for offset, text in ((0, "one "), (4, "two "), (4, "two ")):
         world.result(call_id, result={"stdout": text, "exit_code": None}, offset=offset)
@@ -196,9 +173,7 @@ def test_output_so_far_survives_a_command_that_never_ends():
 
 
 def test_output_cannot_keep_a_call_open_for_ever():
-    world = World(tool_timeout_s=10)
-    world.say()
-    (call_id,) = world.answer("", ("run_command", {"command": "yes"}))
+    world, (call_id,) = calling(("run_command", {"command": "yes"}), tool_timeout_s=10)
     world.decision(call_id, "approve")
     for _ in range(40):
         world.now += 9_000
@@ -222,22 +197,16 @@ def test_switching_the_agent_is_told_in_both_shapes():
 
 
 def test_other_devices_learn_what_became_of_a_call():
-    world = World()
+    world, (first, second) = calling(READ, WRITE)
     world.join(OTHER)
-    world.say()
-    first, second = world.answer("", READ, WRITE)
     world.result(first, result=1)
     world.decision(second, "reject", OTHER)
-    assert [(frame["call_id"], frame["state"]) for frame in world.of_type("call_update")] == [
-        (first, "completed"),
-        (second, "rejected"),
-    ]
+    updates = [(frame["call_id"], frame["state"]) for frame in world.of_type("call_update")]
+    assert updates == [(first, "completed"), (second, "rejected")]
 
 
 def test_one_device_alone_needs_no_updates():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", READ)
+    world, (call_id,) = calling(READ)
     before = len(world.frames)
     world.result(call_id, result=1)
     assert len(world.frames) == before
@@ -247,49 +216,38 @@ def test_one_device_alone_needs_no_updates():
 
 
 def test_calls_beyond_sixteen_are_not_made_and_the_model_is_told():
-    world = World()
-    world.say()
-    world.answer("", *[("read_file", {"path": f"{n}.py"}) for n in range(60)])
+    world, _ = calling(*[("read_file", {"path": f"{n}.py"}) for n in range(60)])
     assert len(world.of_type("tool_call")) == 16
     assert [role for role, _ in world.history()].count("tool") == 1
     assert "At most 16" in world.history()[-1][1]
 
 
 def test_arguments_that_no_frame_can_carry_are_refused():
-    world = World()
-    world.say()
-    world.answer("", ("write_file", {"path": "a", "content": "x" * 10_500_000}))
+    world, _ = calling(("write_file", {"path": "a", "content": "x" * 10_500_000}))
     assert json.loads(world.history()[-1][1])["error"]["code"] == "PAYLOAD_TOO_LARGE"
 
 
 def test_a_result_without_exit_code_is_output_of_commands_only():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", READ)
+    world, (call_id,) = calling(READ)
     world.result(call_id, result={"content": "x", "exit_code": None})
     assert world.call_item(call_id)["state"] == "completed"
 
 
 def test_output_that_approves_implicitly_shows_the_execution():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", ("run_command", {"command": "ls"}))
+    world, (call_id,) = calling(("run_command", {"command": "ls"}))
     world.result(call_id, result={"stdout": "a", "exit_code": None})
     assert world.statuses()[-1] == "executing_tool"
 
 
 def test_a_repeat_has_what_was_never_posted_posted():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    world, (call_id,) = calling(WRITE)
     world.decision(call_id, "approve")
     assert unchanged(world.decision(call_id, "approve"))
     assert world.reposts[-1][1] == len(world.frames)
 
 
 def test_a_very_long_answer_is_kept_by_its_beginning_and_end():
-    world = World()
-    world.say()
+    world = dispatched()
     world.answer("begin" + "я" * 200_000 + "end")
     kept = world.history()[-1][1]
     assert kept.startswith("begin")

@@ -6,9 +6,8 @@ from codelab.turns import compaction
 from codelab.turns.compaction import Piece
 from codelab.turns.context import assemble
 
-from tests.turns.world import World
+from tests.turns.world import READ, World
 
-READ = ("read_file", {"path": "a.py"})
 LONG = "word " * 400
 
 

@@ -4,7 +4,7 @@ import pytest
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.items import FileItem
 
-from tests.turns.world import World, refusal
+from tests.turns.world import READ, World, refusal
 
 
 def files(world: World) -> dict[str, str | None]:
@@ -122,7 +122,7 @@ def test_a_file_that_has_outgrown_the_bounds_becomes_a_reference():
     world = World()
     world.context("add_file", "a.py", "old")
     world.say()
-    (call_id,) = world.answer("", ("read_file", {"path": "a.py"}))
+    (call_id,) = world.answer("", READ)
     world.result(call_id, result={"content": "x" * 300_001})
     assert files(world) == {"a.py": None}
 

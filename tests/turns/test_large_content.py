@@ -7,28 +7,18 @@ import json
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.items import MessageItem, Reference, digest_of
 from codelab.sessions.store import Conversation
-from codelab.turns.caller import Caller
 from codelab.turns.context import assemble
 from codelab.turns.text import excerpt, shortened, within_bytes
 
-from tests.turns.world import World, refusal, unchanged
-
-READ = ("read_file", {"path": "a.py"})
-OTHER = Caller("ann", "s1", "conn-2", extensions=True)
+from tests.turns.world import OTHER, READ, RUN, calling, dispatched, refusal, unchanged
 
 
 def write(size, letter="x"):
     return ("write_file", {"path": "a.py", "content": letter * size})
 
 
-def asked(*calls, **settings):
-    world = World(**settings)
-    world.say()
-    return world, world.answer("", *calls)
-
-
 def test_a_large_call_is_logged_without_its_arguments_which_are_an_object():
-    world, (call_id,) = asked(write(900_000))
+    world, (call_id,) = calling(write(900_000))
     (frame,) = world.of_type("tool_call")
     assert "arguments" not in frame
     payload = world.events[frame["seq"] - 1].payload
@@ -38,14 +28,14 @@ def test_a_large_call_is_logged_without_its_arguments_which_are_an_object():
 
 
 def test_a_call_that_fits_a_frame_is_logged_with_its_arguments():
-    world, (call_id,) = asked(write(90_000))
+    world, (call_id,) = calling(write(90_000))
     (frame,) = world.of_type("tool_call")
     assert frame["arguments"] == write(90_000)[1]
     assert isinstance(world.call_item(call_id)["arguments"], dict), "the item refers to them all the same"
 
 
 def test_sixteen_large_calls_of_one_answer_are_all_made():
-    world, call_ids = asked(*[write(90_000, letter) for letter in "abcdefghijklmnop"])
+    world, call_ids = calling(*[write(90_000, letter) for letter in "abcdefghijklmnop"])
     assert len(world.of_type("tool_call")) == len(call_ids) == 16
     message = MessageItem.of(world.table["MESSAGE#000000002"])
     assert {len(call.arguments["content"]) < 10_000 for call in message.calls} == {True}
@@ -55,7 +45,7 @@ def test_sixteen_large_calls_of_one_answer_are_all_made():
 def test_all_that_sixteen_calls_can_hold_is_settled_in_one_transaction():
     """The most there can be: each with arguments, an edit, words and output just below what an item keeps itself."""
     command = {"command": "é" * 15_900}
-    world, call_ids = asked(*[("run_command", command)] * 16)
+    world, call_ids = calling(*[("run_command", command)] * 16)
     for call_id in call_ids:
         edited = {"command": "ü" * 15_900}
         world.decision(call_id, "edit", modified_arguments=edited, feedback="ä" * 10_000)
@@ -66,7 +56,7 @@ def test_all_that_sixteen_calls_can_hold_is_settled_in_one_transaction():
 
 def test_an_approved_large_call_is_sent_again_by_its_reference_and_a_smaller_one_in_full():
     for size, inline in ((90_000, True), (900_000, False)):
-        world, (call_id,) = asked(write(size))
+        world, (call_id,) = calling(write(size))
         world.decision(call_id, "approve")
         asking, granted = world.of_type("tool_call")
         assert granted["requires_approval"] is False
@@ -76,7 +66,7 @@ def test_an_approved_large_call_is_sent_again_by_its_reference_and_a_smaller_one
 
 
 def test_a_large_edit_is_what_is_executed_and_the_model_is_told_its_beginnings():
-    world, (call_id,) = asked(write(10))
+    world, (call_id,) = calling(write(10))
     edit = {"path": "b.py", "content": "y" * 500_000}
     world.decision(call_id, "edit", modified_arguments=edit)
     sent = world.events[world.of_type("tool_call")[-1]["seq"] - 1].payload
@@ -91,7 +81,7 @@ def test_a_large_edit_is_what_is_executed_and_the_model_is_told_its_beginnings()
 
 
 def test_a_large_result_is_an_object_and_the_history_has_its_beginning_and_end():
-    world, (call_id,) = asked(READ)
+    world, (call_id,) = calling(READ)
     result = {"content": "begin" + "я" * 600_000 + "end"}
     world.result(call_id, result=result)
     stored = world.call_item(call_id)["outcome"]
@@ -104,7 +94,7 @@ def test_a_large_result_is_an_object_and_the_history_has_its_beginning_and_end()
 
 
 def test_a_repeat_of_a_large_result_changes_nothing_and_another_one_is_refused():
-    world, (call_id, _) = asked(READ, ("read_file", {"path": "b.py"}))
+    world, (call_id, _) = calling(READ, ("read_file", {"path": "b.py"}))
     world.result(call_id, result={"content": "x" * 600_000})
     assert unchanged(world.result(call_id, result={"content": "x" * 600_000}))
     other = refusal(lambda: world.result(call_id, result={"content": "y" * 600_000}))
@@ -112,7 +102,7 @@ def test_a_repeat_of_a_large_result_changes_nothing_and_another_one_is_refused()
 
 
 def test_output_in_large_pieces_reaches_other_windows_by_its_reference():
-    world, (call_id,) = asked(("run_command", {"command": "make"}))
+    world, (call_id,) = calling(RUN)
     world.join(OTHER)
     world.decision(call_id, "approve")
     piece = {"stdout": "x" * 300_000, "exit_code": None}
@@ -123,8 +113,7 @@ def test_output_in_large_pieces_reaches_other_windows_by_its_reference():
 
 
 def test_the_same_large_call_that_fails_again_and_again_is_recognised():
-    world = World()
-    world.say()
+    world = dispatched()
     for _ in range(3):
         (call_id,) = world.answer("", write(200_000))
         world.decision(call_id, "approve")
@@ -151,7 +140,7 @@ def test_a_result_that_is_cut_twice_still_says_where_to_read_on():
 
 
 def test_a_turn_goes_on_after_a_large_call_and_a_large_result():
-    world, (call_id,) = asked(write(900_000))
+    world, (call_id,) = calling(write(900_000))
     world.decision(call_id, "approve")
     world.result(call_id, result={"log": "漢字" * 300_000})
     history = [MessageItem.of(item) for sk, item in sorted(world.table.items()) if sk.startswith("MESSAGE#")]
@@ -164,7 +153,7 @@ def test_a_turn_goes_on_after_a_large_call_and_a_large_result():
 
 
 def test_the_agent_reads_on_where_a_result_was_cut():
-    world, (call_id,) = asked(READ)
+    world, (call_id,) = calling(READ)
     lines = "".join(f"line {n}\n" for n in range(20_000))
     world.result(call_id, result={"content": lines})
     whole = json.dumps({"content": lines}, separators=(",", ":"))
@@ -179,7 +168,7 @@ def test_the_agent_reads_on_where_a_result_was_cut():
 
 
 def test_the_agent_reads_a_result_of_an_earlier_turn_and_how_a_large_edit_ended():
-    world, (call_id,) = asked(write(10))
+    world, (call_id,) = calling(write(10))
     world.decision(call_id, "edit", modified_arguments={"path": "b.py", "content": "y" * 500_000})
     world.result(call_id, error={"code": ErrorCode.FILE_TOO_LARGE, "message": "no " * 20_000})
     shown = world.history()[-1][1]
@@ -190,7 +179,7 @@ def test_the_agent_reads_a_result_of_an_earlier_turn_and_how_a_large_edit_ended(
 
 
 def test_what_cannot_be_read_is_the_models_to_correct():
-    world, (call_id, _) = asked(READ, ("read_file", {"path": "b.py"}))
+    world, (call_id, _) = calling(READ, ("read_file", {"path": "b.py"}))
     world.result(call_id, result={"content": "short"})
     world.cancel()
     world.say()

@@ -5,12 +5,15 @@ from typing import Any
 
 from codelab.protocol.errors import ErrorCode
 from codelab.turns import control
-from codelab.turns.caller import Caller
 
-from tests.turns.world import IDE, World, refusal, unchanged
+from tests.turns.world import IDE, OTHER, READ, VIEWER, World, calling, dispatched, refusal, unchanged
 
-OTHER = Caller("ann", "s1", "conn-2")
-READ = ("read_file", {"path": "a.py"})
+
+def asked_for(tool: str, **arguments: Any) -> World:
+    """A session in which a program has asked for the call c1."""
+    world = World()
+    world.execute("c1", tool, **arguments)
+    return world
 
 
 def state(world: World, call_id: str) -> str:
@@ -22,8 +25,7 @@ def outcome(world: World, call_id: str) -> Any:
 
 
 def test_a_call_goes_to_the_ide_and_its_result_into_no_history():
-    world = World()
-    world.execute("c1", "read_file", path="/a.py")
+    world = asked_for("read_file", path="/a.py")
     (frame,) = world.of_type("tool_call")
     assert (frame["call_id"], frame["arguments"], frame["requires_approval"]) == ("c1", {"path": "a.py"}, False)
     assert "turn_id" not in frame
@@ -35,8 +37,7 @@ def test_a_call_goes_to_the_ide_and_its_result_into_no_history():
 
 
 def test_a_repeat_is_the_same_call_and_another_of_its_name_is_refused():
-    world = World()
-    world.execute("c1", "read_file", path="a.py")
+    world = asked_for("read_file", path="a.py")
     assert unchanged(world.execute("c1", "read_file", path="/a.py"))
     world.result("c1", result="x")
     assert unchanged(world.execute("c1", "read_file", path="a.py"))
@@ -46,15 +47,12 @@ def test_a_repeat_is_the_same_call_and_another_of_its_name_is_refused():
 
 
 def test_the_name_of_a_call_of_the_model_is_taken():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", READ)
+    world, (call_id,) = calling(READ)
     assert refusal(lambda: world.execute(call_id, "read_file", path="a.py")).details == {"field": "call_id"}
 
 
 def test_what_is_dangerous_asks_and_an_approval_has_it_executed():
-    world = World()
-    world.execute("c1", "write_file", path="a.py", content="1")
+    world = asked_for("write_file", path="a.py", content="1")
     assert state(world, "c1") == "awaiting_approval"
     world.decision("c1", "edit", modified_arguments={"path": "a.py", "content": "2"})
     asked, sent = world.of_type("tool_call")
@@ -66,8 +64,7 @@ def test_what_is_dangerous_asks_and_an_approval_has_it_executed():
 
 
 def test_a_human_may_say_no():
-    world = World()
-    world.execute("c1", "run_command", command="ls")
+    world = asked_for("run_command", command="ls")
     world.decision("c1", "reject", feedback="not now")
     assert state(world, "c1") == "rejected"
     assert outcome(world, "c1") == {"result": {"status": "rejected", "feedback": "not now"}}
@@ -87,8 +84,7 @@ def test_a_call_ends_by_its_own_deadline_beside_a_turn():
 
 
 def test_the_steps_of_a_turn_and_its_cancel_leave_a_call_alone():
-    world = World()
-    world.execute("c1", "read_file", path="a.py")
+    world = asked_for("read_file", path="a.py")
     world.say()
     (own,) = world.answer("", READ)
     assert set(world.register.open_calls) == {"c1", own}
@@ -102,8 +98,7 @@ def test_the_steps_of_a_turn_and_its_cancel_leave_a_call_alone():
 
 
 def test_a_result_does_not_continue_a_turn_that_waits():
-    world = World()
-    world.execute("c1", "read_file", path="a.py")
+    world = asked_for("read_file", path="a.py")
     world.say()
     world.answer("", READ)
     world.result("c1", result="x")
@@ -111,8 +106,7 @@ def test_a_result_does_not_continue_a_turn_that_waits():
 
 
 def test_a_call_stays_with_its_window_when_another_begins_a_turn():
-    world = World()
-    world.say()
+    world = dispatched()
     world.answer("ok")
     world.execute("c1", "read_file", path="a.py")
     (frame,) = world.of_type("tool_call")
@@ -131,8 +125,7 @@ def test_a_call_stays_with_its_window_when_another_begins_a_turn():
 
 
 def test_a_call_whose_window_is_gone_waits_for_the_next_that_speaks():
-    world = World()
-    world.execute("c1", "read_file", path="a.py")
+    world = asked_for("read_file", path="a.py")
     (frame,) = world.of_type("tool_call")
     world.leave()
     world.join(OTHER)
@@ -142,9 +135,7 @@ def test_a_call_whose_window_is_gone_waits_for_the_next_that_speaks():
 
 
 def test_the_executor_that_is_found_over_http_gets_what_the_last_one_left():
-    world = World()
-    world.say()
-    world.answer("", READ)
+    world, _ = calling(READ)
     world.join(OTHER)
     world.leave()
     world.execute("c1", "read_file", path="b.py")
@@ -156,7 +147,7 @@ def test_the_executor_that_is_found_over_http_gets_what_the_last_one_left():
 def test_without_an_ide_a_call_is_refused():
     world = World()
     world.leave()
-    world.join(Caller("ann", "s1", "conn-9", viewer=True))
+    world.join(VIEWER)
     error = refusal(lambda: world.execute("c1", "read_file", path="a.py"))
     assert (error.code, error.details["reason"]) == (ErrorCode.EXECUTION_FAILED, "no_ide")
 
@@ -179,8 +170,7 @@ def test_tools_that_are_none_and_arguments_that_do_not_fit_are_refused():
 
 
 def test_who_comes_is_told_of_the_open_calls():
-    world = World()
-    world.execute("c1", "write_file", path="a.py", content="1")
+    world = asked_for("write_file", path="a.py", content="1")
     pending = world.hello()["pending_calls"]
     assert [(call["call_id"], call["state"]) for call in pending] == [("c1", "awaiting_approval")]
 
@@ -208,8 +198,7 @@ def test_a_file_that_was_written_is_so_in_the_context():
 
 
 def test_what_a_human_has_decided_of_such_calls_is_remembered():
-    world = World()
-    world.execute("c1", "write_file", path="a.py", content="1")
+    world = asked_for("write_file", path="a.py", content="1")
     world.decision("c1", "approve", remember={"scope": "session"})
     world.execute("c2", "write_file", path="a.py", content="2")
     assert state(world, "c2") == "executing"

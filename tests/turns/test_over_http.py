@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.keys import usage_key
 from codelab.sessions.register import Phase
@@ -11,19 +10,13 @@ from codelab.turns.caller import Caller
 from codelab.turns.draft import Draft, Inputs
 from codelab.turns.lifecycle import CreateSession, Lease
 
-from tests.turns.world import IDE, World, refusal
-
-HTTP = Caller("ann", "s1", "")
-SECOND = Caller("ann", "s1", "conn-2", extensions=True)
-VIEWER = Caller("ann", "s1", "conn-3", viewer=True)
-READ = ("read_file", {"path": "a.py"})
+from tests.turns.world import HTTP, IDE, OTHER, READ, VIEWER, World, dispatched, refusal, running
 
 
 def test_a_message_over_http_joins_nothing_and_leaves_the_executor():
-    world = World()
-    world.say()
+    world = dispatched()
     world.answer("ok")
-    world.join(SECOND)
+    world.join(OTHER)
     before = set(world.register.connections)
     world.say("over http", HTTP)
     assert set(world.register.connections) == before
@@ -31,14 +24,13 @@ def test_a_message_over_http_joins_nothing_and_leaves_the_executor():
 
 
 def test_the_newest_window_executes_where_the_executor_is_gone():
-    world = World()
-    world.say()
+    world = dispatched()
     world.answer("ok")
-    world.join(SECOND)
+    world.join(OTHER)
     world.join(VIEWER)
     world.leave(IDE)
     world.say("over http", HTTP)
-    assert world.register.executor == SECOND.connection_id
+    assert world.register.executor == OTHER.connection_id
 
 
 def test_the_first_window_to_come_executes_where_there_was_none():
@@ -48,8 +40,8 @@ def test_the_first_window_to_come_executes_where_there_was_none():
     assert world.register.executor == ""
     world.join(VIEWER)
     assert world.register.executor == ""
-    world.join(SECOND)
-    assert world.register.executor == SECOND.connection_id
+    world.join(OTHER)
+    assert world.register.executor == OTHER.connection_id
     world.answer("", READ)
     assert world.register.phase is Phase.WAITING
 
@@ -61,38 +53,27 @@ def test_the_history_knows_a_message_by_the_id_that_its_sender_was_told():
     assert world.table["MESSAGE#000000001"]["message_id"] == accepted
 
 
-@pytest.fixture
-def running() -> World:
-    """A session whose step runs until 60 s from now."""
-    world = World()
-    world.say()
-    lease = world.acquire()
-    assert lease is not None
-    assert world.register.lease_until > world.now
-    return world
-
-
 def delete(world: World, lease: Lease) -> bool:
     return world.decide(lambda draft: lifecycle.begin_deletion(draft, lease), include_hidden=True) is not None
 
 
-def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write(running):
-    lease_until = running.register.lease_until
-    assert delete(running, Lease("deleter", running.now + 30_000))
-    register = running.register
-    assert (register.erase_at, register.purge_after) == (running.now + 30_000, lease_until)
+def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write():
+    world, step = running()
+    assert delete(world, Lease("deleter", world.now + 30_000))
+    register = world.register
+    assert (register.erase_at, register.purge_after) == (world.now + 30_000, step.until)
     assert (register.phase, register.connections, register.history_n, register.title) == (Phase.IDLE, {}, 0, "")
     assert register.due_at() == register.erase_at
     assert register.last_activity == 0, "it is in no list"
 
 
-def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead(running):
-    lease_until = running.register.lease_until
-    assert delete(running, Lease("one", running.now + 30_000))
-    assert not delete(running, Lease("other", running.now + 40_000))
-    running.now += 30_000
-    assert delete(running, Lease("other", running.now + 30_000))
-    assert running.register.purge_after == lease_until
+def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead():
+    world, step = running()
+    assert delete(world, Lease("one", world.now + 30_000))
+    assert not delete(world, Lease("other", world.now + 40_000))
+    world.now += 30_000
+    assert delete(world, Lease("other", world.now + 30_000))
+    assert world.register.purge_after == step.until
 
 
 def test_only_its_maker_reveals_a_fork():

@@ -4,7 +4,7 @@ from codelab.agents import agents
 from codelab.sessions.items import MessageItem
 from codelab.turns import routing
 
-from tests.turns.world import World
+from tests.turns.world import World, running
 
 KNOWN = set(agents())
 
@@ -29,9 +29,7 @@ def test_the_chosen_agent_answers_and_stays():
 
 
 def test_a_choice_is_made_once_also_when_its_step_is_attempted_again():
-    world = World(default_agent="orchestrator")
-    world.say()
-    first = world.acquire()
+    world, first = running(default_agent="orchestrator")
     world.route(first, "coder")
     world.route(first, "coder")
     world.pass_time(310)
@@ -42,9 +40,7 @@ def test_a_choice_is_made_once_also_when_its_step_is_attempted_again():
 
 
 def test_whom_the_user_chooses_meanwhile_wins():
-    world = World(default_agent="orchestrator")
-    world.say()
-    lease = world.acquire()
+    world, lease = running(default_agent="orchestrator")
     world.switch("architect")
     world.route(lease, "coder")
     assert world.register.agent == "architect"
@@ -52,9 +48,7 @@ def test_whom_the_user_chooses_meanwhile_wins():
 
 
 def test_whom_the_user_chooses_afterwards_wins_too():
-    world = World(default_agent="orchestrator")
-    world.say()
-    lease = world.acquire()
+    world, lease = running(default_agent="orchestrator")
     world.route(lease, "coder")
     world.switch("debug")
     world.answer("ok", lease=lease)
@@ -62,9 +56,7 @@ def test_whom_the_user_chooses_afterwards_wins_too():
 
 
 def test_a_choice_for_a_step_that_is_lost_or_to_be_stopped_changes_nothing():
-    world = World(default_agent="orchestrator")
-    world.say()
-    lease = world.acquire()
+    world, lease = running(default_agent="orchestrator")
     world.cancel()
     assert world.route(lease, "coder") is None
     world.fail(lease)

@@ -6,14 +6,12 @@ from codelab.agents.handover import with_targets
 from codelab.protocol.tools import CATALOGUE
 from codelab.sessions.register import Phase
 from codelab.turns import server_tools
-from codelab.turns.caller import Caller
 
-from tests.turns.world import World
+from tests.turns.world import OTHER, READ, World, calling, dispatched, running
 
 PLAN = ("update_plan", {"items": [{"text": "Read the file", "status": "in_progress"}]})
 TO_CODER = ("switch_agent", {"agent_type": "coder", "reason": "It writes code"})
 TO_UNIVERSAL = ("switch_agent", {"agent_type": "universal", "reason": "It does everything"})
-READ = ("read_file", {"path": "a.py"})
 
 
 def results(world: World) -> list[dict[str, object]]:
@@ -25,8 +23,7 @@ def test_every_tool_of_the_server_can_be_executed() -> None:
 
 
 def test_the_next_step_follows_at_once_and_no_call_is_sent() -> None:
-    world = World()
-    world.say()
+    world = dispatched()
     (call_id,) = world.answer("I plan", PLAN)
     assert world.register.phase is Phase.DISPATCHED
     assert world.register.step == 2
@@ -36,20 +33,17 @@ def test_the_next_step_follows_at_once_and_no_call_is_sent() -> None:
 
 
 def test_a_plan_is_shown_and_told_to_who_comes_later() -> None:
-    world = World()
-    world.say()
+    world = dispatched()
     done = {"items": [{"text": "Read the file", "status": "completed"}]}
     world.answer("", PLAN, ("update_plan", done))
     assert [frame["items"] for frame in world.of_type("plan")] == [PLAN[1]["items"], done["items"]]
-    assert world.hello(Caller("ann", "s1", "conn-2"))["plan"] == done["items"]
+    assert world.hello(OTHER)["plan"] == done["items"]
     world.answer("", ("update_plan", {"items": []}))
     assert world.hello()["plan"] == []
 
 
 def test_a_bad_plan_is_the_models_to_correct() -> None:
-    world = World()
-    world.say()
-    world.answer("", ("update_plan", {"items": [{"text": "Read", "status": "soon"}]}))
+    world, _ = calling(("update_plan", {"items": [{"text": "Read", "status": "soon"}]}))
     (result,) = results(world)
     assert result["error"]["code"] == "INVALID_ARGUMENTS"  # type: ignore[index]
     assert not world.of_type("plan")
@@ -57,9 +51,7 @@ def test_a_bad_plan_is_the_models_to_correct() -> None:
 
 
 def test_calls_of_the_ide_beside_it_are_waited_for() -> None:
-    world = World()
-    world.say()
-    _, call_id = world.answer("", PLAN, READ)
+    world, (_, call_id) = calling(PLAN, READ)
     assert world.register.phase is Phase.WAITING
     assert [frame["tool_name"] for frame in world.of_type("tool_call")] == ["read_file"]
     world.result(call_id, result="x")
@@ -67,9 +59,7 @@ def test_calls_of_the_ide_beside_it_are_waited_for() -> None:
 
 
 def test_an_agent_hands_over_and_the_other_goes_on() -> None:
-    world = World()
-    world.say()
-    world.answer("", TO_CODER)
+    world, _ = calling(TO_CODER)
     (frame,) = world.of_type("agent_switched")
     assert (frame["from_agent"], frame["to_agent"], frame["reason"]) == ("universal", "coder", "It writes code")
     assert frame["metadata"]["to_agent"] == "coder"
@@ -80,17 +70,14 @@ def test_an_agent_hands_over_and_the_other_goes_on() -> None:
 
 
 def test_an_agent_that_there_is_not_is_the_models_mistake() -> None:
-    world = World()
-    world.say()
-    world.answer("", ("switch_agent", {"agent_type": "nobody", "reason": "?"}))
+    world, _ = calling(("switch_agent", {"agent_type": "nobody", "reason": "?"}))
     (result,) = results(world)
     assert result["error"]["code"] == "INVALID_ARGUMENTS"  # type: ignore[index]
     assert world.register.agent == "universal"
 
 
 def test_two_agents_cannot_pass_a_turn_to_and_fro_for_ever() -> None:
-    world = World()
-    world.say()
+    world = dispatched()
     for call in (TO_CODER, TO_UNIVERSAL, TO_CODER, TO_UNIVERSAL):
         world.answer("", call)
     assert len(world.of_type("agent_switched")) == 3
@@ -102,9 +89,7 @@ def test_two_agents_cannot_pass_a_turn_to_and_fro_for_ever() -> None:
 
 
 def test_the_users_choice_during_a_turn_is_not_overruled() -> None:
-    world = World()
-    world.say()
-    lease = world.acquire()
+    world, lease = running()
     world.switch("universal")
     world.answer("", TO_CODER, lease=lease)
     assert world.register.agent == "universal"

@@ -1,30 +1,19 @@
 """What the agent is said to do, at every moment."""
 
-from typing import Any
-
 from codelab.protocol.outgoing import Status
 
-from tests.turns.world import World
-
-READ: tuple[str, dict[str, Any]] = ("read_file", {"path": "a.py"})
-WRITE: tuple[str, dict[str, Any]] = ("write_file", {"path": "a.py", "content": "1"})
-
-
-def begun(*wanted: tuple[str, dict[str, Any]]) -> tuple[World, list[str]]:
-    world = World(tool_timeout_s=30, approval_timeout_s=60)
-    world.say()
-    return world, world.answer("", *wanted)
+from tests.turns.world import READ, WRITE, calling, dispatched, running
 
 
 def test_a_turn_is_thinking_executing_thinking_and_idle() -> None:
-    world, (call_id,) = begun(READ)
+    world, (call_id,) = calling(READ)
     world.result(call_id, result="x")
     world.answer("Done")
     assert world.statuses() == ["thinking", "executing_tool", "thinking", "idle"]
 
 
 def test_a_human_is_waited_for_as_long_as_one_call_asks() -> None:
-    world, (read, first, second) = begun(READ, WRITE, WRITE)
+    world, (read, first, second) = calling(READ, WRITE, WRITE)
     assert world.register.status is Status.WAITING_APPROVAL
     world.decision(first, "approve")
     world.result(read, result="x")
@@ -34,35 +23,31 @@ def test_a_human_is_waited_for_as_long_as_one_call_asks() -> None:
 
 
 def test_after_a_rejection_the_other_calls_are_executing() -> None:
-    world, (_, write) = begun(READ, WRITE)
+    world, (_, write) = calling(READ, WRITE)
     world.decision(write, "reject")
     assert world.statuses()[-1] == "executing_tool"
 
 
 def test_after_an_approval_by_a_result_the_other_calls_are_executing() -> None:
-    world, (_, write) = begun(READ, WRITE)
+    world, (_, write) = calling(READ, WRITE)
     world.result(write, result={"success": True})
     assert world.statuses()[-1] == "executing_tool"
 
 
 def test_after_a_call_has_failed_by_its_deadline_the_human_is_still_waited_for() -> None:
-    world, _ = begun(READ, WRITE)
+    world, _ = calling(READ, WRITE, tool_timeout_s=30, approval_timeout_s=60)
     world.pass_time(31)
     assert world.statuses()[-1] == "waiting_approval"
 
 
 def test_a_failed_turn_is_an_error_and_then_idle() -> None:
-    world = World()
-    world.say()
-    lease = world.acquire()
-    assert lease is not None
+    world, lease = running()
     world.fail(lease)
     assert world.statuses() == ["thinking", "error", "idle"]
 
 
 def test_the_next_message_in_line_is_thought_about_without_a_pause() -> None:
-    world = World()
-    world.say()
+    world = dispatched()
     world.say()
     world.answer("One")
     world.answer("Two")

@@ -4,7 +4,7 @@ import pytest
 from codelab.turns import titles
 from codelab.turns.answers import ANSWER
 
-from tests.turns.world import World
+from tests.turns.world import READ, World, dispatched
 
 
 def test_a_session_goes_by_its_first_message_until_the_model_has_named_it() -> None:
@@ -21,9 +21,8 @@ def test_a_session_goes_by_its_first_message_until_the_model_has_named_it() -> N
 
 
 def test_the_first_answer_names_it_and_no_later_one() -> None:
-    world = World()
-    world.say()
-    [call_id] = world.answer("Let me see", ("read_file", {"path": "a.py"}), title="First")
+    world = dispatched()
+    [call_id] = world.answer("Let me see", READ, title="First")
     world.result(call_id, result={"content": ""})
     world.answer("Done", title="Second")
     assert world.register.title == "First"

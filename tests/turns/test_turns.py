@@ -9,11 +9,7 @@ from codelab.turns import control, steps
 from codelab.turns.caller import Caller
 from codelab.turns.steps import Failure
 
-from tests.turns.world import IDE, World, refusal, unchanged
-
-WRITE = ("write_file", {"path": "a.py", "content": "1"})
-READ = ("read_file", {"path": "a.py"})
-OTHER = Caller("ann", "s1", "conn-2", extensions=True)
+from tests.turns.world import OTHER, READ, RUN, VIEWER, WRITE, World, calling, dispatched, refusal, running, unchanged
 
 
 def test_a_dialogue_goes_through_thinking_to_idle():
@@ -37,8 +33,7 @@ def test_frames_are_numbered_without_gaps():
 
 
 def test_a_safe_call_is_sent_for_execution_and_its_result_starts_the_next_step():
-    world = World()
-    world.say()
+    world = dispatched()
     (call_id,) = world.answer("Reading", READ)
     assert world.of_type("tool_call")[0]["requires_approval"] is False
     assert world.statuses()[-1] == "executing_tool"
@@ -49,16 +44,13 @@ def test_a_safe_call_is_sent_for_execution_and_its_result_starts_the_next_step()
 
 
 def test_a_step_is_acquired_once():
-    world = World()
-    world.say()
+    world = dispatched()
     assert world.acquire() is not None
     assert world.acquire() is None
 
 
 def test_the_next_step_starts_once_after_the_last_of_several_results():
-    world = World()
-    world.say()
-    first, second, third = world.answer("", READ, READ, READ)
+    world, (first, second, third) = calling(READ, READ, READ)
     world.result(third, result=1)
     world.result(first, error={"code": ErrorCode.FILE_NOT_FOUND, "message": "no"})
     assert len(world.invokes) == 1
@@ -69,33 +61,26 @@ def test_the_next_step_starts_once_after_the_last_of_several_results():
 
 
 def test_an_exact_repeat_of_a_result_changes_nothing_and_another_one_is_refused():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", READ)
+    world, (call_id,) = calling(READ)
     world.result(call_id, result={"content": "x"})
     assert unchanged(world.result(call_id, result={"content": "x"}))
     assert refusal(lambda: world.result(call_id, result={"content": "y"})).code is ErrorCode.INVALID_CALL_ID
 
 
 def test_an_unknown_call_is_refused():
-    world = World()
-    world.say()
+    world = dispatched()
     assert refusal(lambda: world.result("call_nope", result=1)).code is ErrorCode.INVALID_CALL_ID
     assert refusal(lambda: world.decision("call_nope", "approve")).code is ErrorCode.INVALID_CALL_ID
 
 
 def test_an_approved_call_is_sent_again_for_execution():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    world, (call_id,) = calling(WRITE)
     asked = world.of_type("tool_call")[-1]
     assert asked["requires_approval"] is True
     assert world.statuses()[-1] == "waiting_approval"
     world.decision(call_id, "approve")
     granted = world.of_type("tool_call")[-1]
-    assert granted["call_id"] == call_id
-    assert granted["requires_approval"] is False
-    assert granted["arguments"] == WRITE[1]
+    assert (granted["call_id"], granted["requires_approval"], granted["arguments"]) == (call_id, False, WRITE[1])
     assert world.statuses()[-1] == "executing_tool"
     assert len(world.invokes) == 1
     world.result(call_id, result={"success": True})
@@ -103,9 +88,7 @@ def test_an_approved_call_is_sent_again_for_execution():
 
 
 def test_an_edited_call_is_executed_and_remembered_as_edited():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    world, (call_id,) = calling(WRITE)
     edited = {"path": "b.py", "content": "2"}
     world.decision(call_id, "edit", modified_arguments=edited)
     assert world.of_type("tool_call")[-1]["arguments"] == edited
@@ -125,18 +108,14 @@ def test_an_edited_call_is_executed_and_remembered_as_edited():
     ],
 )
 def test_an_edit_that_does_not_fit_the_tool_is_refused_and_the_call_waits_on(arguments, field):
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    world, (call_id,) = calling(WRITE)
     error = refusal(lambda: world.decision(call_id, "edit", modified_arguments=arguments))
     assert (error.code, error.details["field"], error.call_id) == (ErrorCode.INVALID_ARGUMENTS, field, call_id)
     world.decision(call_id, "approve")
 
 
 def test_a_rejection_is_final_and_reaches_the_model_with_the_feedback():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    world, (call_id,) = calling(WRITE)
     world.decision(call_id, "reject", feedback="too risky")
     assert world.invokes[-1].step == 2
     assert json.loads(world.history()[-1][1]) == {"status": "rejected", "feedback": "too risky"}
@@ -146,39 +125,29 @@ def test_a_rejection_is_final_and_reaches_the_model_with_the_feedback():
 
 
 def test_a_decision_is_made_once_and_repeats_are_harmless():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    world, (call_id,) = calling(WRITE)
     world.decision(call_id, "approve")
     assert unchanged(world.decision(call_id, "approve"))
     assert refusal(lambda: world.decision(call_id, "reject")).code is ErrorCode.INVALID_CALL_ID
 
 
 def test_a_result_from_the_executor_is_an_implicit_approval():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    world, (call_id,) = calling(WRITE)
     world.result(call_id, result={"success": True})
     assert json.loads(world.call_item(call_id)["decision"])["implicit"] is True
     assert unchanged(world.decision(call_id, "approve"))
 
 
 def test_strict_mode_and_other_connections_need_an_explicit_approval():
-    world = World(hitl_strict=True)
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    world, (call_id,) = calling(WRITE, hitl_strict=True)
     assert refusal(lambda: world.result(call_id, result=1)).code is ErrorCode.PERMISSION_DENIED
-    relaxed = World()
+    relaxed, (call_id,) = calling(WRITE)
     relaxed.join(OTHER)
-    relaxed.say()
-    (call_id,) = relaxed.answer("", WRITE)
     assert refusal(lambda: relaxed.result(call_id, OTHER, result=1)).code is ErrorCode.PERMISSION_DENIED
 
 
 def test_an_approval_that_is_not_given_in_time_fails_closed():
-    world = World(approval_timeout_s=60)
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    world, (call_id,) = calling(WRITE, approval_timeout_s=60)
     world.pass_time(59)
     assert world.register.open_calls
     world.pass_time(2)
@@ -188,18 +157,14 @@ def test_an_approval_that_is_not_given_in_time_fails_closed():
 
 
 def test_a_tool_that_does_not_answer_fails_and_the_turn_goes_on():
-    world = World(tool_timeout_s=5)
-    world.say()
-    (call_id,) = world.answer("", READ)
+    world, (call_id,) = calling(READ, tool_timeout_s=5)
     world.pass_time(6)
     assert json.loads(world.history()[-1][1])["error"]["code"] == "TIMEOUT"
     assert refusal(lambda: world.result(call_id, result=1)).code is ErrorCode.INVALID_CALL_ID
 
 
 def test_a_bad_call_goes_back_to_the_model_and_the_client_never_sees_it():
-    world = World()
-    world.say()
-    world.answer("", ("read_file", {"path": "../etc/passwd"}), ("no_such_tool", {}))
+    world, _ = calling(("read_file", {"path": "../etc/passwd"}), ("no_such_tool", {}))
     assert world.of_type("tool_call") == []
     assert world.invokes[-1].step == 2
     codes = [json.loads(content)["error"]["code"] for role, content in world.history() if role == "tool"]
@@ -209,39 +174,32 @@ def test_a_bad_call_goes_back_to_the_model_and_the_client_never_sees_it():
 def test_a_message_during_a_turn_is_answered_after_it():
     world = World()
     world.say("first")
-    world.acquire()
-    lease_holder = world.register.lease
+    lease = world.acquire()
     world.say("second", id="m2")
     assert world.of_type("queued")[0]["client_msg_id"] == "m2"
-    assert world.register.lease == lease_holder
-    from codelab.turns.steps import Lease
-
-    world.answer("one", lease=Lease(lease_holder, world.register.lease_until, world.register.message_id))
+    assert world.register.lease == lease.token
+    world.answer("one", lease=lease)
     assert world.register.phase is Phase.DISPATCHED
     world.answer("two")
     assert [content for _, content in world.history()] == ["first", "one", "second", "two"]
 
 
 def test_too_many_waiting_messages_are_refused():
-    world = World()
-    world.say()
+    world = dispatched()
     for _ in range(20):
         world.say("more")
     assert refusal(lambda: world.say("one too many")).code is ErrorCode.BUSY
 
 
 def test_a_lost_invoke_is_repeated_and_is_not_an_attempt():
-    world = World()
-    world.say()
+    world = dispatched()
     world.pass_time(11)
     assert [(step.step, step.attempt) for step in world.invokes] == [(1, 0), (1, 0)]
     world.answer("ok")
 
 
 def test_a_dead_owner_is_followed_by_another_attempt_which_closes_its_message():
-    world = World()
-    world.say()
-    lease = world.acquire()
+    world, lease = running()
     world.stream(lease, "Hal")
     world.say("and this", id="queued while it streams")
     world.pass_time(1, dead=world.owner)
@@ -254,8 +212,7 @@ def test_a_dead_owner_is_followed_by_another_attempt_which_closes_its_message():
 
 
 def test_attempts_are_bounded_and_the_session_stays_usable():
-    world = World()
-    world.say()
+    world = dispatched()
     for _ in range(3):
         world.acquire()
         world.pass_time(310)
@@ -266,9 +223,7 @@ def test_attempts_are_bounded_and_the_session_stays_usable():
 
 
 def test_an_owner_that_lost_its_lease_commits_nothing():
-    world = World()
-    world.say()
-    lease = world.acquire()
+    world, lease = running()
     world.pass_time(310)
     world.acquire()
     before = len(world.frames)
@@ -277,8 +232,7 @@ def test_an_owner_that_lost_its_lease_commits_nothing():
 
 
 def test_steps_are_bounded_with_a_clear_ending():
-    world = World(max_steps=2)
-    world.say()
+    world = dispatched(max_steps=2)
     for _ in range(2):
         (call_id,) = world.answer("", READ)
         world.result(call_id, result=1)
@@ -288,17 +242,13 @@ def test_steps_are_bounded_with_a_clear_ending():
 
 
 def test_frames_that_nobody_reported_as_posted_are_posted_again():
-    world = World()
-    world.say()
-    world.acquire()
+    world, _ = running()
     world.pass_time(11)
     assert world.reposts == [(1, 1)]
 
 
 def test_a_new_connection_takes_over_when_the_executor_is_gone():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", READ)
+    world, (call_id,) = calling(READ)
     seq = world.of_type("tool_call")[0]["seq"]
     world.leave()
     world.join(OTHER)
@@ -310,9 +260,7 @@ def test_a_new_connection_takes_over_when_the_executor_is_gone():
 
 
 def test_a_call_that_is_handed_on_is_posted_again_if_nobody_says_that_it_was():
-    world = World()
-    world.say()
-    world.answer("", READ)
+    world, _ = calling(READ)
     seq = world.of_type("tool_call")[0]["seq"]
     world.register.outbox.clear()
     world.leave()
@@ -323,9 +271,7 @@ def test_a_call_that_is_handed_on_is_posted_again_if_nobody_says_that_it_was():
 
 
 def test_a_replay_sends_a_call_again_only_to_a_new_executor():
-    world = World()
-    world.say()
-    world.answer("", READ)
+    world, _ = calling(READ)
     seq = world.of_type("tool_call")[0]["seq"]
     world.join(OTHER)
     world.decide(lambda draft: control.begin_replay(draft, OTHER, seq))
@@ -342,21 +288,16 @@ def test_a_replay_sends_a_call_again_only_to_a_new_executor():
 
 
 def test_a_viewer_neither_executes_nor_takes_over():
-    viewer = Caller("ann", "s1", "conn-9", viewer=True)
-    world = World()
-    world.join(viewer)
-    world.say()
-    (call_id,) = world.answer("", READ)
-    assert refusal(lambda: world.result(call_id, viewer, result=1)).code is ErrorCode.PERMISSION_DENIED
+    world, (call_id,) = calling(READ)
+    world.join(VIEWER)
+    assert refusal(lambda: world.result(call_id, VIEWER, result=1)).code is ErrorCode.PERMISSION_DENIED
     world.leave()
-    world.say("hm", viewer)
-    assert world.register.executor == IDE.connection_id
+    world.say("hm", VIEWER)
+    assert world.register.executor == "conn-1"
 
 
 def test_a_piece_of_output_keeps_the_call_open_and_restarts_its_time():
-    world = World(tool_timeout_s=10, hitl_enabled=False)
-    world.say()
-    (call_id,) = world.answer("", ("run_command", {"command": "make"}))
+    world, (call_id,) = calling(RUN, tool_timeout_s=10, hitl_enabled=False)
     world.decision(call_id, "approve")
     world.pass_time(8)
     world.result(call_id, result={"stdout": "Running…\n", "stderr": "", "exit_code": None})
@@ -386,9 +327,7 @@ def test_due_at_is_absent_exactly_when_nothing_is_outstanding():
 
 
 def test_a_late_disconnect_hands_the_open_calls_to_who_came_back():
-    world = World()
-    world.say()
-    world.answer("", READ, WRITE)
+    world, _ = calling(READ, WRITE)
     executing, _ = world.of_type("tool_call")
     world.join(OTHER)
     world.say("I am back", OTHER)
@@ -399,17 +338,14 @@ def test_a_late_disconnect_hands_the_open_calls_to_who_came_back():
 
 
 def test_a_turn_that_is_stopped_before_anything_was_said_ends_with_idle():
-    world = World()
-    world.say()
+    world = dispatched()
     world.cancel()
     assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
     assert world.statuses() == ["idle"]
 
 
 def test_the_failure_of_a_twin_does_not_touch_the_owner_that_lives():
-    world = World()
-    world.say()
-    lease = world.acquire()
+    world, lease = running()
     world.pass_time(1, dead="another invocation of the same step")
     assert world.register.lease == lease.token
     world.answer("All is well", lease=lease)
@@ -417,9 +353,7 @@ def test_the_failure_of_a_twin_does_not_touch_the_owner_that_lives():
 
 
 def test_a_command_that_was_approved_late_has_its_time_from_then_on():
-    world = World()
-    world.say()
-    (call_id,) = world.answer("", ("run_command", {"command": "make"}))
+    world, (call_id,) = calling(RUN)
     world.pass_time(7_200)
     world.decision(call_id, "approve")
     world.pass_time(1)
@@ -428,9 +362,7 @@ def test_a_command_that_was_approved_late_has_its_time_from_then_on():
 
 
 def test_ranges_that_were_merged_are_not_reported_by_the_writer_of_one_of_them():
-    world = World()
-    world.say()
-    world.acquire()
+    world, _ = running()
     world.register.outbox = {seq: OutboxEntry(last=seq, at=world.now) for seq in range(101, 109)}
     world.say("and this", id="queued")
     ((first, last),) = [(key, found.last) for key, found in world.register.outbox.items() if key < 0]
@@ -442,9 +374,7 @@ def test_ranges_that_were_merged_are_not_reported_by_the_writer_of_one_of_them()
     ("reason", "ending"), [("refusal", "refused"), ("content_filter", "refused"), ("length", "error")]
 )
 def test_a_model_that_declines_ends_the_turn_as_refused(reason, ending):
-    world = World()
-    world.say()
-    lease = world.acquire()
+    world, lease = running()
     error = ProtocolError(ErrorCode.LLM_ERROR, "The model failed", details={"reason": reason})
     world.decide(lambda draft: steps.commit(draft, lease, Failure(error, {}, ""), len(world.events)))
     assert world.of_type("turn_end")[-1]["reason"] == ending

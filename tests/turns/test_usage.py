@@ -7,7 +7,7 @@ from codelab.config import ConfigurationError, Price, read_settings
 from codelab.llm.outcome import Usage
 from codelab.turns.usage import breakdown, counted, turn_usage
 
-from tests.turns.world import World
+from tests.turns.world import READ, calling, dispatched, running
 
 PRICE = Price(prompt=2, completion=10, cached=0.5)
 
@@ -17,9 +17,8 @@ def sha256(text: str) -> str:
 
 
 def test_the_last_message_can_be_checked() -> None:
-    world = World()
-    world.say()
-    (call_id,) = world.answer("Reading", ("read_file", {"path": "a.py"}))
+    world = dispatched()
+    (call_id,) = world.answer("Reading", READ)
     world.result(call_id, result="x")
     world.answer("Готово ✓")
     (end,) = world.of_type("turn_end")
@@ -27,10 +26,7 @@ def test_the_last_message_can_be_checked() -> None:
 
 
 def test_of_a_cancelled_message_it_is_what_stays() -> None:
-    world = World()
-    world.say()
-    lease = world.acquire()
-    assert lease is not None
+    world, lease = running()
     world.stream(lease, "So far")
     world.cancel()
     world.fail(lease, "So far")
@@ -38,26 +34,19 @@ def test_of_a_cancelled_message_it_is_what_stays() -> None:
 
 
 def test_a_turn_without_a_last_message_has_none() -> None:
-    world = World()
-    world.say()
-    lease = world.acquire()
-    assert lease is not None
+    world, lease = running()
     world.fail(lease)
     assert "final_text_sha256" not in world.of_type("turn_end")[0]
 
 
 def test_the_limit_of_steps_is_said_in_a_message_too() -> None:
-    world = World(max_steps=1)
-    world.say()
-    world.answer("", ("update_plan", {"items": []}))
+    world, _ = calling(("update_plan", {"items": []}), max_steps=1)
     (end,) = world.of_type("turn_end")
     assert end["final_text_sha256"] == sha256(world.of_type("assistant_message")[-1]["token"])
 
 
 def test_all_requests_of_a_turn_are_summed_up() -> None:
-    world = World()
-    world.say()
-    world.answer("", ("update_plan", {"items": []}))
+    world, _ = calling(("update_plan", {"items": []}))
     world.answer("Done")
     (end,) = world.of_type("turn_end")
     assert (end["usage"]["prompt_tokens"], end["usage"]["llm_calls"]) == (20, 2)

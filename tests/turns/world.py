@@ -35,8 +35,15 @@ from codelab.turns.steps import Answer, Failure, Lease
 from tests.frames import check_received
 
 IDE = Caller("ann", "s1", "conn-1", extensions=True)
+#: A second window of the same user.
+OTHER = Caller("ann", "s1", "conn-2", extensions=True)
+VIEWER = Caller("ann", "s1", "conn-9", viewer=True)
 HTTP = Caller("ann", "s1", "")
 
+Call = tuple[str, dict[str, Any]]
+READ: Call = ("read_file", {"path": "a.py"})
+WRITE: Call = ("write_file", {"path": "a.py", "content": "1"})
+RUN: Call = ("run_command", {"command": "make"})
 
 E = TypeVar("E")
 
@@ -191,9 +198,7 @@ class World:
         self.frames.append({**frame, "message_id": lease.message_id})
         self.events.append(EventItem(seq, self.frames[-1], Audience.ALL, ttl=self.now))
 
-    def answer(
-        self, text: str = "", *wanted: tuple[str, dict[str, Any]], lease: Lease | None = None, title: str = ""
-    ) -> list[str]:
+    def answer(self, text: str = "", *wanted: Call, lease: Lease | None = None, title: str = "") -> list[str]:
         """Acquire (unless a lease is given), answer, commit. Returns the ids of the calls."""
         held = lease or self.acquire()
         assert held is not None
@@ -307,6 +312,27 @@ def _size(value: Any) -> int:
     if isinstance(value, (int, float)):
         return 21
     return len((value if isinstance(value, str) else dumps(value)).encode())
+
+
+def dispatched(**settings: Any) -> World:
+    """A session whose user has said hello."""
+    world = World(**settings)
+    world.say()
+    return world
+
+
+def running(**settings: Any) -> tuple[World, Lease]:
+    """The same, and a step runs."""
+    world = dispatched(**settings)
+    lease = world.acquire()
+    assert lease is not None
+    return world, lease
+
+
+def calling(*wanted: Call, **settings: Any) -> tuple[World, list[str]]:
+    """The same, and the model has answered with these calls. Returns their ids too."""
+    world = dispatched(**settings)
+    return world, world.answer("", *wanted)
 
 
 def refusal(run: Callable[[], Any]) -> ProtocolError:
