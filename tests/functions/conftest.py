@@ -68,3 +68,17 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         recorder.settle()
         recorder.check_frames()
         running.check_permissions()
+
+
+@pytest.fixture
+def connected(system: System) -> System:
+    """With a window: the connection c1 to Ann's session s1."""
+    system.connect("c1")
+    return system
+
+
+@pytest.fixture
+def extended(system: System) -> System:
+    """The same, and the window knows extensions."""
+    system.connect("c1", extensions=True)
+    return system

@@ -40,6 +40,8 @@ class Recorder:
         self._paused = False
         self._under_way = 0
         self._posted: list[dict[str, Any]] = []
+        #: Of all invokes, the last; `reset` keeps it.
+        self.last_invoke: tuple[str, dict[str, Any]] = ("", {})
         self.reset()
 
     def reset(self) -> None:
@@ -90,9 +92,9 @@ class Recorder:
 
     # -- faults --------------------------------------------------------------------------------------------------
 
-    def once(self, operation: str, rule: Callable[[], Answer | None]) -> None:
-        """Run `rule` at the next call of `operation`: it may answer it, raise, or let it go on (None)."""
-        self._rules.append((operation, rule))
+    def once(self, operation: str, rule: Callable[[], Answer | None], *, nth: int = 1) -> None:
+        """Run `rule` at the nth next call of `operation`: it may answer it, raise, or let it go on (None)."""
+        self._rules += [(operation, lambda: None)] * (nth - 1) + [(operation, rule)]
 
     def refuse(self, operation: str, status: int, code: str) -> None:
         """The next call of `operation` fails with this error and has no effect."""
@@ -143,7 +145,8 @@ class Recorder:
         if operation == INVOKE:
             assert params["headers"]["X-Amz-Invocation-Type"] == "Event"
             path = unquote(params["url_path"]).split("/")
-            self.invokes.append((path[-2], json.loads(params["body"])))
+            self.last_invoke = path[-2], json.loads(params["body"])
+            self.invokes.append(self.last_invoke)
             return _answer(202)
         return None
 

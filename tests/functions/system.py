@@ -177,13 +177,17 @@ class System:
 
     def run_step(self, context: Context | None = None) -> None:
         """Run `llm_request` as the last asynchronous invoke has asked for."""
-        name, payload = self.aws.invokes[-1]
+        name, payload = self.aws.last_invoke
         assert name == "codelab-llm-request"
         self._handle("llm_request", payload, context)
 
     def sweep(self, *, later_s: float = 0) -> None:
         self.function("sweep").clock_ms = int(later_s * 1000)
         self._handle("sweep", events.schedule())
+
+    def report_failure(self, payload: dict[str, Any]) -> None:
+        """Lambda tells the sweep that the invocation with this payload has failed."""
+        self._handle("sweep", events.failed_invocation(payload))
 
     def check_permissions(self) -> None:
         """Raise AssertionError if a function has made a call that the template does not allow it."""
@@ -200,7 +204,11 @@ class System:
     def ask(self, connection: str, message: str, *calls: dict[str, Any]) -> list[str]:
         """The user has spoken and the model has answered. Returns the ids of its calls."""
         self.model.says(message, *calls)
-        self.send(connection, "user_message", content="hello")
+        return self.say(connection)
+
+    def say(self, connection: str, content: str = "hello") -> list[str]:
+        """The user has spoken, and the model has given the answer that was queued. Returns the ids of its calls."""
+        self.send(connection, "user_message", content=content)
         self.run_step()
         return list(self.item("REGISTER").get("calls", {}))
 

@@ -98,52 +98,44 @@ def _joins_during(system: System, operation: str, nth: int = 1) -> None:
     joining = system.load("connect")
     event = events.connect("late", events.authorizer_context("s1", extensions=True))
 
-    def join() -> None:
-        joining(event)
-
-    for _ in range(nth - 1):
-        system.aws.once(operation, lambda: None)
-    system.aws.once(operation, join)
+    system.aws.once(operation, lambda: joining(event) and None, nth=nth)
 
 
-def test_who_joins_while_the_only_piece_of_text_is_logged_gets_it_and_all_that_follows(system: System) -> None:
-    system.connect("c1", extensions=True)
-    system.function("llm_request")
-    _joins_during(system, APPEND)
-    system.ask("c1", "The only piece")
-    there = system.aws.frames("c1")
+def test_who_joins_while_the_only_piece_of_text_is_logged_gets_it_and_all_that_follows(extended: System) -> None:
+    extended.function("llm_request")
+    _joins_during(extended, APPEND)
+    extended.ask("c1", "The only piece")
+    there = extended.aws.frames("c1")
     first = next(n for n, frame in enumerate(there) if frame["type"] == "assistant_message")
-    assert system.aws.frames("late") == there[first:]
+    assert extended.aws.frames("late") == there[first:]
 
 
-def test_who_joins_while_the_step_is_committed_gets_its_last_frames(system: System) -> None:
-    system.connect("c1", extensions=True)
-    system.model.says("Said before")
-    system.send("c1", "user_message", content="hello")
-    system.function("llm_request")
-    _joins_during(system, TRANSACTION, nth=2)  # the first is the acquire
-    system.run_step()
-    final = [frame for frame in system.aws.frames("c1") if frame.get("is_final")]
-    there = system.aws.frames("c1")
-    assert system.aws.frames("late") == there[there.index(final[0]) :]
+def test_who_joins_while_the_step_is_committed_gets_its_last_frames(extended: System) -> None:
+    extended.model.says("Said before")
+    extended.send("c1", "user_message", content="hello")
+    extended.function("llm_request")
+    _joins_during(extended, TRANSACTION, nth=2)  # the first is the acquire
+    extended.run_step()
+    final = [frame for frame in extended.aws.frames("c1") if frame.get("is_final")]
+    there = extended.aws.frames("c1")
+    assert extended.aws.frames("late") == there[there.index(final[0]) :]
 
 
 # -- a long replay ------------------------------------------------------------------------------------------------
 
 
-def test_a_replay_holds_one_page_of_the_log_at_a_time(system: System) -> None:
-    system.connect("c1", extensions=True)
-    put = system.table.put_item
+def test_a_replay_holds_one_page_of_the_log_at_a_time(extended: System) -> None:
+    put = extended.table.put_item
     for seq in range(1, 351):
         frame = json.dumps({"type": "agent_status", "status": "thinking", "message": "", "seq": seq})
         item = {"frame": {"S": frame}, "audience": {"S": "all"}, "ttl": {"N": str(2**40)}}
         put(TableName="Table", Item={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": f"EVENT#{seq:012d}"}, **item})
-    system.send_raw("c1", "control", json.dumps({"type": "resume", "last_seq": 0}))
-    *replayed, resumed = system.aws.frames("c1")
+    extended.send_raw("c1", "control", json.dumps({"type": "resume", "last_seq": 0}))
+    *replayed, resumed = extended.aws.frames("c1")
     assert [frame["seq"] for frame in replayed] == list(range(1, 351))
     assert (resumed["type"], resumed["last_seq"]) == ("resumed", 350)
-    first_post = system.aws.calls.index(POST)
-    pages = [len(list(run)) for what, run in itertools.groupby(system.aws.calls[first_post:]) if what == POST]
+    first_post = extended.aws.calls.index(POST)
+    pages = [len(list(run)) for what, run in itertools.groupby(extended.aws.calls[first_post:]) if what == POST]
     assert pages == [100, 100, 100, 50, 1]
-    between = set(system.aws.calls[first_post:]) - {POST}
+    between = set(extended.aws.calls[first_post:]) - {POST}
     assert between == {READ_MANY, READ, TRANSACTION}

@@ -8,19 +8,17 @@ from tests.functions.system import Context, System
 from tests.scripted_model import call
 
 
-def test_before_the_model_is_called_there_are_two_reads_side_by_side_and_one_transaction(system: System) -> None:
-    system.connect("c1")
-    system.ask("c1", "Hi")
+def test_before_the_model_is_called_there_are_two_reads_side_by_side_and_one_transaction(connected: System) -> None:
+    connected.ask("c1", "Hi")
     # The first status is posted while the model is being called, so its place is left open.
-    before = [call for call in system.aws.calls[: system.aws.calls.index("model")] if call != POST]
+    before = [call for call in connected.aws.calls[: connected.aws.calls.index("model")] if call != POST]
     assert sorted(before) == sorted([READ, READ_MANY, TRANSACTION])
     assert before.index(READ) < before.index(TRANSACTION)
 
 
-def test_a_step_that_only_speaks_stays_within_its_budget(system: System) -> None:
-    system.connect("c1")
-    system.ask("c1", "Hi")
-    assert Counter(system.aws.calls) == {
+def test_a_step_that_only_speaks_stays_within_its_budget(connected: System) -> None:
+    connected.ask("c1", "Hi")
+    assert Counter(connected.aws.calls) == {
         READ: 1 + 1,  # the register; once more beside the post of the text
         READ_MANY: 1,
         TRANSACTION: 1 + 1,  # acquire, commit
@@ -29,7 +27,7 @@ def test_a_step_that_only_speaks_stays_within_its_budget(system: System) -> None
         POST: 4,  # thinking, the text, the final, idle
         CLEAR: 1,
     }
-    last = system.aws.calls[-4:]
+    last = connected.aws.calls[-4:]
     assert last == [TRANSACTION, POST, POST, CLEAR], "the commit, its posts, the clear"
 
 
@@ -47,133 +45,116 @@ def test_each_later_batch_of_text_is_one_append_and_one_post_beside_a_read(syste
         yield '", "calls": []}'
 
     system.model.answers.append(speak())
-    system.send("c1", "user_message", content="hello")
-    system.run_step()
+    system.say("c1")
     counted = Counter(system.aws.calls)
     assert (counted[APPEND], counted[READ], counted[POST]) == (4, 1 + 4, 1 + 4 + 2)
     texts = [frame["token"] for frame in system.aws.frames("c1") if frame["type"] == "assistant_message"]
     assert texts == [*pieces, ""]
 
 
-def test_the_answer_is_in_the_log_in_the_history_and_on_the_wire(system: System) -> None:
-    system.connect("c1", extensions=True)
-    system.ask("c1", "Привет!")
-    assert system.history() == [("user", "hello"), ("assistant", "Привет!")]
-    frames = system.aws.frames("c1")
+def test_the_answer_is_in_the_log_in_the_history_and_on_the_wire(extended: System) -> None:
+    extended.ask("c1", "Привет!")
+    assert extended.history() == [("user", "hello"), ("assistant", "Привет!")]
+    frames = extended.aws.frames("c1")
     assert [frame["seq"] for frame in frames] == list(range(1, len(frames) + 1))
     assert [frame["type"] for frame in frames] == [
         "agent_status", "assistant_message", "assistant_message", "turn_end", "agent_status",
     ]  # fmt: skip
-    logged = [sk for _, sk in system.all_keys() if sk.startswith("EVENT#")]
+    logged = [sk for _, sk in extended.all_keys() if sk.startswith("EVENT#")]
     assert logged == [f"EVENT#{frame['seq']:012d}" for frame in frames]
-    register = system.item("REGISTER")
+    register = extended.item("REGISTER")
     assert (register["phase"], register["status"], register["last_seq"]) == ("idle", "idle", len(frames))
     assert "due_at" not in register, "nothing is outstanding"
     assert "lease" not in register
 
 
-def test_calls_are_sent_after_the_commit_that_holds_them(system: System) -> None:
-    system.connect("c1")
-    (call_id,) = system.ask("c1", "Reading", call("read_file", path="/src/a.py"))
-    asked = next(frame for frame in system.aws.frames("c1") if frame["type"] == "tool_call")
+def test_calls_are_sent_after_the_commit_that_holds_them(connected: System) -> None:
+    (call_id,) = connected.ask("c1", "Reading", call("read_file", path="/src/a.py"))
+    asked = next(frame for frame in connected.aws.frames("c1") if frame["type"] == "tool_call")
     assert (asked["call_id"], asked["arguments"], asked["requires_approval"]) == (call_id, {"path": "src/a.py"}, False)
-    register = system.item("REGISTER")
+    register = connected.item("REGISTER")
     assert register["phase"] == "waiting"
     assert register["due_at"] == register["calls"][call_id]["due"]
-    assert system.aws.calls[-5:] == [TRANSACTION, POST, POST, POST, CLEAR]
+    assert connected.aws.calls[-5:] == [TRANSACTION, POST, POST, POST, CLEAR]
 
 
-def test_the_model_gets_the_history_and_the_agents_schema(system: System) -> None:
-    system.connect("c1")
-    (call_id,) = system.ask("c1", "Reading", call("read_file", path="a.py"))
-    system.send("c1", "tool_result", call_id=call_id, result={"content": "x = 1"})
-    system.model.says("Done")
-    system.run_step()
-    messages = system.model.requests[-1]["messages"]
+def test_the_model_gets_the_history_and_the_agents_schema(connected: System) -> None:
+    (call_id,) = connected.ask("c1", "Reading", call("read_file", path="a.py"))
+    connected.send("c1", "tool_result", call_id=call_id, result={"content": "x = 1"})
+    connected.model.says("Done")
+    connected.run_step()
+    messages = connected.model.requests[-1]["messages"]
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool"]
     assert messages[2]["tool_calls"][0]["id"] == messages[3]["tool_call_id"] == call_id
-    assert system.model.requests[-1]["response_format"]["type"] == "json_schema"
+    assert connected.model.requests[-1]["response_format"]["type"] == "json_schema"
 
 
-def test_a_duplicate_invocation_does_nothing(system: System) -> None:
-    system.connect("c1")
-    system.send("c1", "user_message", content="hello")
-    invoked = list(system.aws.invokes)
-    system.model.says("Hi")
-    system.run_step()
-    before = system.all_keys(), system.item("REGISTER")
-    system.aws.invokes = invoked
-    system.run_step()
-    assert sorted(system.aws.calls) == sorted([READ, READ_MANY])  # read ahead, for nothing
-    assert (system.all_keys(), system.item("REGISTER")) == before
-    assert len(system.model.requests) == 1
+def test_a_duplicate_invocation_does_nothing(connected: System) -> None:
+    connected.ask("c1", "Hi")
+    before = connected.all_keys(), connected.item("REGISTER")
+    connected.run_step()
+    assert sorted(connected.aws.calls) == sorted([READ, READ_MANY])  # read ahead, for nothing
+    assert (connected.all_keys(), connected.item("REGISTER")) == before
+    assert len(connected.model.requests) == 1
 
 
-def test_a_refused_call_is_told_to_the_model_in_the_same_invocation(system: System) -> None:
-    system.connect("c1")
-    system.model.says("", call("read_file", path="../secret"))
-    system.ask("c1", "I see")
-    system.model.answers.clear()
-    assert len(system.model.requests) == 2
-    assert "PATH_OUTSIDE_WORKSPACE" in system.model.requests[1]["messages"][-1]["content"]
-    assert system.aws.invokes == []
-    assert [frame for frame in system.aws.frames("c1") if frame["type"] == "tool_call"] == []
+def test_a_refused_call_is_told_to_the_model_in_the_same_invocation(connected: System) -> None:
+    connected.model.says("", call("read_file", path="../secret"))
+    connected.ask("c1", "I see")
+    connected.model.answers.clear()
+    assert len(connected.model.requests) == 2
+    assert "PATH_OUTSIDE_WORKSPACE" in connected.model.requests[1]["messages"][-1]["content"]
+    assert connected.aws.invokes == []
+    assert [frame for frame in connected.aws.frames("c1") if frame["type"] == "tool_call"] == []
 
 
-def test_a_step_for_which_the_time_is_too_short_is_left_to_another_invocation(system: System) -> None:
-    system.connect("c1")
-    system.model.says("", call("read_file", path="../secret"))
-    system.send("c1", "user_message", content="hello")
-    system.run_step(Context(remaining_ms=20_000))
-    ((_, payload),) = system.aws.invokes
+def test_a_step_for_which_the_time_is_too_short_is_left_to_another_invocation(connected: System) -> None:
+    connected.model.says("", call("read_file", path="../secret"))
+    connected.send("c1", "user_message", content="hello")
+    connected.run_step(Context(remaining_ms=20_000))
+    ((_, payload),) = connected.aws.invokes
     assert payload["step"] == 2
-    assert len(system.model.requests) == 1
+    assert len(connected.model.requests) == 1
 
 
-def test_a_message_that_waited_is_answered_in_the_same_invocation(system: System) -> None:
-    system.connect("c1")
-    system.send("c1", "user_message", content="first")
-    invoked = list(system.aws.invokes)
-    system.send("c1", "user_message", content="second")
-    system.aws.invokes = invoked
-    system.model.says("One")
-    system.model.says("Two")
-    system.run_step()
-    assert [content for _, content in system.history()] == ["first", "One", "second", "Two"]
-    assert INVOKE not in system.aws.calls
+def test_a_message_that_waited_is_answered_in_the_same_invocation(connected: System) -> None:
+    connected.send("c1", "user_message", content="first")
+    connected.send("c1", "user_message", content="second")
+    connected.model.says("One")
+    connected.model.says("Two")
+    connected.run_step()
+    assert [content for _, content in connected.history()] == ["first", "One", "second", "Two"]
+    assert INVOKE not in connected.aws.calls
 
 
-def test_the_lease_outlives_the_functions_own_deadline(system: System) -> None:
-    system.connect("c1")
+def test_the_lease_outlives_the_functions_own_deadline(connected: System) -> None:
     seen = []
 
     def speak() -> Iterator[str]:
-        seen.append(system.item("REGISTER"))
+        seen.append(connected.item("REGISTER"))
         yield '{"message": "Hi", "calls": []}'
 
-    system.model.answers.append(speak())
-    system.send("c1", "user_message", content="hello")
-    started = system.function("llm_request").engine.clock()
-    system.run_step(Context(remaining_ms=100_000))
+    connected.model.answers.append(speak())
+    connected.send("c1", "user_message", content="hello")
+    started = connected.function("llm_request").engine.clock()
+    connected.run_step(Context(remaining_ms=100_000))
     assert seen[0]["phase"] == "running"
     assert seen[0]["attempt"] == 1
     assert seen[0]["lease_until"] > started + 100_000
 
 
-def test_who_is_gone_slows_nobody_down_and_is_forgotten_after_ten_seconds(system: System) -> None:
-    system.connect("c1")
-    system.connect("gone")
-    system.function("llm_request").clock_ms = 11_000  # both joined so long ago
-    system.aws.gone = {"gone"}
-    system.ask("c1", "Hi")
-    assert "".join(f["token"] for f in system.aws.frames("c1") if f["type"] == "assistant_message") == "Hi"
-    assert system.connections() == {"c1"}
-    assert system.item("REGISTER")["phase"] == "idle"
+def test_who_is_gone_slows_nobody_down_and_is_forgotten_after_ten_seconds(connected: System) -> None:
+    connected.connect("gone")
+    connected.function("llm_request").clock_ms = 11_000  # both joined so long ago
+    connected.aws.gone = {"gone"}
+    connected.ask("c1", "Hi")
+    assert "".join(f["token"] for f in connected.aws.frames("c1") if f["type"] == "assistant_message") == "Hi"
+    assert connected.connections() == {"c1"}
+    assert connected.item("REGISTER")["phase"] == "idle"
 
 
-def test_who_joined_just_now_is_not_forgotten_for_an_early_410(system: System) -> None:
-    system.connect("c1")
-    system.connect("c2")
-    system.aws.gone = {"c2"}  # as API Gateway answers until $connect has returned
-    system.ask("c1", "Hi")
-    assert system.connections() == {"c1", "c2"}
+def test_who_joined_just_now_is_not_forgotten_for_an_early_410(connected: System) -> None:
+    connected.connect("c2")
+    connected.aws.gone = {"c2"}  # as API Gateway answers until $connect has returned
+    connected.ask("c1", "Hi")
+    assert connected.connections() == {"c1", "c2"}

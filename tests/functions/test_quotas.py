@@ -16,6 +16,7 @@ from codelab.sessions.dynamodb.values import from_dynamodb
 from codelab.sessions.spending import Spending
 from codelab.sessions.store import Over
 
+from tests.functions import events
 from tests.functions.recorder import APPEND, CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
 from tests.functions.system import Context, System
 from tests.quotas import USUAL
@@ -32,6 +33,13 @@ def limited(system: System) -> System:
     """With the usual limits."""
     system.environment = dict(USUAL)
     return system
+
+
+@pytest.fixture
+def connected(limited: System) -> System:
+    """With the usual limits, and a connection."""
+    limited.connect("c1")
+    return limited
 
 
 def limit(system: System, **limits: Any) -> None:
@@ -68,34 +76,31 @@ def refusal(system: System, connection: str = "c1") -> dict[str, Any]:
 # -- what they cost -----------------------------------------------------------------------------------------------
 
 
-def test_a_message_costs_one_update_more_and_no_read(limited: System) -> None:
-    limited.connect("c1")
-    assert limited.aws.calls == [READ_MANY, TRANSACTION, CLEAR]
-    limited.send("c1", "user_message", content="hello")
-    assert limited.aws.calls == [READ_MANY, TRANSACTION, INVOKE, CLEAR], "counted when the step was started"
-    assert used(limited) == {"connections": 1, "messages": 1}
-    (slot,) = slots(limited)
-    assert slot["token"] == limited.item("REGISTER")["slot"]
+def test_a_message_costs_one_update_more_and_no_read(connected: System) -> None:
+    assert connected.aws.calls == [READ_MANY, TRANSACTION, CLEAR]
+    connected.send("c1", "user_message", content="hello")
+    assert connected.aws.calls == [READ_MANY, TRANSACTION, INVOKE, CLEAR], "counted when the step was started"
+    assert used(connected) == {"connections": 1, "messages": 1}
+    (slot,) = slots(connected)
+    assert slot["token"] == connected.item("REGISTER")["slot"]
 
 
-def test_a_request_costs_one_update_when_the_turn_was_told(limited: System) -> None:
-    limited.connect("c1")
-    limited.ask("c1", "Hi")
-    assert Counter(limited.aws.calls) == {
+def test_a_request_costs_one_update_when_the_turn_was_told(connected: System) -> None:
+    connected.ask("c1", "Hi")
+    assert Counter(connected.aws.calls) == {
         READ: 2, READ_MANY: 1, TRANSACTION: 2, "model": 1, APPEND: 1, POST: 4, CLEAR: 1 + 1,
     }  # fmt: skip
-    first_count = limited.aws.calls.index(CLEAR)
-    assert TRANSACTION not in limited.aws.calls[first_count:]
-    assert used(limited) == {"connections": 1, "messages": 1, "requests": 1, "tokens": 110}
-    assert slots(limited) == [], "the turn has ended"
+    first_count = connected.aws.calls.index(CLEAR)
+    assert TRANSACTION not in connected.aws.calls[first_count:]
+    assert used(connected) == {"connections": 1, "messages": 1, "requests": 1, "tokens": 110}
+    assert slots(connected) == [], "the turn has ended"
 
 
-def test_results_and_decisions_cost_what_they_did(limited: System) -> None:
-    limited.connect("c1")
-    (call_id,) = limited.ask("c1", "", call("read_file", path="a.py"))
-    limited.send("c1", "tool_result", call_id=call_id, result={"content": "x"})
-    assert limited.aws.calls == [READ_MANY, TRANSACTION, INVOKE]
-    assert len(slots(limited)) == 1
+def test_results_and_decisions_cost_what_they_did(connected: System) -> None:
+    (call_id,) = connected.ask("c1", "", call("read_file", path="a.py"))
+    connected.send("c1", "tool_result", call_id=call_id, result={"content": "x"})
+    assert connected.aws.calls == [READ_MANY, TRANSACTION, INVOKE]
+    assert len(slots(connected)) == 1
 
 
 def test_only_what_has_a_limit_is_counted(system: System) -> None:
@@ -110,45 +115,36 @@ def test_only_what_has_a_limit_is_counted(system: System) -> None:
 # -- what they refuse ---------------------------------------------------------------------------------------------
 
 
-def test_a_message_too_many_writes_nothing_and_says_when_to_come_back(limited: System) -> None:
-    limit(limited, messages_per_minute=2, open_turns=0)
-    limited.connect("c1")
+def test_a_message_too_many_writes_nothing_and_says_when_to_come_back(connected: System) -> None:
+    limit(connected, messages_per_minute=2, open_turns=0)
     for n in range(2):
-        limited.send("c1", "user_message", content="hello", client_msg_id=f"m{n}")
-    before = limited.table.scan(TableName="Table")["Items"]
-    limited.send("c1", "user_message", content="hello", client_msg_id="m2")
-    assert limited.aws.calls == [READ_MANY, READ_MANY, POST], "the second says whether it was accepted before"
-    frame = refusal(limited)
+        connected.send("c1", "user_message", content="hello", client_msg_id=f"m{n}")
+    before = connected.table.scan(TableName="Table")["Items"]
+    connected.send("c1", "user_message", content="hello", client_msg_id="m2")
+    assert connected.aws.calls == [READ_MANY, READ_MANY, POST], "the second says whether it was accepted before"
+    frame = refusal(connected)
     assert frame["details"]["quota"] == "messages_per_minute"
     assert (frame["details"]["limit"], frame["details"]["client_msg_id"]) == (2, "m2")
     assert 0 < frame["retry_after"] <= 60
-    assert limited.table.scan(TableName="Table")["Items"] == before
-    limited.function("user_message").clock_ms = MINUTE
-    limited.send("c1", "user_message", content="hello", client_msg_id="m2")
-    assert limited.aws.frames("c1") == []
+    assert connected.table.scan(TableName="Table")["Items"] == before
+    connected.function("user_message").clock_ms = MINUTE
+    connected.send("c1", "user_message", content="hello", client_msg_id="m2")
+    assert connected.aws.frames("c1") == []
 
 
 @pytest.mark.parametrize("limits", [{"messages_per_minute": 1}, {"open_turns": 1}], ids=str)
-def test_who_sends_again_what_was_accepted_is_not_refused(limited: System, limits: dict[str, int]) -> None:
+def test_who_sends_again_what_was_accepted_is_not_refused(connected: System, limits: dict[str, int]) -> None:
     """The answer was lost, or the client came back: for it the message would never have been accepted."""
-    limit(limited, **limits)
-    limited.connect("c1")
-    limited.send("c1", "user_message", content="hello", client_msg_id="m1")
-    limited.send("c1", "user_message", content="hello", client_msg_id="m1")
-    assert limited.aws.frames("c1") == []
-    limited.model.says("Hi")
-    system_step(limited)
-    limited.send("c1", "user_message", content="hello", client_msg_id="m1")
-    assert limited.aws.frames("c1") == []
-    assert [role for role, _ in limited.history()] == ["user", "assistant"]
-    assert used(limited)["messages"] == 1
-
-
-def system_step(system: System) -> None:
-    """Run the one step that was invoked, whatever was sent since."""
-    payload = {"kind": "step", "user": "ann", "session_id": "s1", "turn_id": system.item("REGISTER")["turn_id"]}
-    extent = {"history_n": 1, "summary_n": 0, "turn_n": 1, "files": []}
-    system.function("llm_request")({**payload, "step": 1, "attempt": 0, "extent": extent})
+    limit(connected, **limits)
+    connected.send("c1", "user_message", content="hello", client_msg_id="m1")
+    connected.send("c1", "user_message", content="hello", client_msg_id="m1")
+    assert connected.aws.frames("c1") == []
+    connected.model.says("Hi")
+    connected.run_step()
+    connected.send("c1", "user_message", content="hello", client_msg_id="m1")
+    assert connected.aws.frames("c1") == []
+    assert [role for role, _ in connected.history()] == ["user", "assistant"]
+    assert used(connected)["messages"] == 1
 
 
 def test_an_open_turn_too_many_is_refused_and_the_end_of_one_makes_room(limited: System) -> None:
@@ -166,64 +162,58 @@ def test_an_open_turn_too_many_is_refused_and_the_end_of_one_makes_room(limited:
     assert {slot["session_id"] for slot in slots(limited)} == {"s2", "s3"}
 
 
-def test_messages_in_line_keep_the_slot_for_the_next_turn(limited: System) -> None:
-    limit(limited, open_turns=1)
-    limited.connect("c1")
-    limited.model.says("One")
-    limited.send("c1", "user_message", content="first")
-    (first,) = slots(limited)
-    invoked = limited.aws.invokes[-1]
-    limited.send("c1", "user_message", content="second")
-    assert limited.aws.frames("c1") == []
-    limited.aws.invokes = [invoked]
-    limited.model.says("Two")
-    limited.function("llm_request")(invoked[1])  # it goes on with the second in the same invocation
-    assert limited.history()[-1] == ("assistant", "Two")
+def test_messages_in_line_keep_the_slot_for_the_next_turn(connected: System) -> None:
+    limit(connected, open_turns=1)
+    connected.model.says("One")
+    connected.send("c1", "user_message", content="first")
+    (first,) = slots(connected)
+    connected.send("c1", "user_message", content="second")
+    assert connected.aws.frames("c1") == []
+    connected.model.says("Two")
+    connected.run_step()  # it goes on with the second in the same invocation
+    assert connected.history()[-1] == ("assistant", "Two")
     assert first["token"].startswith("0.")
-    assert slots(limited) == []
+    assert slots(connected) == []
 
 
-def test_a_deleted_session_gives_its_slot_back_and_a_fork_takes_none(limited: System) -> None:
-    limit(limited, open_turns=5)
-    limited.connect("c1")
-    limited.send("c1", "user_message", content="hello")
-    status, made = limited.http("POST", "/sessions/s1/fork")
+def test_a_deleted_session_gives_its_slot_back_and_a_fork_takes_none(connected: System) -> None:
+    limit(connected, open_turns=5)
+    connected.send("c1", "user_message", content="hello")
+    status, made = connected.http("POST", "/sessions/s1/fork")
     assert status == 201
-    assert [slot["session_id"] for slot in slots(limited)] == ["s1"]
-    assert "slot" not in limited.item("REGISTER", made["session_id"])
-    assert limited.http("DELETE", "/sessions/s1")[0] == 200
-    assert slots(limited) == []
+    assert [slot["session_id"] for slot in slots(connected)] == ["s1"]
+    assert "slot" not in connected.item("REGISTER", made["session_id"])
+    assert connected.http("DELETE", "/sessions/s1")[0] == 200
+    assert slots(connected) == []
 
 
-def test_a_slot_that_ran_out_and_is_anothers_is_left_alone(limited: System) -> None:
+def test_a_slot_that_ran_out_and_is_anothers_is_left_alone(connected: System) -> None:
     """And the ending that wanted to give it back succeeds: nothing is stuck because of it."""
-    limit(limited, open_turns=1)
-    limited.connect("c1")
-    limited.connect("c2", session="s2")
-    limited.send("c1", "user_message", content="hello")
+    limit(connected, open_turns=1)
+    connected.connect("c2", session="s2")
+    connected.send("c1", "user_message", content="hello")
     later = 5_000_000
-    limited.function("user_message").clock_ms = later
-    limited.send("c2", "user_message", content="hello")
-    (other,) = slots(limited)
+    connected.function("user_message").clock_ms = later
+    connected.send("c2", "user_message", content="hello")
+    (other,) = slots(connected)
     assert other["session_id"] == "s2"
-    limited.function("control").clock_ms = later
-    limited.send_raw("c1", "control", '{"type": "cancel"}')
-    assert limited.aws.calls.count(TRANSACTION) == 2
-    assert limited.item("REGISTER")["phase"] == "idle"
-    assert slots(limited) == [other]
+    connected.function("control").clock_ms = later
+    connected.send_raw("c1", "control", '{"type": "cancel"}')
+    assert connected.aws.calls.count(TRANSACTION) == 2
+    assert connected.item("REGISTER")["phase"] == "idle"
+    assert slots(connected) == [other]
 
 
-def test_a_slot_that_was_taken_meanwhile_is_not_taken_twice(limited: System) -> None:
-    limit(limited, open_turns=2)
-    limited.connect("c1")
-    limited.connect("c2", session="s2")
-    other = limited.load("user_message")
-    event = limited.event("c2", {"type": "user_message", "content": "faster"})
-    limited.function("user_message")
-    limited.aws.once(TRANSACTION, lambda: other(event) and None)
-    limited.send("c1", "user_message", content="slower")
-    assert {slot["session_id"] for slot in slots(limited)} == {"s1", "s2"}
-    assert limited.aws.frames("c1") == []
+def test_a_slot_that_was_taken_meanwhile_is_not_taken_twice(connected: System) -> None:
+    limit(connected, open_turns=2)
+    connected.connect("c2", session="s2")
+    other = connected.load("user_message")
+    event = connected.event("c2", {"type": "user_message", "content": "faster"})
+    connected.function("user_message")
+    connected.aws.once(TRANSACTION, lambda: other(event) and None)
+    connected.send("c1", "user_message", content="slower")
+    assert {slot["session_id"] for slot in slots(connected)} == {"s1", "s2"}
+    assert connected.aws.frames("c1") == []
 
 
 def test_connections_over_the_limit_are_answered_429(limited: System) -> None:
@@ -238,55 +228,52 @@ def test_connections_over_the_limit_are_answered_429(limited: System) -> None:
     assert limited.connect("c4", session="s1", user="bob") == {"statusCode": 200}
 
 
-def test_over_http_it_is_429_with_retry_after(limited: System) -> None:
-    limit(limited, messages_per_minute=1, stored_bytes_per_day=10_000)
-    limited.connect("c1")
+def test_over_http_it_is_429_with_retry_after(connected: System) -> None:
+    limit(connected, messages_per_minute=1, stored_bytes_per_day=10_000)
     message = {"session_id": "s1", "message": "hello"}
-    assert limited.http("POST", "/chat/message", body=message)[0] == 202
-    answer = limited.answer("POST", "/chat/message", body=message)
+    assert connected.http("POST", "/chat/message", body=message)[0] == 202
+    answer = connected.answer("POST", "/chat/message", body=message)
     assert answer["statusCode"] == 429
     assert 0 < int(answer["headers"]["retry-after"]) <= 60
     assert json.loads(answer["body"])["error"]["details"]["quota"] == "messages_per_minute"
     large = {"metadata": {"note": "x" * 8_000}}
-    assert limited.http("POST", "/sessions", body=large)[0] == 201
-    refused = limited.answer("POST", "/sessions", body=large)
+    assert connected.http("POST", "/sessions", body=large)[0] == 201
+    refused = connected.answer("POST", "/sessions", body=large)
     assert refused["statusCode"] == 429
     assert int(refused["headers"]["retry-after"]) <= 86_400
 
 
-def test_what_is_stored_counts_in_bytes(limited: System) -> None:
-    limit(limited, stored_bytes_per_day=10_000)
-    limited.connect("c1")
+def test_what_is_stored_counts_in_bytes(connected: System) -> None:
+    limit(connected, stored_bytes_per_day=10_000)
     data = {"path": "a.py", "content": "x" * 4_000}
-    limited.send("c1", "context_update", action="add_file", data=data)
-    assert used(limited)["stored_bytes"] == 4_000
-    limited.send_raw("c1", "control", '{"type": "upload_request", "bytes": 5000}')
-    assert limited.aws.frames("c1")[0]["type"] == "upload_ticket"
-    assert limited.aws.calls == [CLEAR, POST], "counted and looked at in one call"
-    assert used(limited)["stored_bytes"] == 9_000
-    limited.send_raw("c1", "control", '{"type": "upload_request", "bytes": 5000}')
-    assert refusal(limited)["details"]["quota"] == "stored_bytes_per_day"
-    limited.send("c1", "context_update", action="add_file", data=data)
-    refusal(limited)
+    connected.send("c1", "context_update", action="add_file", data=data)
+    assert used(connected)["stored_bytes"] == 4_000
+    connected.send_raw("c1", "control", '{"type": "upload_request", "bytes": 5000}')
+    assert connected.aws.frames("c1")[0]["type"] == "upload_ticket"
+    assert connected.aws.calls == [CLEAR, POST], "counted and looked at in one call"
+    assert used(connected)["stored_bytes"] == 9_000
+    connected.send_raw("c1", "control", '{"type": "upload_request", "bytes": 5000}')
+    assert refusal(connected)["details"]["quota"] == "stored_bytes_per_day"
+    connected.send("c1", "context_update", action="add_file", data=data)
+    refusal(connected)
     call_ = {"session_id": "s1", "tool_name": "write_file", "arguments": {"path": "a", "content": "x" * 900}}
-    assert limited.http("POST", "/tools/execute", body=call_, query="wait=0")[0] == 202
-    assert 9_900 < used(limited)["stored_bytes"] <= 10_000
-    assert limited.http("POST", "/tools/execute", body=call_, query="wait=0")[0] == 429
+    assert connected.http("POST", "/tools/execute", body=call_, query="wait=0")[0] == 202
+    assert 9_900 < used(connected)["stored_bytes"] <= 10_000
+    assert connected.http("POST", "/tools/execute", body=call_, query="wait=0")[0] == 429
 
 
-def test_a_fork_counts_what_it_copies_before_it_does(limited: System) -> None:
-    limit(limited, stored_bytes_per_day=15_000)
-    limited.connect("c1")
+def test_a_fork_counts_what_it_copies_before_it_does(connected: System) -> None:
+    limit(connected, stored_bytes_per_day=15_000)
     data = {"path": "a.py", "content": "x" * 4_000}
-    limited.send("c1", "context_update", action="add_file", data=data)
-    limited.ask("c1", "Hi")
-    assert limited.http("POST", "/sessions/s1/fork", Context(1_000))[0] == 413
-    assert 8_000 < used(limited)["stored_bytes"] < 9_500, "the file, and the copy that did not finish"
-    assert limited.http("POST", "/sessions/s1/fork")[0] == 201
-    before = used(limited)["stored_bytes"]
-    assert limited.http("POST", "/sessions/s1/fork")[0] == 429
-    assert "BatchWriteItem" not in limited.aws.calls
-    assert used(limited)["stored_bytes"] - before < 100, "no more than its register"
+    connected.send("c1", "context_update", action="add_file", data=data)
+    connected.ask("c1", "Hi")
+    assert connected.http("POST", "/sessions/s1/fork", Context(1_000))[0] == 413
+    assert 8_000 < used(connected)["stored_bytes"] < 9_500, "the file, and the copy that did not finish"
+    assert connected.http("POST", "/sessions/s1/fork")[0] == 201
+    before = used(connected)["stored_bytes"]
+    assert connected.http("POST", "/sessions/s1/fork")[0] == 429
+    assert "BatchWriteItem" not in connected.aws.calls
+    assert used(connected)["stored_bytes"] - before < 100, "no more than its register"
 
 
 # -- the tokens of a day --------------------------------------------------------------------------------------------
@@ -315,26 +302,17 @@ def test_a_turn_ends_between_two_steps_when_the_days_tokens_are_used_up(limited:
     assert limited.history()[-1] == ("assistant", "Here I am again")
 
 
-def test_tokens_count_also_when_the_session_is_deleted_while_the_model_speaks(limited: System) -> None:
-    limited.connect("c1")
+def test_tokens_count_also_when_the_session_is_deleted_while_the_model_speaks(connected: System) -> None:
 
     def speak() -> Any:
         yield '{"message": "Hel'
-        limited.function("rest_api")(limited_event("DELETE", "/api/v1/sessions/s1"))
+        connected.function("rest_api")(events.http("DELETE", "/api/v1/sessions/s1"))
         yield 'lo", "calls": []}'
 
-    limited.function("rest_api")
-    limited.model.answers.append(speak())
-    limited.send("c1", "user_message", content="hello")
-    limited.run_step()
-    assert used(limited)["tokens"] == 110
-    assert used(limited)["requests"] == 1
-
-
-def limited_event(method: str, path: str) -> dict[str, Any]:
-    from tests.functions import events
-
-    return events.http(method, path)
+    connected.function("rest_api")
+    connected.model.answers.append(speak())
+    connected.say("c1")
+    assert (used(connected)["tokens"], used(connected)["requests"]) == (110, 1)
 
 
 def test_a_bare_request_counts_for_whom_it_names(limited: System) -> None:
@@ -418,8 +396,7 @@ def test_a_choice_of_an_agent_that_is_broken_off_is_estimated(limited: System) -
 
     limited.function("control")
     limited.model.answers += [speak(), speak()]
-    limited.send("c1", "user_message", content="hello")
-    limited.run_step()
+    limited.say("c1")
     assert used(limited)["tokens"] > 100
 
 
@@ -438,19 +415,17 @@ def test_a_plan_has_limits_of_its_own_and_what_it_leaves_out_is_everybodys(limit
         limited.send(connection, "user_message", content="hello")
         refusal(limited, connection)
     status, shown = limited.http("GET", "/usage", plan="team")
-    assert status == 200
-    assert shown["plan"] == "team"
+    assert (status, shown["plan"]) == (200, "team")
     assert shown["quotas"]["messages_per_minute"]["limit"] == 2
     assert shown["quotas"]["open_turns"] == {"used": 1, "limit": 7, "resets_at": None}
 
 
-def test_the_session_and_the_api_tell_what_is_used(limited: System) -> None:
-    limited.connect("c1")
-    limited.ask("c1", "Hi")
-    limited.send("c1", "user_message", content="and now?")
-    limited.send_raw("c1", "control", '{"type": "hello"}')
-    assert limited.aws.calls[:2] == [READ_MANY, TRANSACTION]
-    (info,) = [frame for frame in limited.aws.frames("c1") if frame["type"] == "session_info"]
+def test_the_session_and_the_api_tell_what_is_used(connected: System) -> None:
+    connected.ask("c1", "Hi")
+    connected.send("c1", "user_message", content="and now?")
+    connected.send_raw("c1", "control", '{"type": "hello"}')
+    assert connected.aws.calls[:2] == [READ_MANY, TRANSACTION]
+    (info,) = [frame for frame in connected.aws.frames("c1") if frame["type"] == "session_info"]
     assert {name: quota["limit"] for name, quota in info["quotas"].items()} == USUAL_LIMITS.model_dump()
     used_ = {name: quota["used"] for name, quota in info["quotas"].items()}
     assert used_ == {
@@ -458,8 +433,8 @@ def test_the_session_and_the_api_tell_what_is_used(limited: System) -> None:
         "stored_bytes_per_day": 0, "open_turns": 1,
     }  # fmt: skip
     assert "resets_at" not in info["quotas"]["open_turns"]
-    _, shown = limited.http("GET", "/usage")
-    assert limited.aws.calls == [READ_MANY]
+    _, shown = connected.http("GET", "/usage")
+    assert connected.aws.calls == [READ_MANY]
     assert {name: quota["used"] for name, quota in shown["quotas"].items()} == used_
     assert shown["quotas"]["tokens_per_day"]["resets_at"] % 86_400_000 == 0
 
@@ -478,7 +453,7 @@ def test_without_quotas_nothing_is_told_and_nothing_read(system: System) -> None
 
 
 def test_a_retry_of_the_sdk_does_not_count_twice(limited: System) -> None:
-    tally, now = DynamoDBTally(limited.table, "Table"), 1_700_000_000_000
+    tally, now = DynamoDBTally(limited.table, "Table"), BEGAN
     for _ in range(2):
         tally.count("ann", Spending(messages=1, tokens=5), now, "w1", most={"tokens": 5})
     tally.count("ann", Spending(messages=1), now, "w2")
@@ -487,41 +462,38 @@ def test_a_retry_of_the_sdk_does_not_count_twice(limited: System) -> None:
     assert used(limited) == {"messages": 2, "tokens": 5}
 
 
-def test_minutes_that_are_over_are_removed_and_days_expire(limited: System) -> None:
-    limited.connect("c1")
+def test_minutes_that_are_over_are_removed_and_days_expire(connected: System) -> None:
     for minute in range(5):
         for folder in ("user_message", "llm_request", "control"):
-            limited.function(folder).clock_ms = minute * MINUTE
-        limited.ask("c1", "Hi")
-    (usage,) = [item for sk, item in of_user(limited).items() if sk.startswith("USAGE#")]
+            connected.function(folder).clock_ms = minute * MINUTE
+        connected.ask("c1", "Hi")
+    (usage,) = [item for sk, item in of_user(connected).items() if sk.startswith("USAGE#")]
     minutes = {name.partition("@")[2] for name in usage if "@" in name}
     assert len(minutes) <= 2, "the last one and the one before it"
-    assert usage["ttl"] > limited.item("REGISTER")["last_activity"] // 1000
+    assert usage["ttl"] > connected.item("REGISTER")["last_activity"] // 1000
     assert usage["tokens"] == 5 * 110
 
 
 def test_who_never_reads_the_counters_leaves_few_minutes_in_them(limited: System) -> None:
-    tally, start = DynamoDBTally(limited.table, "Table"), 1_700_000_000_000
+    tally = DynamoDBTally(limited.table, "Table")
     for minute in range(40):
-        tally.count("ann", Spending(requests=1, asking=1), start + minute * MINUTE, f"w{minute}", most={"requests": 60})
+        tally.count("ann", Spending(requests=1, asking=1), BEGAN + minute * MINUTE, f"w{minute}", most={"requests": 60})
     (usage,) = [item for sk, item in of_user(limited).items() if sk.startswith("USAGE#")]
     assert sum("@" in name for name in usage) <= 2 * 2, "the last minute and the one before it"
 
 
-def test_who_waits_for_the_answer_does_not_wait_for_the_count(limited: System) -> None:
-    limited.connect("c1")
+def test_who_waits_for_the_answer_does_not_wait_for_the_count(connected: System) -> None:
     begun, found = threading.Event(), list[bool]()
-    limited.aws.once(CLEAR, begun.set)
-    limited.aws.once(INVOKE, lambda: found.append(begun.wait(10)))
-    assert limited.http("POST", "/chat/message", body={"session_id": "s1", "message": "hello"})[0] == 202
+    connected.aws.once(CLEAR, begun.set)
+    connected.aws.once(INVOKE, lambda: found.append(begun.wait(10)))
+    assert connected.http("POST", "/chat/message", body={"session_id": "s1", "message": "hello"})[0] == 202
     assert found == [True], "it was begun while the step was being invoked"
-    assert used(limited)["messages"] == 1
+    assert used(connected)["messages"] == 1
 
 
-def test_a_count_that_fails_is_told_to_nobody(limited: System) -> None:
-    limited.connect("c1")
-    limited.aws.refuse(CLEAR, 400, "ProvisionedThroughputExceededException")
-    limited.send("c1", "user_message", content="hello")
-    assert limited.aws.frames("c1") == []
-    assert limited.aws.calls.count(INVOKE) == 1
-    assert limited.history() == [("user", "hello")]
+def test_a_count_that_fails_is_told_to_nobody(connected: System) -> None:
+    connected.aws.refuse(CLEAR, 400, "ProvisionedThroughputExceededException")
+    connected.send("c1", "user_message", content="hello")
+    assert connected.aws.frames("c1") == []
+    assert connected.aws.calls.count(INVOKE) == 1
+    assert connected.history() == [("user", "hello")]

@@ -21,21 +21,22 @@ def die() -> None:
     raise Died
 
 
-def fill(system: System, messages: int) -> None:
-    system.connect("c1")
-    for _ in range(messages // 2):
-        system.ask("c1", "answer")
+@pytest.fixture
+def filled(connected: System) -> System:
+    """The session has a history of four messages."""
+    for _ in range(2):
+        connected.ask("c1", "answer")
+    return connected
 
 
 def sessions(system: System) -> set[str]:
     return {pk for pk, _ in system.all_keys()}
 
 
-def test_looking_at_a_session_costs_one_read(system: System) -> None:
-    system.connect("c1")
-    status, shown = system.http("GET", "/sessions/s1")
+def test_looking_at_a_session_costs_one_read(connected: System) -> None:
+    status, shown = connected.http("GET", "/sessions/s1")
     assert (status, shown["session_id"]) == (200, "s1")
-    assert system.aws.calls == [READ_MANY]
+    assert connected.aws.calls == [READ_MANY]
 
 
 def test_a_request_is_answered_in_the_thread_that_has_read_it(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,123 +55,109 @@ def test_a_request_is_answered_in_the_thread_that_has_read_it(system: System, mo
     assert [status for status, _ in answers] == [200, 200, 200, 202]
 
 
-def test_a_message_costs_what_it_costs_on_the_websocket(system: System) -> None:
-    system.connect("c1")
-    system.http("POST", "/chat/message", body={"session_id": "s1", "message": "hello"})
-    assert system.aws.calls == [READ, "TransactWriteItems", "Invoke"]
+def test_a_message_costs_what_it_costs_on_the_websocket(connected: System) -> None:
+    connected.http("POST", "/chat/message", body={"session_id": "s1", "message": "hello"})
+    assert connected.aws.calls == [READ, "TransactWriteItems", "Invoke"]
 
 
-def test_a_request_of_nobody_is_refused(system: System) -> None:
-    system.connect("c1")
-    status, refused = system.http("GET", "/sessions/s1", user="")
+def test_a_request_of_nobody_is_refused(connected: System) -> None:
+    status, refused = connected.http("GET", "/sessions/s1", user="")
     assert (status, refused["error"]["code"]) == (401, "UNAUTHORIZED")
-    assert system.aws.calls == []
+    assert connected.aws.calls == []
 
 
 @pytest.mark.parametrize("operation", ["GetItem", "TransactWriteItems", "Query", BATCH, "PostToConnection", REMOVE])
-def test_a_deletion_that_dies_is_carried_on_by_the_sweep(system: System, operation: str) -> None:
-    fill(system, 4)
-    system.aws.once(operation, die)
-    system.http("DELETE", "/sessions/s1")
-    status, _ = system.http("GET", "/sessions/s1")
+def test_a_deletion_that_dies_is_carried_on_by_the_sweep(filled: System, operation: str) -> None:
+    filled.aws.once(operation, die)
+    filled.http("DELETE", "/sessions/s1")
+    status, _ = filled.http("GET", "/sessions/s1")
     if status == 200:  # it died before it had begun
         assert operation in ("GetItem", "TransactWriteItems")
         return
     assert status == 404
-    system.sweep(later_s=5)
-    assert sessions(system) == {"SESSION#ann#s1"}, "its process may live"
-    system.sweep(later_s=LATER_S)
-    assert sessions(system) == set()
+    filled.sweep(later_s=5)
+    assert sessions(filled) == {"SESSION#ann#s1"}, "its process may live"
+    filled.sweep(later_s=LATER_S)
+    assert sessions(filled) == set()
 
 
-def test_a_deletion_that_dies_is_carried_on_by_a_repeat(system: System) -> None:
-    fill(system, 4)
-    system.aws.once(BATCH, die)
-    system.http("DELETE", "/sessions/s1")
-    assert system.http("DELETE", "/sessions/s1") == (200, {"status": "deleted", "complete": False})
-    system.function("rest_api").clock_ms = 1000 * LATER_S
-    assert system.http("DELETE", "/sessions/s1") == (200, {"status": "deleted", "complete": True})
-    assert sessions(system) == set()
+def test_a_deletion_that_dies_is_carried_on_by_a_repeat(filled: System) -> None:
+    filled.aws.once(BATCH, die)
+    filled.http("DELETE", "/sessions/s1")
+    assert filled.http("DELETE", "/sessions/s1") == (200, {"status": "deleted", "complete": False})
+    filled.function("rest_api").clock_ms = 1000 * LATER_S
+    assert filled.http("DELETE", "/sessions/s1") == (200, {"status": "deleted", "complete": True})
+    assert sessions(filled) == set()
 
 
-def test_a_deletion_without_time_leaves_the_rest_to_the_sweep(system: System) -> None:
-    fill(system, 4)
-    assert system.http("DELETE", "/sessions/s1", Context(1_000))[1] == {"status": "deleted", "complete": False}
-    assert len(system.all_keys()) > 1
-    system.sweep(later_s=1)
-    assert sessions(system) == set()
+def test_a_deletion_without_time_leaves_the_rest_to_the_sweep(filled: System) -> None:
+    assert filled.http("DELETE", "/sessions/s1", Context(1_000))[1] == {"status": "deleted", "complete": False}
+    assert len(filled.all_keys()) > 1
+    filled.sweep(later_s=1)
+    assert sessions(filled) == set()
 
 
-def test_the_register_is_kept_until_the_owner_of_a_step_can_write_no_more(system: System) -> None:
-    system.connect("c1")
-    system.model.says("never committed")
-
+def test_the_register_is_kept_until_the_owner_of_a_step_can_write_no_more(connected: System) -> None:
+    connected.model.says("never committed")
     answered: list[Any] = []
-    say = system.model.send
+    say = connected.model.send
 
     def delete_first(*arguments: Any) -> Any:
-        answered.append(system.http("DELETE", "/sessions/s1"))
+        answered.append(connected.http("DELETE", "/sessions/s1"))
         return say(*arguments)
 
-    system.model.send = delete_first  # type: ignore[method-assign]
-    system.send("c1", "user_message", content="hello")
-    system.run_step()
+    connected.model.send = delete_first  # type: ignore[method-assign]
+    connected.say("c1")
     assert answered == [(200, {"status": "deleted", "complete": False})]
-    left = {sk for _, sk in system.all_keys()}
+    left = {sk for _, sk in connected.all_keys()}
     assert not {sk for sk in left if not sk.startswith("EVENT#")} - {"REGISTER"}, "but what it streams meanwhile"
-    system.sweep(later_s=60)
-    assert sessions(system) == {"SESSION#ann#s1"}, "its lease has not ended"
-    system.sweep(later_s=200)
-    assert sessions(system) == set()
+    connected.sweep(later_s=60)
+    assert sessions(connected) == {"SESSION#ann#s1"}, "its lease has not ended"
+    connected.sweep(later_s=200)
+    assert sessions(connected) == set()
 
 
 @pytest.mark.parametrize(
     ("operation", "number"),
     [("TransactWriteItems", 1), (READ_MANY, 1), (READ_MANY, 2), (BATCH, 1), ("TransactWriteItems", 2)],
 )
-def test_a_fork_that_dies_leaves_nothing(system: System, operation: str, number: int) -> None:
-    fill(system, 4)
-    before = system.all_keys()
-    for _ in range(number - 1):
-        system.aws.once(operation, lambda: None)
-    system.aws.once(operation, die)
-    status, _ = system.http("POST", "/sessions/s1/fork", body={})
+def test_a_fork_that_dies_leaves_nothing(filled: System, operation: str, number: int) -> None:
+    before = filled.all_keys()
+    filled.aws.once(operation, die, nth=number)
+    status, _ = filled.http("POST", "/sessions/s1/fork", body={})
     assert status == 500
-    assert system.http("GET", "/sessions")[1]["sessions"][0]["session_id"] == "s1"
-    system.sweep(later_s=LATER_S)
-    assert system.all_keys() == before
+    assert filled.http("GET", "/sessions")[1]["sessions"][0]["session_id"] == "s1"
+    filled.sweep(later_s=LATER_S)
+    assert filled.all_keys() == before
 
 
-def test_a_fork_that_dies_can_be_repeated_when_it_is_erased(system: System) -> None:
-    fill(system, 4)
+def test_a_fork_that_dies_can_be_repeated_when_it_is_erased(filled: System) -> None:
     again = {"headers": {"idempotency-key": "k"}, "body": {"up_to": 2}}
-    system.aws.once(BATCH, die)
-    system.http("POST", "/sessions/s1/fork", **again)
-    status, refused = system.http("POST", "/sessions/s1/fork", **again)
+    filled.aws.once(BATCH, die)
+    filled.http("POST", "/sessions/s1/fork", **again)
+    status, refused = filled.http("POST", "/sessions/s1/fork", **again)
     assert (status, refused["error"]["code"]) == (409, "BUSY")
-    system.sweep(later_s=LATER_S)
-    status, made = system.http("POST", "/sessions/s1/fork", **again)
+    filled.sweep(later_s=LATER_S)
+    status, made = filled.http("POST", "/sessions/s1/fork", **again)
     assert status == 201
-    status, history = system.http("GET", f"/chat/history/{made['session_id']}")
+    status, history = filled.http("GET", f"/chat/history/{made['session_id']}")
     assert [message["n"] for message in history["messages"]] == [1, 2]
-    assert system.http("POST", "/sessions/s1/fork", **again) == (201, made)
+    assert filled.http("POST", "/sessions/s1/fork", **again) == (201, made)
 
 
-def test_a_fork_without_time_is_refused_and_leaves_nothing(system: System) -> None:
-    fill(system, 4)
-    before = system.all_keys()
-    status, refused = system.http("POST", "/sessions/s1/fork", Context(1_000), body={})
+def test_a_fork_without_time_is_refused_and_leaves_nothing(filled: System) -> None:
+    before = filled.all_keys()
+    status, refused = filled.http("POST", "/sessions/s1/fork", Context(1_000), body={})
     assert (status, refused["error"]["code"]) == (413, "PAYLOAD_TOO_LARGE")
-    system.sweep(later_s=1)
-    assert system.all_keys() == before
+    filled.sweep(later_s=1)
+    assert filled.all_keys() == before
 
 
-def test_database_error(system: System) -> None:
-    system.connect("c1")
-    system.aws.refuse(READ_MANY, 400, "ProvisionedThroughputExceededException")
-    status, refused = system.http("GET", "/sessions/s1")
+def test_database_error(connected: System) -> None:
+    connected.aws.refuse(READ_MANY, 400, "ProvisionedThroughputExceededException")
+    status, refused = connected.http("GET", "/sessions/s1")
     assert (status, refused["error"]["code"]) == (500, "DATABASE_ERROR")
-    assert system.http("GET", "/sessions/s1")[0] == 200
+    assert connected.http("GET", "/sessions/s1")[0] == 200
 
 
 def test_an_error_of_ours_is_answered_in_the_same_shape(system: System, monkeypatch: pytest.MonkeyPatch) -> None:

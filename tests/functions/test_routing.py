@@ -78,8 +78,7 @@ def test_a_cancel_while_the_model_chooses_ends_the_turn(routed: System) -> None:
         yield json.dumps({"agent": "coder", "reason": "It suits", "confidence": 0.8})
 
     routed.model.answers.append(think())
-    routed.send("c1", "user_message", content="hello")
-    routed.run_step()
+    routed.say("c1")
     register = routed.item("REGISTER")
     assert (register["phase"], register["agent"]) == ("idle", "orchestrator")
     assert len(routed.model.requests) == 1, "the answer was not asked for"

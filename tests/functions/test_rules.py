@@ -26,23 +26,21 @@ def allow(system: System, connection: str, scope: str) -> None:
     system.run_step()
 
 
-def test_a_rule_is_written_in_the_transaction_of_its_decision_without_a_call_more(system: System) -> None:
-    system.connect("c1")
-    (call_id,) = system.ask("c1", "", WRITE)
-    system.send("c1", "hitl_decision", call_id=call_id, decision="approve", remember={"scope": "user"})
-    assert system.aws.calls[:2] == [READ_MANY, TRANSACTION]
-    assert system.aws.calls.count(READ_MANY) == system.aws.calls.count(TRANSACTION) == 1
-    assert ("USER#ann", "USER_RULES") in system.all_keys()
+def test_a_rule_is_written_in_the_transaction_of_its_decision_without_a_call_more(connected: System) -> None:
+    (call_id,) = connected.ask("c1", "", WRITE)
+    connected.send("c1", "hitl_decision", call_id=call_id, decision="approve", remember={"scope": "user"})
+    assert connected.aws.calls[:2] == [READ_MANY, TRANSACTION]
+    assert connected.aws.calls.count(READ_MANY) == connected.aws.calls.count(TRANSACTION) == 1
+    assert ("USER#ann", "USER_RULES") in connected.all_keys()
 
 
-def test_a_step_reads_the_rules_with_its_history(system: System) -> None:
-    system.connect("c1")
+def test_a_step_reads_the_rules_with_its_history(connected: System) -> None:
     for scope in ("session", "user"):
-        allow(system, "c1", scope)
-    system.ask("c1", "", WRITE)
-    assert system.aws.calls.count(READ_MANY) == 1
-    assert system.aws.calls.count(TRANSACTION) == 2
-    (frame,) = [frame for frame in system.aws.frames("c1") if frame["type"] == "tool_call"]
+        allow(connected, "c1", scope)
+    connected.ask("c1", "", WRITE)
+    assert connected.aws.calls.count(READ_MANY) == 1
+    assert connected.aws.calls.count(TRANSACTION) == 2
+    (frame,) = [frame for frame in connected.aws.frames("c1") if frame["type"] == "tool_call"]
     assert frame["requires_approval"] is False
 
 
@@ -53,9 +51,7 @@ def test_a_users_rule_counts_in_all_sessions_of_that_user_and_of_no_other(system
     system.connect("c3", "s1", user="bob")
     asked = {}
     for connection in ("c2", "c3"):
-        system.model.says("", WRITE)
-        system.send(connection, "user_message", content="hello")
-        system.run_step()
+        system.ask(connection, "", WRITE)
         (frame,) = [frame for frame in system.aws.frames(connection) if frame["type"] == "tool_call"]
         asked[connection] = frame["requires_approval"]
     assert asked == {"c2": False, "c3": True}
@@ -75,27 +71,24 @@ def test_a_rule_that_is_revoked_in_another_session_while_the_model_answers_is_no
         yield json.dumps({"message": "", "calls": [WRITE]})
 
     system.model.answers.append(meanwhile())
-    system.send("c1", "user_message", content="hello")
-    system.run_step()
+    system.say("c1")
     frame = [frame for frame in system.aws.frames("c1") if frame["type"] == "tool_call"][-1]
     assert frame["requires_approval"] is True
 
 
-def test_listing_is_one_read_one_transaction_and_the_answer(system: System) -> None:
-    system.connect("c1")
-    assert remembered(system) == []
-    assert system.aws.calls == [READ_MANY, TRANSACTION, POST]
-    assert remembered(system) == []
-    assert system.aws.calls == [READ_MANY, POST], "nothing has changed"
+def test_listing_is_one_read_one_transaction_and_the_answer(connected: System) -> None:
+    assert remembered(connected) == []
+    assert connected.aws.calls == [READ_MANY, TRANSACTION, POST]
+    assert remembered(connected) == []
+    assert connected.aws.calls == [READ_MANY, POST], "nothing has changed"
 
 
-def test_revoking_what_is_not_there_is_refused(system: System) -> None:
-    system.connect("c1")
-    system.send_raw("c1", "control", json.dumps({"type": "rules", "action": "revoke", "rule_id": "rule_x"}))
-    (error,) = system.aws.frames("c1")
+def test_revoking_what_is_not_there_is_refused(connected: System) -> None:
+    connected.send_raw("c1", "control", json.dumps({"type": "rules", "action": "revoke", "rule_id": "rule_x"}))
+    (error,) = connected.aws.frames("c1")
     assert (error["error_code"], error["details"]) == ("INVALID_ARGUMENTS", {"field": "rule_id"})
-    system.send_raw("c1", "control", json.dumps({"type": "rules", "action": "revoke"}))
-    (error,) = system.aws.frames("c1")
+    connected.send_raw("c1", "control", json.dumps({"type": "rules", "action": "revoke"}))
+    (error,) = connected.aws.frames("c1")
     assert (error["error_code"], error["details"]) == ("MISSING_FIELD", {"field": "rule_id"})
 
 

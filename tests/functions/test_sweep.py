@@ -1,6 +1,7 @@
 """sweep: whatever is due is repaired; nothing else is touched."""
 
 import json
+from typing import Any
 
 import pytest
 from codelab.engine.deleter import Deleter
@@ -27,92 +28,84 @@ def die() -> None:
     raise Died
 
 
-def test_an_idle_session_costs_the_sweep_nothing(system: System) -> None:
-    system.connect("c1")
-    system.ask("c1", "Hi")
-    system.sweep(later_s=100_000)
-    assert system.aws.calls == LOOKING
+def test_an_idle_session_costs_the_sweep_nothing(connected: System) -> None:
+    connected.ask("c1", "Hi")
+    connected.sweep(later_s=100_000)
+    assert connected.aws.calls == LOOKING
 
 
-def test_what_is_not_yet_due_is_left_alone(system: System) -> None:
-    system.connect("c1")
-    system.send("c1", "user_message", content="hello")
-    before = system.item("REGISTER")
-    system.sweep(later_s=5)
-    assert system.aws.calls == LOOKING
-    assert system.item("REGISTER") == before
+def test_what_is_not_yet_due_is_left_alone(connected: System) -> None:
+    connected.send("c1", "user_message", content="hello")
+    before = connected.item("REGISTER")
+    connected.sweep(later_s=5)
+    assert connected.aws.calls == LOOKING
+    assert connected.item("REGISTER") == before
 
 
-def test_a_step_that_nobody_acquired_is_invoked_again_as_the_same_attempt(system: System) -> None:
-    system.connect("c1")
-    system.send("c1", "user_message", content="hello")
-    lost = list(system.aws.invokes)
-    system.sweep(later_s=11)
-    assert [call for call in system.aws.calls if call != QUERY] == [READ, TRANSACTION, INVOKE]
-    assert system.aws.invokes == lost
-    system.sweep(later_s=12)
-    assert system.aws.calls == LOOKING, "it is given its time again"
+def test_a_step_that_nobody_acquired_is_invoked_again_as_the_same_attempt(connected: System) -> None:
+    connected.send("c1", "user_message", content="hello")
+    lost = list(connected.aws.invokes)
+    connected.sweep(later_s=11)
+    assert [call for call in connected.aws.calls if call != QUERY] == [READ, TRANSACTION, INVOKE]
+    assert connected.aws.invokes == lost
+    connected.sweep(later_s=12)
+    assert connected.aws.calls == LOOKING, "it is given its time again"
 
 
-def _die_before_the_posts(system: System) -> None:
-    """A call is approved, and the process that has committed it dies with the first frame that it posts."""
-    system.connect("c1")
-    (call_id,) = system.ask("c1", "", call("write_file", path="a.py", content="1"))
-    system.aws.once(POST, die)
+@pytest.fixture
+def unposted(connected: System) -> System:
+    """A call was approved, and the process that committed it died with the first frame that it posted."""
+    (call_id,) = connected.ask("c1", "", call("write_file", path="a.py", content="1"))
+    connected.aws.once(POST, die)
     with pytest.raises(Died):
-        system.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+        connected.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+    return connected
 
 
-def test_frames_that_were_logged_and_never_posted_are_posted(system: System) -> None:
-    _die_before_the_posts(system)
-    assert system.aws.posts == []
-    system.sweep(later_s=11)
-    assert [frame["type"] for frame in system.aws.frames("c1")] == ["tool_call", "agent_status"]
-    assert system.aws.frames("c1")[0]["requires_approval"] is False
-    assert [call for call in system.aws.calls if call != QUERY] == [READ, TRANSACTION, READ_MANY, POST, POST, CLEAR]
-    system.sweep(later_s=30)
-    assert system.aws.posts == [], "once is enough"
+def test_frames_that_were_logged_and_never_posted_are_posted(unposted: System) -> None:
+    assert unposted.aws.posts == []
+    unposted.sweep(later_s=11)
+    assert [frame["type"] for frame in unposted.aws.frames("c1")] == ["tool_call", "agent_status"]
+    assert unposted.aws.frames("c1")[0]["requires_approval"] is False
+    assert [call for call in unposted.aws.calls if call != QUERY] == [READ, TRANSACTION, READ_MANY, POST, POST, CLEAR]
+    unposted.sweep(later_s=30)
+    assert unposted.aws.posts == [], "once is enough"
 
 
-def test_frames_that_cannot_be_read_are_left_to_the_next_sweep(system: System) -> None:
-    _die_before_the_posts(system)
-    system.aws.refuse(READ_MANY, 400, "AccessDeniedException")
-    system.sweep(later_s=11)
-    assert system.aws.posts == []
-    system.sweep(later_s=30)
-    assert [frame["type"] for frame in system.aws.frames("c1")] == ["tool_call", "agent_status"]
+def test_frames_that_cannot_be_read_are_left_to_the_next_sweep(unposted: System) -> None:
+    unposted.aws.refuse(READ_MANY, 400, "AccessDeniedException")
+    unposted.sweep(later_s=11)
+    assert unposted.aws.posts == []
+    unposted.sweep(later_s=30)
+    assert [frame["type"] for frame in unposted.aws.frames("c1")] == ["tool_call", "agent_status"]
 
 
-def test_a_tool_that_does_not_answer_in_its_time_has_failed_and_the_turn_goes_on(system: System) -> None:
-    system.connect("c1")
-    (call_id,) = system.ask("c1", "", call("read_file", path="a.py"))
-    system.sweep(later_s=121)
-    ((_, payload),) = system.aws.invokes
+def test_a_tool_that_does_not_answer_in_its_time_has_failed_and_the_turn_goes_on(connected: System) -> None:
+    (call_id,) = connected.ask("c1", "", call("read_file", path="a.py"))
+    connected.sweep(later_s=121)
+    ((_, payload),) = connected.aws.invokes
     assert payload["step"] == 2
-    assert json.loads(system.history()[-1][1])["error"]["code"] == "TIMEOUT"
-    system.send("c1", "tool_result", call_id=call_id, result={"content": "late"})
-    assert [frame["error_code"] for frame in system.aws.frames("c1")] == ["INVALID_CALL_ID"]
+    assert json.loads(connected.history()[-1][1])["error"]["code"] == "TIMEOUT"
+    connected.send("c1", "tool_result", call_id=call_id, result={"content": "late"})
+    assert [frame["error_code"] for frame in connected.aws.frames("c1")] == ["INVALID_CALL_ID"]
 
 
-def test_an_approval_that_is_not_given_in_its_time_is_a_no(system: System) -> None:
-    system.connect("c1")
-    (call_id,) = system.ask("c1", "", call("run_command", command="rm -rf ."))
-    system.sweep(later_s=86_000)
-    assert system.item(f"CALL#{call_id}")["state"] == "awaiting_approval"
-    system.sweep(later_s=86_401)
-    assert system.item(f"CALL#{call_id}")["state"] == "expired"
-    told = json.loads(system.history()[-1][1])
+def test_an_approval_that_is_not_given_in_its_time_is_a_no(connected: System) -> None:
+    (call_id,) = connected.ask("c1", "", call("run_command", command="rm -rf ."))
+    connected.sweep(later_s=86_000)
+    assert connected.item(f"CALL#{call_id}")["state"] == "awaiting_approval"
+    connected.sweep(later_s=86_401)
+    assert connected.item(f"CALL#{call_id}")["state"] == "expired"
+    told = json.loads(connected.history()[-1][1])
     assert (told["status"], told["reason"]) == ("rejected", "expired")
-    system.send("c1", "hitl_decision", call_id=call_id, decision="approve")
-    assert [frame["error_code"] for frame in system.aws.frames("c1")] == ["INVALID_CALL_ID"]
+    connected.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+    assert [frame["error_code"] for frame in connected.aws.frames("c1")] == ["INVALID_CALL_ID"]
 
 
-def _die_in_the_step(system: System) -> dict[str, object]:
-    """A step whose process died while the model was asked. Returns what had invoked it."""
-    system.send("c1", "user_message", content="hello")
+def _die_in_the_step(system: System) -> dict[str, Any]:
+    """The process of the step that was just invoked dies while the model is asked. Returns what had invoked it."""
     ((_, payload),) = system.aws.invokes
-    system.aws.once(TRANSACTION, lambda: None)  # the acquire goes through
-    system.aws.once(TRANSACTION, die)
+    system.aws.once(TRANSACTION, die, nth=2)  # the acquire goes through
     system.model.says("Hi")
     with pytest.raises(Died):
         system.run_step()
@@ -120,54 +113,46 @@ def _die_in_the_step(system: System) -> dict[str, object]:
     return payload
 
 
-def test_a_step_whose_owner_failed_is_started_again_at_once(system: System) -> None:
-    system.connect("c1")
-    payload = _die_in_the_step(system)
-    system.aws.reset()
-    system.function("sweep")(events.failed_invocation(payload))
+@pytest.fixture
+def died(connected: System) -> dict[str, Any]:
+    """What had invoked a step whose process died."""
+    connected.send("c1", "user_message", content="hello")
+    return _die_in_the_step(connected)
+
+
+def test_a_step_whose_owner_failed_is_started_again_at_once(system: System, died: dict[str, Any]) -> None:
+    system.report_failure(died)
     ((_, again),) = system.aws.invokes
-    assert again == {**payload, "attempt": 1}
+    assert again == {**died, "attempt": 1}
     system.model.says("Hi again")
     system.run_step()
     assert system.history()[-1] == ("assistant", "Hi again")
 
 
-def test_the_record_of_a_failure_that_was_repaired_before_changes_nothing(system: System) -> None:
-    system.connect("c1")
-    payload = _die_in_the_step(system)
-    sweep = system.function("sweep")
-    sweep(events.failed_invocation(payload))
+def test_the_record_of_a_failure_that_was_repaired_before_changes_nothing(system: System, died: dict[str, Any]) -> None:
+    system.report_failure(died)
     before = system.item("REGISTER")
-    system.aws.reset()
-    sweep(events.failed_invocation(payload))
+    system.report_failure(died)
     assert system.aws.calls == [READ]
     assert system.item("REGISTER") == before
 
 
-def test_a_step_whose_owner_vanished_is_started_again_when_its_lease_has_ended(system: System) -> None:
-    system.connect("c1")
-    payload = _die_in_the_step(system)
+def test_a_step_whose_owner_vanished_is_started_again_when_its_lease_has_ended(
+    system: System, died: dict[str, Any]
+) -> None:
     system.sweep(later_s=20)
     assert system.aws.invokes == []
     system.sweep(later_s=130)
-    assert [again for _, again in system.aws.invokes] == [{**payload, "attempt": 1}]
+    assert [again for _, again in system.aws.invokes] == [{**died, "attempt": 1}]
 
 
-def test_a_turn_whose_step_died_three_times_ends_with_an_error_and_the_session_goes_on(system: System) -> None:
-    system.connect("c1")
-    payload = _die_in_the_step(system)
-    sweep = system.function("sweep")
+def test_a_turn_whose_step_died_three_times_ends_with_an_error_and_the_session_goes_on(
+    system: System, died: dict[str, Any]
+) -> None:
     for _ in range(2):
-        system.aws.reset()
-        sweep(events.failed_invocation(payload))
-        ((_, payload),) = system.aws.invokes
-        system.aws.once(TRANSACTION, lambda: None)
-        system.aws.once(TRANSACTION, die)
-        system.model.says("Hi")
-        with pytest.raises(Died):
-            system.run_step()
-    system.aws.reset()
-    sweep(events.failed_invocation(payload))
+        system.report_failure(died)
+        died = _die_in_the_step(system)
+    system.report_failure(died)
     assert system.aws.invokes == []
     assert "AGENT_ERROR" in [frame.get("error_code") for frame in system.aws.frames("c1")]
     assert system.aws.frames("c1")[-1]["status"] == "idle"
@@ -175,33 +160,31 @@ def test_a_turn_whose_step_died_three_times_ends_with_an_error_and_the_session_g
     assert system.history()[-1] == ("assistant", "Better now")
 
 
-def test_a_sweep_out_of_time_leaves_the_rest_to_the_next(system: System) -> None:
-    system.connect("c1")
-    system.send("c1", "user_message", content="hello")
-    sweep = system.function("sweep")
+def test_a_sweep_out_of_time_leaves_the_rest_to_the_next(connected: System) -> None:
+    connected.send("c1", "user_message", content="hello")
+    sweep = connected.function("sweep")
     sweep.clock_ms = 11_000
-    system.aws.reset()
+    connected.aws.reset()
     sweep(events.schedule(), Context(remaining_ms=1_000))
-    assert system.aws.calls == []
+    assert connected.aws.calls == []
     sweep(events.schedule())
-    assert len(system.aws.invokes) == 1
+    assert len(connected.aws.invokes) == 1
 
 
-def test_the_record_of_another_invocation_leaves_the_owner_of_the_step_alone(system: System) -> None:
-    system.connect("c1")
-    payload = _die_in_the_step(system)
+def test_the_record_of_another_invocation_leaves_the_owner_of_the_step_alone(
+    system: System, died: dict[str, Any]
+) -> None:
     before = system.item("REGISTER")
-    record = events.failed_invocation(payload)
+    record = events.failed_invocation(died)
     record["requestContext"]["requestId"] = "0f5a1c6e-0000-4000-8000-000000000000"
     system.function("sweep")(record)
     assert system.item("REGISTER") == before
 
 
-def test_merged_ranges_are_posted_again_and_then_forgotten(system: System) -> None:
-    system.connect("c1", extensions=True)
-    system.ask("c1", "Hi")
-    last = system.item("REGISTER")["last_seq"]
-    system.table.update_item(
+def test_merged_ranges_are_posted_again_and_then_forgotten(extended: System) -> None:
+    extended.ask("c1", "Hi")
+    last = extended.item("REGISTER")["last_seq"]
+    extended.table.update_item(
         TableName="Table",
         Key=to_dynamodb({"pk": "SESSION#ann#s1", "sk": "REGISTER"}),
         UpdateExpression="SET #range = :range, due_at = :now, due_shard = :shard",
@@ -210,9 +193,9 @@ def test_merged_ranges_are_posted_again_and_then_forgotten(system: System) -> No
             {":range": {"last": last, "at": 0}, ":now": 0, ":shard": due_shard("SESSION#ann#s1")}
         ),
     )
-    system.sweep(later_s=60)
-    assert [frame["seq"] for frame in system.aws.frames("c1")] == list(range(1, last + 1))
-    assert not [name for name in system.item("REGISTER") if name.startswith("post#")]
+    extended.sweep(later_s=60)
+    assert [frame["seq"] for frame in extended.aws.frames("c1")] == list(range(1, last + 1))
+    assert not [name for name in extended.item("REGISTER") if name.startswith("post#")]
 
 
 def test_a_session_that_is_deleted_keeps_no_other_waiting(system: System, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,25 +31,23 @@ BAD = [
 
 
 @pytest.mark.parametrize(("body", "code"), BAD, ids=[f"{n}-{code}" for n, (_, code) in enumerate(BAD)])
-def test_the_sender_alone_is_told_in_one_post(system: System, body: str | None, code: str) -> None:
-    system.connect("c1")
-    system.connect("c2")
-    before = system.all_keys(), system.item("REGISTER")
-    assert system.send_raw("c1", "unknown_message", body) == {"statusCode": 200}
-    assert system.aws.calls == [POST]
-    ((connection, error),) = system.aws.posts
+def test_the_sender_alone_is_told_in_one_post(connected: System, body: str | None, code: str) -> None:
+    connected.connect("c2")
+    before = connected.all_keys(), connected.item("REGISTER")
+    assert connected.send_raw("c1", "unknown_message", body) == {"statusCode": 200}
+    assert connected.aws.calls == [POST]
+    ((connection, error),) = connected.aws.posts
     assert connection == "c1"
     assert (error["type"], error["error_code"]) == ("error", code)
     assert error["content"] == error["message"] != ""
     assert error["retryable"] is False
     assert "seq" not in error
     assert len(error["message"]) < 500, "a refusal does not repeat what it refuses"
-    assert (system.all_keys(), system.item("REGISTER")) == before
+    assert (connected.all_keys(), connected.item("REGISTER")) == before
 
 
-def test_a_sender_who_is_gone_disturbs_nobody(system: System) -> None:
-    system.connect("c1")
-    system.function("unknown_message")
-    system.aws.refuse(POST, 410, "GoneException")
-    assert system.send_raw("c1", "unknown_message", "nonsense") == {"statusCode": 200}
-    assert system.aws.posts == []
+def test_a_sender_who_is_gone_disturbs_nobody(connected: System) -> None:
+    connected.function("unknown_message")
+    connected.aws.refuse(POST, 410, "GoneException")
+    assert connected.send_raw("c1", "unknown_message", "nonsense") == {"statusCode": 200}
+    assert connected.aws.posts == []
