@@ -5,6 +5,29 @@ from __future__ import annotations
 import random
 from typing import Any
 
+STRING: Any = {"type": "string"}
+INTEGER: Any = {"type": "integer"}
+
+
+def obj(**properties: Any) -> dict[str, Any]:
+    """An object that needs all these properties."""
+    return {**optional(**properties), "required": list(properties)}
+
+
+def optional(**properties: Any) -> dict[str, Any]:
+    """An object that needs none of them."""
+    return {"type": "object", "properties": properties}
+
+
+def closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same object without any further properties."""
+    return {**schema, "additionalProperties": False}
+
+
+def array(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
 _NAMES = (
     "a", "b", "name", "kind", "type", "id", "value", "key", "items", "$ref", "properties", "_extra", "entries", "",
     "ünï", "漢字", "😀", "with space", "dots.in.name", "slash/tilde~", "0", "1", "rest", 'quo"te', "new\nline",
@@ -189,10 +212,7 @@ class Schemas:
             out[keyword] = [{"required": [name]} for name in rng.sample(names, min(len(names), 2))]
         elif rng.random() < 0.08:
             out[rng.choice(("anyOf", "oneOf"))] = [
-                {
-                    "properties": {"kind": {"enum": [kind]}, f"of_{kind}": self.schema(depth + 2)},
-                    "required": ["kind"],
-                }
+                {"properties": {"kind": {"enum": [kind]}, f"of_{kind}": self.schema(depth + 2)}, "required": ["kind"]}
                 for kind in ("x", "y")
             ]
         if rng.random() < 0.08 and names and self.dialect and "04" not in self.dialect:
@@ -215,108 +235,52 @@ class Schemas:
 
 def special() -> dict[str, Any]:
     """Schemas at the limits, by name."""
-    deep: Any = {"type": "string"}
+    deep, deep_array = STRING, INTEGER
     for level in range(25):
-        deep = {"type": "object", "properties": {f"level{level}": deep}, "required": [f"level{level}"]}
-    deep_array: Any = {"type": "integer"}
+        deep = obj(**{f"level{level}": deep})
     for _ in range(14):
-        deep_array = {"type": "array", "items": deep_array}
-    chain = {
-        f"d{n}": {
-            "type": "object",
-            "properties": {"next": {"$ref": f"#/$defs/d{(n + 1) % 14}"}, "v": {"type": "integer"}},
-        }
-        for n in range(14)
-    }
+        deep_array = array(deep_array)
+    expression = {"$ref": "#/definitions/expression"}
+    operation = closed(obj(op={"enum": ["+", "-"]}, args=array(expression) | {"minItems": 1}))
+    item = optional(self={"$ref": "#"}, n={"$ref": "#/$defs/n"}) | {"$id": "item.json", "$defs": {"n": INTEGER}}
+    point = optional(x={"type": "number"}) | {"$anchor": "point"}
     return {
         "deep": deep,
-        "deep array": {"type": "object", "properties": {"a": deep_array}},
-        "wide": {"type": "object", "properties": {f"property_{n}": {"type": "string"} for n in range(6000)}},
-        "wide and deep": {
-            "type": "object",
-            "properties": {
-                f"p{n}": {"type": "object", "properties": {f"q{m}": {"type": "integer"} for m in range(90)}}
-                for n in range(90)
-            },
+        "deep array": optional(a=deep_array),
+        "wide": optional(**{f"property_{n}": STRING for n in range(6000)}),
+        "wide and deep": optional(**{f"p{n}": optional(**{f"q{m}": INTEGER for m in range(90)}) for n in range(90)}),
+        "long names": optional(**{f"{n}_" + "x" * 400: STRING for n in range(400)}),
+        "huge enum": optional(e={"enum": [f"value {n}" for n in range(3000)]}),
+        "wordy enum": optional(e={"enum": [f"{n}" + "w" * 80 for n in range(300)]}),
+        "many enums": optional(**{f"e{n}": {"enum": [f"{n}:{m}" for m in range(60)]} for n in range(30)}),
+        "enum of objects": optional(e={"enum": [{"n": n} for n in range(2000)]}),
+        "ring of definitions": {
+            "$ref": "#/$defs/d0",
+            "$defs": {f"d{n}": optional(next={"$ref": f"#/$defs/d{(n + 1) % 14}"}, v=INTEGER) for n in range(14)},
         },
-        "long names": {"type": "object", "properties": {f"{n}_" + "x" * 400: {"type": "string"} for n in range(400)}},
-        "huge enum": {"type": "object", "properties": {"e": {"enum": [f"value {n}" for n in range(3000)]}}},
-        "wordy enum": {"type": "object", "properties": {"e": {"enum": [f"{n}" + "w" * 80 for n in range(300)]}}},
-        "many enums": {
-            "type": "object",
-            "properties": {f"e{n}": {"enum": [f"{n}:{m}" for m in range(60)]} for n in range(30)},
-        },
-        "enum of objects": {"type": "object", "properties": {"e": {"enum": [{"n": n} for n in range(2000)]}}},
-        "ring of definitions": {"$ref": "#/$defs/d0", "$defs": chain},
         "tree": {
             "$id": "https://example.com/tree",
             "$dynamicAnchor": "node",
-            "type": "object",
-            "properties": {"data": True, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}},
+            **optional(data=True, children=array({"$dynamicRef": "#node"})),
         },
-        "anchors": {
-            "type": "object",
-            "properties": {"a": {"$ref": "#point"}, "b": {"$ref": "#point"}},
-            "$defs": {"p": {"$anchor": "point", "type": "object", "properties": {"x": {"type": "number"}}}},
-        },
+        "anchors": optional(a={"$ref": "#point"}, b={"$ref": "#point"}) | {"$defs": {"p": point}},
         "own resource": {
-            "type": "object",
-            "properties": {"a": {"$ref": "item.json"}},
+            **optional(a={"$ref": "item.json"}),
             "$id": "https://example.com/root.json",
-            "$defs": {
-                "i": {
-                    "$id": "item.json",
-                    "type": "object",
-                    "properties": {"self": {"$ref": "#"}, "n": {"$ref": "#/$defs/n"}},
-                    "$defs": {"n": {"type": "integer"}},
-                }
-            },
+            "$defs": {"i": item},
         },
         "reference to itself": {"$ref": "#"},
-        "allOf of itself": {"allOf": [{"$ref": "#"}, {"type": "object", "properties": {"a": {"type": "string"}}}]},
+        "allOf of itself": {"allOf": [{"$ref": "#"}, optional(a=STRING)]},
         "expression": {
-            "$ref": "#/definitions/expression",
-            "definitions": {
-                "expression": {
-                    "oneOf": [
-                        {"type": "number"},
-                        {"type": "string"},
-                        {
-                            "type": "object",
-                            "properties": {
-                                "op": {"enum": ["+", "-"]},
-                                "args": {"type": "array", "items": {"$ref": "#/definitions/expression"}, "minItems": 1},
-                            },
-                            "required": ["op", "args"],
-                            "additionalProperties": False,
-                        },
-                        {"type": "array", "items": {"$ref": "#/definitions/expression"}},
-                    ]
-                }
-            },
+            **expression,
+            "definitions": {"expression": {"oneOf": [{"type": "number"}, STRING, operation, array(expression)]}},
         },
-        "root array": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+        "root array": array(optional(a=INTEGER)),
         "root string": {"type": "string", "enum": ["yes", "no"]},
-        "root union": {
-            "anyOf": [
-                {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]},
-                {"type": "null"},
-                {"type": "array"},
-            ]
-        },
+        "root union": {"anyOf": [obj(a={"const": 1}), {"type": "null"}, {"type": "array"}]},
         "anything": {},
         "true": True,
-        "map or list": {
-            "type": "object",
-            "properties": {"e": {"type": ["object", "array", "string", "null"], "items": {"type": "string"}}},
-        },
-        "type list of all": {
-            "type": "object",
-            "properties": {"v": {"type": ["string", "number", "boolean", "object", "array", "null"]}},
-            "required": ["v"],
-        },
-        "explicit null": {
-            "type": "object",
-            "properties": {"v": {"type": ["string", "null"]}, "w": {"type": "null"}},
-        },
+        "map or list": optional(e={"type": ["object", "array", "string", "null"], "items": STRING}),
+        "type list of all": obj(v={"type": ["string", "number", "boolean", "object", "array", "null"]}),
+        "explicit null": optional(v={"type": ["string", "null"]}, w={"type": "null"}),
     }
