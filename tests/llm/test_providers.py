@@ -19,35 +19,18 @@ from typing import Any
 import pytest
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
-from codelab.llm.client.transport import Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import ModelError, TransportError
-from codelab.llm.outcome import ItemDone, Result, TextDelta, ThinkingDelta
+from codelab.llm.errors import TransportError
 
+from tests.llm.answer import Answer
+from tests.llm.schemas import STRING, array, closed, obj
 from tests.llm.server import Exchange, Script, ScriptedServer, event
 
 FOLDER = Path(__file__).parent / "recordings"
 RECORDINGS = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "message": {"type": "string"},
-        "calls": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"path": {"type": "string"}},
-                "required": ["path"],
-                "additionalProperties": False,
-            },
-            "maxItems": 16,
-        },
-    },
-    "required": ["message", "calls"],
-    "additionalProperties": False,
-}
+SCHEMA = closed(obj(message=STRING, calls=array(closed(obj(path=STRING))) | {"maxItems": 16}))
 SOLUTION = {"message": "I read the file first.", "calls": [{"path": "src/main.dart"}]}
 CONTEXT = [{"role": "user", "content": "What does src/main.dart do?"}]
 QUICK = RetryPolicy(base_s=0.01)
@@ -83,97 +66,54 @@ def at(body: Any, path: str) -> Any:
     return body
 
 
-class Replay:
-    """What a Request yields for a recording."""
-
-    def __init__(self) -> None:
-        self.shown = ""
-        self.thoughts = ""
-        self.items: list[Any] = []
-        self.result: Result | None = None
-        self.error: ModelError | None = None
-
-    def stream(self, request: Request, transport: Transport) -> None:
-        attempt = 0
-        try:
-            for happened in request.stream(transport):
-                if isinstance(happened, TextDelta):
-                    self.shown += happened.text
-                elif isinstance(happened, ThinkingDelta):
-                    self.thoughts += happened.text
-                elif isinstance(happened, ItemDone):
-                    if happened.attempt != attempt:
-                        attempt, self.items = happened.attempt, []
-                    self.items.append(happened.value)
-                else:
-                    self.result = happened.result
-        except ModelError as error:
-            self.error = error
-
-    def run(self, request: Request, transport: Transport) -> None:
-        try:
-            self.result = request.run(transport)
-        except ModelError as error:
-            self.error = error
-
-
 @pytest.mark.parametrize("size", [3, 100_000], ids=["in small pieces", "at once"])
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_recorded_stream_gives_the_solution(server: ScriptedServer, transport: Any, name: str, size: int) -> None:
     recording = RECORDINGS[name]
     expected = {**recording["outcome"], **recording.get("streamed_outcome", {})}
-    unsupported, replay = UnsupportedFeatures(), Replay()
     server.answer(*(replaying(answer, size) for answer in recording["streamed"]))
-    replay.stream(asked(recording, unsupported), transport)
-    assert replay.thoughts == expected.get("thoughts", "")
-    assert replay.shown == expected.get("shown", SOLUTION["message"])
-    assert "Deleting" not in replay.shown
-    check(recording, expected, replay, server, unsupported)
-    if replay.result is not None and "shown" not in expected:
-        assert replay.items == SOLUTION["calls"]
+    answer = replay(recording, expected, server, transport, streamed=True)
+    assert answer.thoughts == expected.get("thoughts", "")
+    assert answer.text == expected.get("shown", SOLUTION["message"])
+    assert "Deleting" not in answer.text
+    if "error" not in expected and "shown" not in expected:
+        assert answer.items == SOLUTION["calls"]
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_recorded_answer_gives_the_solution(server: ScriptedServer, transport: Any, name: str) -> None:
     recording = RECORDINGS[name]
     expected = {**recording["outcome"], **recording.get("whole_outcome", {})}
-    unsupported, replay = UnsupportedFeatures(), Replay()
     server.answer(*(replaying(answer, 1) for answer in recording["whole"]))
-    replay.run(asked(recording, unsupported), transport)
-    check(recording, expected, replay, server, unsupported)
+    replay(recording, expected, server, transport, streamed=False)
 
 
-def check(
-    recording: dict[str, Any],
-    expected: dict[str, Any],
-    replay: Replay,
-    server: ScriptedServer,
-    unsupported: UnsupportedFeatures,
-) -> None:
+def replay(
+    recording: dict[str, Any], expected: dict[str, Any], server: ScriptedServer, transport: Any, *, streamed: bool
+) -> Answer:
+    """What the recording's Request yields, with its end checked."""
+    answer, unsupported = Answer(), UnsupportedFeatures()
+    request = asked(recording, unsupported)
     if "error" in expected:
-        assert type(replay.error).__name__ == expected["error"]
-        assert isinstance(replay.error, TransportError)
-        assert (replay.error.status, replay.error.retryable) == (expected["status"], expected["retryable"])
-        assert replay.error.attempts == expected["attempts"] == len(server.requests)
-        return
-    if replay.error is not None:
-        raise replay.error
-    assert replay.result is not None
-    assert replay.result.solution == SOLUTION
-    assert replay.result.strategy == expected["strategy"]
-    assert replay.result.attempts == expected["attempts"] == len(server.requests)
+        with pytest.raises(TransportError) as caught:
+            answer.read(request, transport, streamed=streamed)
+        assert caught.type.__name__ == expected["error"]
+        assert (caught.value.status, caught.value.retryable) == (expected["status"], expected["retryable"])
+        assert caught.value.attempts == expected["attempts"] == len(server.requests)
+        return answer
+    result = answer.read(request, transport, streamed=streamed).result
+    assert (result.solution, result.strategy) == (SOLUTION, expected["strategy"])
+    assert result.attempts == expected["attempts"] == len(server.requests)
     if "usage" in expected:
-        assert {key: value for key, value in replay.result.usage.as_dict().items() if value is not None} == expected[
-            "usage"
-        ]
+        assert {name: count for name, count in result.usage.as_dict().items() if count is not None} == expected["usage"]
     if "unsupported" in expected:
         assert sorted(unsupported.of(server.url, recording["model"])) == expected["unsupported"]
     for path, value in recording["asked"].items():
         assert at(server.requests[-1], path) == value, path
     if recording["provider"] == "bedrock":
-        assert '"maxItems"' not in json.dumps(server.requests[-1].get("response_format")), (
-            "Bedrock does not support bounds"
-        )
+        sent = json.dumps(server.requests[-1].get("response_format"))
+        assert '"maxItems"' not in sent, "Bedrock does not support bounds"
+    return answer
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

@@ -16,7 +16,8 @@ from codelab.llm.client.request import Request
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Empty, InvalidAnswer, InvalidJson, Length, Truncated
-from codelab.llm.outcome import Done
+
+from tests.llm.answer import answer_of
 
 pytestmark = pytest.mark.deep
 
@@ -110,12 +111,7 @@ def test_a_random_model_answers_in_the_shape_of_the_schema(llama: str, strategy:
         )
         request = Request(config, SCHEMA, [{"role": "user", "content": "Go."}], unsupported=UnsupportedFeatures())
         try:
-            if streamed:
-                *_, done = request.stream(transport)
-                assert isinstance(done, Done)
-                result = done.result
-            else:
-                result = request.run(transport)
+            result = answer_of(request, transport, streamed=streamed).result
         except (Length, InvalidAnswer, InvalidJson, Truncated, Empty):
             continue  # a typed error: it wrote too much
         assert {"kind", "size", "labels"} <= set(result.solution)

@@ -13,19 +13,17 @@ from codelab.llm.client.request import Request
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Empty, TransportError
-from codelab.llm.outcome import Done, Result, TextDelta, ThinkingDelta
+from codelab.llm.outcome import Done, ThinkingDelta
 from codelab.llm.reasoning import Separator
 
+from tests.llm.answer import answer_of
+from tests.llm.schemas import STRING, array, obj
 from tests.llm.server import ScriptedServer, argument, delta, saying
 
 ANSWER = '{"message": "Hello", "calls": []}'
 DRAFT = '{"message": "draft", "calls": [{"no": 1}]}'
 TAGS = '{"message": "Write <think>x</think>, </think> and <REASONING a=\\"1\\">", "calls": []}'
-SCHEMA = {
-    "type": "object",
-    "properties": {"message": {"type": "string"}, "calls": {"type": "array", "items": {"type": "object"}}},
-    "required": ["message", "calls"],
-}
+SCHEMA = obj(message=STRING, calls=array({"type": "object"}))
 
 
 def separated(pieces: list[str], *, prose: bool) -> tuple[str, str]:
@@ -129,17 +127,6 @@ def asked(strategy: str, **config: Any) -> Request:
     return Request(settings, SCHEMA, [{"role": "user", "content": "?"}], unsupported=UnsupportedFeatures())
 
 
-def outcome(request: Request, transport: Any, streamed: bool) -> tuple[Result, str, str]:
-    """The result, the streamed text and the streamed thoughts."""
-    if not streamed:
-        result = request.run(transport)
-        return result, result.solution["message"], ""
-    *events, done = request.stream(transport)
-    assert isinstance(done, Done)
-    shown = "".join(event.text for event in events if isinstance(event, TextDelta))
-    return done.result, shown, "".join(event.text for event in events if isinstance(event, ThinkingDelta))
-
-
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("size", [1, 7, 1000])
@@ -147,18 +134,18 @@ def test_a_draft_in_a_thought_is_not_the_answer(
     server: ScriptedServer, transport: Any, strategy: str, streamed: bool, size: int
 ) -> None:
     server.answer(saying(f"<reasoning>Maybe {DRAFT}?</reasoning>{ANSWER}", size=size))
-    result, shown, thoughts = outcome(asked(strategy), transport, streamed)
-    assert (result.solution, result.attempts, shown) == (json.loads(ANSWER), 1, "Hello")
-    assert thoughts == (f"Maybe {DRAFT}?" if streamed else "")
+    answer = answer_of(asked(strategy), transport, streamed=streamed)
+    assert (answer.result.solution, answer.result.attempts) == (json.loads(ANSWER), 1)
+    assert (answer.text, answer.thoughts) == (("Hello", f"Maybe {DRAFT}?") if streamed else ("", ""))
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_tags_in_a_value_reach_the_user(server: ScriptedServer, transport: Any, strategy: str, streamed: bool) -> None:
     server.answer(saying(f"<think>a</think>{TAGS}", size=3))
-    result, shown, _ = outcome(asked(strategy), transport, streamed)
-    assert result.solution == json.loads(TAGS)
-    assert shown == json.loads(TAGS)["message"]
+    answer = answer_of(asked(strategy), transport, streamed=streamed)
+    assert answer.result.solution == json.loads(TAGS)
+    assert answer.text == (json.loads(TAGS)["message"] if streamed else "")
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -169,7 +156,7 @@ def test_thoughts_alone_are_an_empty_answer_after_one_call(
 ) -> None:
     server.answer(saying(said))
     with pytest.raises(Empty) as caught:
-        outcome(asked(strategy), transport, streamed)
+        answer_of(asked(strategy), transport, streamed=streamed)
     assert (caught.value.attempts, caught.value.streamed) == (1, {})
 
 
@@ -181,27 +168,27 @@ def test_thoughts_in_a_separate_field_are_yielded(
     answer = [argument(ANSWER, name="generate_response")] if strategy == "tool" else [delta(ANSWER)]
     chunks = [delta("", **{field: "Maybe "}), delta(**{field: DRAFT}), *answer, delta(finish="stop")]
     server.answer(lambda exchange: exchange.events(chunks))
-    result, shown, thoughts = outcome(asked(strategy), transport, streamed=True)
-    assert (result.solution, shown, thoughts) == (json.loads(ANSWER), "Hello", f"Maybe {DRAFT}")
+    answer = answer_of(asked(strategy), transport)
+    assert (answer.result.solution, answer.text, answer.thoughts) == (json.loads(ANSWER), "Hello", f"Maybe {DRAFT}")
 
 
 def test_thoughts_beside_a_function_call_are_yielded(server: ScriptedServer, transport: Any) -> None:
     thoughts = [delta("<reasoning>We need to"), delta(f" call {DRAFT}.</reasoning>")]
     call = [argument("", name="generate_response"), argument(ANSWER[:20]), argument(ANSWER[20:])]
     server.answer(lambda exchange: exchange.events([*thoughts, *call, delta(finish="tool_calls")]))
-    result, shown, handed = outcome(asked("tool"), transport, streamed=True)
-    assert (result.solution, shown, handed) == (json.loads(ANSWER), "Hello", f"We need to call {DRAFT}.")
+    answer = answer_of(asked("tool"), transport)
+    assert (answer.result.solution, answer.text) == (json.loads(ANSWER), "Hello")
+    assert answer.thoughts == f"We need to call {DRAFT}."
 
 
 def test_shown_text_stays_in_the_solution_even_if_it_was_a_draft(server: ScriptedServer, transport: Any) -> None:
     real = '{"message": "Hello", "calls": [{"yes": 1}]}'
     server.answer(saying(f"{DRAFT}</think>{real}"))
-    result, shown, _ = outcome(asked("native"), transport, streamed=True)
-    assert shown == "draft"
-    assert result.solution == {"message": "draft", "calls": [{"yes": 1}]}, (
-        "a draft's calls are not part of the solution"
-    )
-    assert outcome(asked("native"), transport, streamed=False)[0].solution == json.loads(real)
+    answer = answer_of(asked("native"), transport)
+    assert answer.text == "draft"
+    wanted = {"message": "draft", "calls": [{"yes": 1}]}
+    assert answer.result.solution == wanted, "a draft's calls are not part of the solution"
+    assert asked("native").run(transport).solution == json.loads(real)
 
 
 def test_a_repair_does_not_send_the_thoughts_back(server: ScriptedServer, transport: Any) -> None:
@@ -223,22 +210,22 @@ def test_only_the_thoughts_of_the_first_choice_are_yielded(server: ScriptedServe
         exchange.events([delta(text, index=index, finish="stop") for index, text in enumerate(texts)])
 
     server.answer(two)
-    result, _, thoughts = outcome(asked("native", n=2), transport, streamed=True)
-    assert (len(result.solutions), thoughts) == (2, "0")
+    answer = answer_of(asked("native", n=2), transport)
+    assert (len(answer.result.solutions), answer.thoughts) == (2, "0")
 
 
 def test_a_function_name_may_be_repeated_in_each_piece(server: ScriptedServer, transport: Any) -> None:
     pieces = [argument(piece, name="generate_response") for piece in (ANSWER[:9], ANSWER[9:])]
     server.answer(lambda exchange: exchange.events([*pieces, delta(finish="tool_calls")]))
-    assert outcome(asked("tool"), transport, streamed=True)[0].solution == json.loads(ANSWER)
+    assert answer_of(asked("tool"), transport).result.solution == json.loads(ANSWER)
 
 
 def test_an_error_in_a_choice_fails_the_run(server: ScriptedServer, transport: Any) -> None:
     broken = {"choices": [{"index": 0, "delta": {}, "error": {"code": 502, "message": "overloaded"}}]}
     server.answer(lambda exchange: exchange.events([delta('{"message": "He'), broken]))
     with pytest.raises(TransportError, match="overloaded") as caught:
-        outcome(asked("native"), transport, streamed=True)
+        answer_of(asked("native"), transport)
     assert (caught.value.streamed, caught.value.attempts, caught.value.retryable) == ({"message": "He"}, 1, True)
     server.answer(lambda exchange: exchange.events([delta('{"message": "He', finish="error")]))
     with pytest.raises(TransportError):
-        outcome(asked("native"), transport, streamed=True)
+        answer_of(asked("native"), transport)

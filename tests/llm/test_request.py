@@ -29,40 +29,15 @@ from codelab.llm.errors import (
     TransportError,
     Truncated,
 )
-from codelab.llm.outcome import Done, ItemDone, Result, TextDelta, Usage
+from codelab.llm.outcome import TextDelta, Usage
 
-from tests.llm.server import ScriptedServer, delta, failing, saying
+from tests.llm.answer import answer_of
+from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
+from tests.llm.server import Exchange, ScriptedServer, delta, event, failing, saying
 
-TURN = {
-    "type": "object",
-    "properties": {
-        "message": {"type": "string"},
-        "calls": {
-            "type": "array",
-            "items": {
-                "anyOf": [
-                    {
-                        "type": "object",
-                        "properties": {
-                            "_tool": {"const": "read"},
-                            "path": {"type": "string"},
-                            "limit": {"type": "integer"},
-                        },
-                        "required": ["_tool", "path"],
-                        "additionalProperties": False,
-                    },
-                    {
-                        "type": "object",
-                        "properties": {"_tool": {"const": "env"}, "set": {"additionalProperties": {"type": "string"}}},
-                        "required": ["_tool", "set"],
-                        "additionalProperties": False,
-                    },
-                ]
-            },
-        },
-    },
-    "required": ["message", "calls"],
-}
+READ = closed(optional(_tool={"const": "read"}, path=STRING, limit=INTEGER)) | {"required": ["_tool", "path"]}
+ENV = closed(obj(_tool={"const": "env"}, set={"additionalProperties": STRING}))
+TURN = obj(message=STRING, calls=array({"anyOf": [READ, ENV]}))
 ASK = [{"role": "user", "content": "What now?"}]
 QUICK = RetryPolicy(base_s=0.01)
 
@@ -72,20 +47,6 @@ def request(
 ) -> Request:
     settings = RequestConfig(**{"model": "test-model", **config})
     return Request(settings, schema, context, unsupported=unsupported or UnsupportedFeatures(), retry=QUICK)
-
-
-def collect(events: Any) -> tuple[str, list[Any], Result]:
-    text, items, result = "", [], None
-    for event in events:
-        assert result is None, "Done is the last event"
-        if isinstance(event, TextDelta):
-            text += event.text
-        elif isinstance(event, ItemDone):
-            items.append(event.value)
-        elif isinstance(event, Done):
-            result = event.result
-    assert result is not None
-    return text, items, result
 
 
 # Against llmock, an independent OpenAI-compatible server that fills schemas and fails on demand.
@@ -101,13 +62,10 @@ def mocked(llmock: Any) -> OpenAITransport:
 def test_native_and_tool_work_with_and_without_streaming(
     mocked: Any, llmock: Any, strategy: str, streamed: bool
 ) -> None:
-    asked = request(strategy=strategy)
+    answer = answer_of(request(strategy=strategy), mocked, streamed=streamed)
+    result = answer.result
     if streamed:
-        text, items, result = collect(asked.stream(mocked))
-        assert text == result.solution["message"]
-        assert items == result.solution["calls"]
-    else:
-        result = asked.run(mocked)
+        assert {"message": answer.text, "calls": answer.items} == result.solution
     assert result.solution["calls"][0]["_tool"] == "read"
     assert result.strategy == strategy
     assert result.usage.completion
@@ -117,9 +75,7 @@ def test_native_and_tool_work_with_and_without_streaming(
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_rate_limit_is_waited_out(mocked: Any, llmock: Any, streamed: bool) -> None:
     llmock.rate_limit(times=2, retry_after=0.2)
-    asked = request()
-    result = collect(asked.stream(mocked))[2] if streamed else asked.run(mocked)
-    assert result.attempts == 3
+    assert answer_of(request(), mocked, streamed=streamed).result.attempts == 3
     llmock.assert_resilient(strict=True)
 
 
@@ -149,7 +105,7 @@ def test_an_outage_fails_after_a_few_attempts(mocked: Any, llmock: Any) -> None:
 def test_a_broken_stream_is_an_error(mocked: Any, llmock: Any, fault: str, strategy: str) -> None:
     getattr(llmock, fault)(after_chunks=3)
     with pytest.raises((Truncated, TransportError)):
-        collect(request(strategy=strategy).stream(mocked))
+        answer_of(request(strategy=strategy), mocked)
 
 
 @pytest.mark.parametrize("fault", ["malformed_arguments", "unknown_tool"])
@@ -178,10 +134,7 @@ ANSWER = {
 }
 STRICT = {
     "message": ANSWER["message"],
-    "calls": [
-        {"_tool": "read", "path": "a.py", "limit": None},
-        {"_tool": "env", "set": [{"key": "A", "value": "1"}]},
-    ],
+    "calls": [{"_tool": "read", "path": "a.py", "limit": None}, {"_tool": "env", "set": [{"key": "A", "value": "1"}]}],
 }
 
 
@@ -192,13 +145,11 @@ def test_the_solution_has_the_shape_of_the_schema(
 ) -> None:
     said = json.dumps(ANSWER if strategy == "json" else STRICT)
     server.says(said, usage={"prompt_tokens": 7, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 3}})
-    asked = request(strategy=strategy)
+    answer = answer_of(request(strategy=strategy), transport, streamed=streamed)
+    result = answer.result
     if streamed:
-        text, items, result = collect(asked.stream(transport))
-        assert (text, items) == (ANSWER["message"], ANSWER["calls"])
+        assert (answer.text, answer.items) == (ANSWER["message"], ANSWER["calls"])
         assert result.streamed == {"message": ANSWER["message"]}
-    else:
-        result = asked.run(transport)
     assert result.solution == ANSWER
     assert result.usage == Usage(prompt=7, completion=9, cached=3, reasoning=None)
     assert result.finish_reason == "stop"
@@ -208,10 +159,11 @@ def test_an_invalid_answer_is_repaired_without_streaming_text_again(server: Scri
     wrong = {"message": "Reading.", "calls": [{"_tool": "read", "path": 5, "limit": None}]}
     right = {"calls": [{"_tool": "read", "path": "a", "limit": None}]}
     server.says(json.dumps(wrong), json.dumps(right), usage={"prompt_tokens": 10, "completion_tokens": 5})
-    text, items, result = collect(request().stream(transport))
-    assert text == "Reading."
+    answer = answer_of(request(), transport)
+    result = answer.result
+    assert answer.text == "Reading."
     assert result.solution == {"message": "Reading.", "calls": [{"_tool": "read", "path": "a"}]}
-    assert items[-1] == {"_tool": "read", "path": "a"}
+    assert answer.items == [{"_tool": "read", "path": "a"}]
     assert (result.attempts, result.usage.prompt, result.usage.completion) == (2, 20, 10)
     again = server.requests[1]
     assert "message" not in again["response_format"]["json_schema"]["schema"]["properties"]
@@ -247,9 +199,8 @@ def test_each_end_without_an_answer_has_its_error(
 ) -> None:
     usage = {"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 2}}
     server.answer(saying('{"message": "half an ans', finish=finish, usage=usage, **message))
-    asked = request()
     with pytest.raises(error) as caught:
-        collect(asked.stream(transport)) if streamed else asked.run(transport)
+        answer_of(request(), transport, streamed=streamed)
     assert caught.value.usage == Usage(3, 4, None, 2)
     assert caught.value.streamed == ({"message": "half an ans"} if streamed else {})
     assert caught.value.code == error.code
@@ -263,9 +214,8 @@ def test_an_empty_answer_is_an_error(server: ScriptedServer, transport: Any) -> 
 
 def test_json_mode_allows_prose_and_a_fence_around_the_object(server: ScriptedServer, transport: Any) -> None:
     server.says(f"<think>Hm {{}}</think>Sure {{here}}:\n```json\n{json.dumps(ANSWER, indent=1)}\n```\nDone.")
-    text, _, result = collect(request(strategy="json").stream(transport))
-    assert text == ANSWER["message"]
-    assert result.solution == ANSWER
+    answer = answer_of(request(strategy="json"), transport)
+    assert (answer.text, answer.result.solution) == (ANSWER["message"], ANSWER)
     system = server.requests[0]["messages"][0]
     assert system["role"] == "system"
     assert "JSON" in system["content"]
@@ -275,7 +225,7 @@ def test_json_mode_allows_prose_and_a_fence_around_the_object(server: ScriptedSe
 
 def test_a_model_may_answer_without_calling_the_function(server: ScriptedServer, transport: Any) -> None:
     server.answer(lambda exchange: exchange.events([delta(json.dumps(ANSWER)), delta(finish="stop")]))
-    assert collect(request(strategy="tool").stream(transport))[2].solution == ANSWER
+    assert answer_of(request(strategy="tool"), transport).result.solution == ANSWER
 
 
 def test_n_choices_give_n_solutions(server: ScriptedServer, transport: Any) -> None:
@@ -284,17 +234,16 @@ def test_n_choices_give_n_solutions(server: ScriptedServer, transport: Any) -> N
         exchange.events([delta(t, index=i, finish="stop") for i, t in enumerate(texts)])
 
     server.answer(two)
-    text, _, result = collect(request(n=2).stream(transport))
+    answer = answer_of(request(n=2), transport)
     assert server.requests[0]["n"] == 2
-    assert text == "one"
-    assert [solution["message"] for solution in result.solutions] == ["one", "two"]
+    assert answer.text == "one"
+    assert [solution["message"] for solution in answer.result.solutions] == ["one", "two"]
 
 
 def test_the_root_of_a_schema_need_not_be_an_object(server: ScriptedServer, transport: Any) -> None:
-    schema = {"type": "array", "items": {"type": "integer"}}
     for strategy in ("native", "tool", "json"):
         server.says('{"value": [1, 2]}')
-        assert request(schema, strategy=strategy).run(transport).solution == [1, 2]
+        assert request(array(INTEGER), strategy=strategy).run(transport).solution == [1, 2]
 
 
 def test_blamed_keywords_and_strict_are_dropped(server: ScriptedServer, transport: Any) -> None:
@@ -373,30 +322,33 @@ def test_instructions_of_a_strategy_come_first(server: ScriptedServer, transport
 # Bounds: cancellation, deadlines, connections.
 
 
-def test_cancel_interrupts_a_silent_model(server: ScriptedServer, transport: Any) -> None:
-    closed = threading.Event()
+class Stalled:
+    """Begins an answer, if it has a beginning, and waits until the client closes the connection."""
 
-    def silent(exchange: Any) -> None:
+    def __init__(self, beginning: str = "") -> None:
+        self.beginning = beginning
+        self.closed = threading.Event()
+
+    def __call__(self, exchange: Exchange) -> None:
+        if self.beginning:
+            exchange.begin()
+            exchange.write(event(delta(self.beginning)))
         if exchange.closed_by_client():
-            closed.set()
+            self.closed.set()
 
+
+def test_cancel_interrupts_a_silent_model(server: ScriptedServer, transport: Any) -> None:
+    silent = Stalled()
     server.answer(silent)
     switch = Cancellation()
     threading.Timer(0.1, switch.cancel).start()
     with pytest.raises(Cancelled):
         request().run(transport, cancel=switch)
-    assert closed.wait(5)
+    assert silent.closed.wait(5)
 
 
 def test_cancel_interrupts_a_stream_and_keeps_its_text(server: ScriptedServer, transport: Any) -> None:
-    closed = threading.Event()
-
-    def stalled(exchange: Any) -> None:
-        exchange.begin()
-        exchange.write(b'data: {"choices": [{"index": 0, "delta": {"content": "{\\"message\\": \\"Hel"}}]}\n\n')
-        if exchange.closed_by_client():
-            closed.set()
-
+    stalled = Stalled('{"message": "Hel')
     server.answer(stalled)
     switch = Cancellation()
     events = request().stream(transport, cancel=switch)
@@ -405,35 +357,28 @@ def test_cancel_interrupts_a_stream_and_keeps_its_text(server: ScriptedServer, t
     with pytest.raises(Cancelled) as caught:
         next(iter(events))
     assert caught.value.streamed == {"message": "Hel"}
-    assert closed.wait(5)
+    assert stalled.closed.wait(5)
 
 
 def test_a_cancel_may_come_before_or_after_the_run(server: ScriptedServer, transport: Any) -> None:
     server.says(json.dumps(STRICT))
     token = Cancellation()
     asked = request()
-    collect(asked.stream(transport, cancel=token))
+    answer_of(asked, transport, cancel=token)
     token.cancel()  # too late: the connection is in the pool, and stays usable
     with pytest.raises(Cancelled):
-        collect(asked.stream(transport, cancel=token))
+        answer_of(asked, transport, cancel=token)
     assert request().run(transport).solution == ANSWER
     assert server.connections == 1
 
 
 def test_closing_the_stream_closes_the_connection(server: ScriptedServer, transport: Any) -> None:
-    closed = threading.Event()
-
-    def endless(exchange: Any) -> None:
-        exchange.begin()
-        exchange.write(b'data: {"choices": [{"index": 0, "delta": {"content": "{\\"message\\": \\"Hel"}}]}\n\n')
-        if exchange.closed_by_client():
-            closed.set()
-
-    server.answer(endless)
+    stalled = Stalled('{"message": "Hel')
+    server.answer(stalled)
     events = request().stream(transport)
     next(iter(events))
-    events.close()  # type: ignore[attr-defined]
-    assert closed.wait(5)
+    events.close()
+    assert stalled.closed.wait(5)
 
 
 @pytest.mark.parametrize("when", ["silent", "dripping"])
@@ -450,7 +395,7 @@ def test_a_deadline_ends_a_slow_answer(server: ScriptedServer, transport: Any, w
     server.answer(slow)
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded):
-        collect(request().stream(transport, deadline=started + 0.3))
+        answer_of(request(), transport, deadline=started + 0.3)
     assert time.monotonic() - started < 5
 
 
@@ -470,13 +415,13 @@ def test_a_connection_lost_before_the_first_token_is_retried(server: ScriptedSer
         exchange.events([delta(role="assistant")], done=False)
 
     server.answer(lost, begun, saying(json.dumps(STRICT)))
-    assert collect(request().stream(transport))[2].attempts == 3
+    assert answer_of(request(), transport).result.attempts == 3
 
 
 def test_a_connection_is_reused(server: ScriptedServer, transport: Any) -> None:
     server.says(json.dumps(STRICT))
     for _ in range(3):
-        collect(request().stream(transport))
+        answer_of(request(), transport)
         request().run(transport)
     assert server.connections == 1
 

@@ -19,13 +19,14 @@ from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest, TransportError
 from codelab.llm.modes import Mode, modes
-from codelab.llm.outcome import Done, ItemDone, TextDelta
 from codelab.llm.profiles import PROFILES
 from codelab.llm.schema.validation import compile_validator, explain
 from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.llm.unsupported import unsupported_feature
 
 from tests.demo_model.driver import demo_model
+from tests.llm.answer import answer_of
+from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
 from tests.llm.server import ScriptedServer
 
 # Profiles.
@@ -97,11 +98,7 @@ def test_an_error_names_the_unsupported_feature(message: str, mode: Mode, featur
 
 def test_bedrock_gets_no_bounds(server: ScriptedServer) -> None:
     """It answers each with a 400. The schema still holds: an answer out of bounds is sent back."""
-    schema = {
-        "type": "object",
-        "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "l": {"type": "array", "minItems": 2}},
-        "required": ["n", "l"],
-    }
+    schema = obj(n={"type": "integer", "minimum": 1, "maximum": 9}, l={"type": "array", "minItems": 2})
     server.says('{"n": 0, "l": [1, 2]}', '{"n": 5, "l": ["1", "2"]}')
     transport = openai_transport(base_url=server.url, api_key="x", warm=False)
     request = Request(RequestConfig("m", provider="bedrock"), schema, [{"role": "user", "content": "?"}],
@@ -119,25 +116,9 @@ def test_bedrock_gets_no_bounds(server: ScriptedServer) -> None:
 
 # Validation.
 
-CALLS = {
-    "type": "object",
-    "properties": {
-        "calls": {
-            "type": "array",
-            "items": {
-                "anyOf": [
-                    {
-                        "type": "object",
-                        "properties": {"_tool": {"const": name}, field: {"type": "string"}},
-                        "required": ["_tool", field],
-                        "additionalProperties": False,
-                    }
-                    for name, field in (("read", "path"), ("run", "command"), ("ask", "question"))
-                ]
-            },
-        }
-    },
-}
+TOOLS = {"read": "path", "run": "command", "ask": "question"}
+BRANCHES = [closed(obj(_tool={"const": name}, **{field: STRING})) for name, field in TOOLS.items()]
+CALLS = optional(calls=array({"anyOf": BRANCHES}))
 
 
 def test_an_error_is_explained_by_the_intended_branch() -> None:
@@ -151,8 +132,7 @@ def test_an_error_is_explained_by_the_intended_branch() -> None:
 
 
 def test_errors_are_few_and_short() -> None:
-    schema = {"type": "array", "items": {"type": "integer"}}
-    lines = explain(compile_validator(schema), ["x" * 5000] * 100)
+    lines = explain(compile_validator(array(INTEGER)), ["x" * 5000] * 100)
     assert len(lines) <= 8
     assert all(len(line) < 500 for line in lines)
 
@@ -241,9 +221,8 @@ def test_a_bedrock_transport_sends_the_current_token(server: ScriptedServer, mon
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
     transport = bedrock_transport(base_url=server.url)
     server.says('{"a": 1}')
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     config = RequestConfig("openai.gpt-oss-120b-1:0", provider="bedrock")
-    assert Request(config, schema, [{"role": "user", "content": "x"}]).run(transport).solution == {"a": 1}
+    assert Request(config, obj(a=INTEGER), [{"role": "user", "content": "x"}]).run(transport).solution == {"a": 1}
     assert server.headers[0]["authorization"].startswith("Bearer bedrock-api-key-")
 
 
@@ -281,7 +260,7 @@ def test_a_bare_request_returns_json(server: ScriptedServer, transport: Any) -> 
     payload = {
         "kind": "request",
         "context": [{"role": "user", "content": "Capital of France?"}],
-        "schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "schema": obj(city=STRING),
         "config": {"temperature": 0},
     }
     server.says('{"city": "Paris"}', usage={"prompt_tokens": 5, "completion_tokens": 3})
@@ -308,23 +287,12 @@ def demonstration() -> Iterator[str]:
 @pytest.mark.parametrize("strategy", ["json", "native", "tool"])
 def test_the_demo_model_supports_all_strategies(demonstration: str, strategy: Any, streamed: bool) -> None:
     transport = openai_transport(base_url=demonstration, api_key="demo", warm=False)
-    schema = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
-    read = {
-        "type": "tool",
-        "name": "read_file",
-        "description": "Read a file",
-        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
-    }
-    config = RequestConfig("demo", strategy=strategy)
-    request = Request(config, schema, [{"role": "user", "content": "Read src/main.py and explain it."}, read])
-    if not streamed:
-        result = request.run(transport)
-    else:
-        *events, done = request.stream(transport)
-        assert isinstance(done, Done)
-        result = done.result
-        text = "".join(event.text for event in events if isinstance(event, TextDelta))
-        assert text == result.solution["message"]
-        assert [event.value for event in events if isinstance(event, ItemDone)] == result.solution["calls"]
+    read = {"type": "tool", "name": "read_file", "description": "Read a file", "parameters": obj(path=STRING)}
+    asked = [{"role": "user", "content": "Read src/main.py and explain it."}, read]
+    request = Request(RequestConfig("demo", strategy=strategy), obj(message=STRING), asked)
+    answer = answer_of(request, transport, streamed=streamed)
+    result = answer.result
+    if streamed:
+        assert {"message": answer.text, "calls": answer.items} == result.solution
     assert result.strategy == strategy
     assert json.dumps(result.solution["calls"]) == '[{"_tool": "read_file", "path": "src/main.py"}]'
