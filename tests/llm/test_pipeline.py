@@ -12,8 +12,9 @@ from codelab.llm.errors import InvalidRequest
 from codelab.llm.pipeline import Message, Prepared, Registry
 
 from tests.llm.encoder import encode
+from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
 
-SCHEMA = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
+SCHEMA = obj(message=STRING)
 CONFIG = RequestConfig("m")
 HELLO = {"role": "user", "content": "Hello"}
 
@@ -112,10 +113,8 @@ def test_a_file_becomes_a_fenced_section() -> None:
 
 
 def test_an_image_becomes_an_image_part() -> None:
-    content = prepared({"type": "image", "url": "https://a/b.png", "text": "What is it?", "detail": "low"}).messages[0][
-        "content"
-    ]
-    assert content == [
+    image = {"type": "image", "url": "https://a/b.png", "text": "What is it?", "detail": "low"}
+    assert prepared(image).messages[0]["content"] == [
         {"type": "text", "text": "What is it?"},
         {"type": "image_url", "image_url": {"url": "https://a/b.png", "detail": "low"}},
     ]
@@ -128,57 +127,26 @@ def tool(name: str, **parameters: Any) -> dict[str, Any]:
 
 
 def test_a_tool_becomes_a_branch_of_calls_with_its_name_first() -> None:
-    read = tool("read", type="object", properties={"path": {"type": "string"}}, required=["path"])
+    read = tool("read", **obj(path=STRING))
     request = prepared(HELLO, read, tool("stop"))
     assert request.messages == [HELLO]
     assert list(request.schema["properties"]) == ["message", "calls"]
     assert request.schema["required"] == ["message", "calls"]
     first, second = request.schema["properties"]["calls"]["items"]["anyOf"]
-    assert first == {
-        "type": "object",
-        "description": "To read.",
-        "properties": {"_tool": {"type": "string", "const": "read"}, "path": {"type": "string"}},
-        "required": ["_tool", "path"],
-        "additionalProperties": False,
-    }
+    assert first == closed(obj(_tool=STRING | {"const": "read"}, path=STRING)) | {"description": "To read."}
     assert list(second["properties"]) == ["_tool"]
 
 
 def test_the_last_definition_of_a_tool_wins() -> None:
-    old, new = tool("a", properties={"x": {"type": "string"}}), tool("a", properties={"y": {"type": "string"}})
+    old, new = tool("a", properties={"x": STRING}), tool("a", properties={"y": STRING})
     branches = prepared(HELLO, old, tool("b"), new).schema["properties"]["calls"]["items"]["anyOf"]
     assert [list(branch["properties"]) for branch in branches] == [["_tool", "y"], ["_tool"]]
 
 
 def test_a_tool_keeps_its_references_and_combinations() -> None:
-    tree = tool(
-        "grow",
-        type="object",
-        properties={"tree": {"$ref": "#/$defs/tree"}},
-        required=["tree"],
-        **{
-            "$defs": {
-                "tree": {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}
-            }
-        },
-    )
-    either = tool(
-        "either",
-        anyOf=[
-            {
-                "type": "object",
-                "properties": {"a": {"type": "integer"}},
-                "required": ["a"],
-                "additionalProperties": False,
-            },
-            {
-                "type": "object",
-                "properties": {"b": {"type": "integer"}},
-                "required": ["b"],
-                "additionalProperties": False,
-            },
-        ],
-    )
+    reference = {"$ref": "#/$defs/tree"}
+    tree = tool("grow", **obj(tree=reference), **{"$defs": {"tree": optional(kids=array(reference))}})
+    either = tool("either", anyOf=[closed(obj(a=INTEGER)), closed(obj(b=INTEGER))])
     request = prepared(HELLO, tree, either)
     validator = request._compiled._validator
     for call, good in (
