@@ -56,11 +56,6 @@ def _in_pieces(frame: Frame) -> Sequence[Reaction]:
     ]
 
 
-def _result_at_once(frame: Frame) -> Sequence[Reaction]:
-    """An IDE that asks its user by itself and sends the result only."""
-    return execute(frame)
-
-
 def _approve_if_it_must(frame: Frame) -> Sequence[Reaction]:
     """Only the executor approves by its result. While the server still takes a lost connection for that one, the same
     IDE on a new one is refused; any connection may decide, so it says that it approves and gets the call to execute.
@@ -119,11 +114,12 @@ CONVERSATIONS = [
         execute=execute,
     ),
     Conversation("reject", _WRITING, [say("write")], decide=decision("reject", feedback="not that file")),
+    # The IDE asks its user by itself and sends the result only.
     Conversation(
         "implicit approval",
         _WRITING,
         [say("write")],
-        decide=_result_at_once,
+        decide=execute,
         execute=execute,
         refused=_approve_if_it_must,
     ),
@@ -252,25 +248,12 @@ CONVERSATIONS = [
         leaves_at=_is("tool_call"),
         viewers=1,
     ),
-    Conversation(
-        "a step that died",
-        _ONE_TOOL,
-        [say("one")],
-        execute=execute,
-        accident=Fault(2, Kind.KILLED_AFTER, APPEND, 1),
-    ),
-    Conversation(
-        "an invoke that was lost",
-        _ONE_TOOL,
-        [say("one")],
-        execute=execute,
-        accident=Fault(1, Kind.KILLED_BEFORE, INVOKE, 1),
-    ),
-    Conversation(
-        "frames that nobody posted",
-        _ONE_TOOL,
-        [say("one")],
-        execute=execute,
-        accident=Fault(2, Kind.KILLED_BEFORE, POST, 3),
+    *(
+        Conversation(name, _ONE_TOOL, [say("one")], execute=execute, accident=accident)
+        for name, accident in (
+            ("a step that died", Fault(2, Kind.KILLED_AFTER, APPEND, 1)),
+            ("an invoke that was lost", Fault(1, Kind.KILLED_BEFORE, INVOKE, 1)),
+            ("frames that nobody posted", Fault(2, Kind.KILLED_BEFORE, POST, 3)),
+        )
     ),
 ]

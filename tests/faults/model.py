@@ -68,13 +68,7 @@ class ScriptedTransport:
 
     base_url = "http://model.invalid"
 
-    def __init__(
-        self,
-        *,
-        mark: Callable[[], None],
-        sent: Callable[[Call], None],
-        pause: Callable[[], None],
-    ) -> None:
+    def __init__(self, *, mark: Callable[[], None], sent: Callable[[Call], None], pause: Callable[[], None]) -> None:
         self.script: Script = {}
         self._mark, self._sent, self._pause = mark, sent, pause
 

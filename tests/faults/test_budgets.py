@@ -33,14 +33,8 @@ def step(number: int, batches: int, posts: int, steps: int = 1) -> Event:
 
     `steps` is how many of them one invocation runs, `number` the first.
     """
-    cost = {
-        READ: steps + batches,
-        READ_MANY: steps,
-        TRANSACTION: 2 * steps,
-        APPEND: batches,
-        POST: posts,
-        CLEAR: 1,
-    }
+    reads = {READ: steps + batches, READ_MANY: steps}
+    cost = {**reads, TRANSACTION: 2 * steps, APPEND: batches, POST: posts, CLEAR: 1}
     return f"step {number}", {operation: calls for operation, calls in cost.items() if calls}
 
 
@@ -54,9 +48,7 @@ BUDGETS: Mapping[str, list[Event]] = {
     "edit": [CONNECT, USER_MESSAGE, step(1, 1, 5), APPROVAL, LAST_RESULT, step(2, 2, 6)],
     "reject": [CONNECT, USER_MESSAGE, step(1, 1, 5), REJECTION, step(2, 2, 6)],
     "approval expires": [
-        CONNECT,
-        USER_MESSAGE,
-        step(1, 1, 5),
+        CONNECT, USER_MESSAGE, step(1, 1, 5),
         ("schedule", {**SWEEP, READ_MANY: 1, INVOKE: 1, POST: 1, CLEAR: 1}),
         step(2, 2, 6),
     ],
@@ -72,29 +64,16 @@ BUDGETS: Mapping[str, list[Event]] = {
         CONNECT,
         ("switch_agent", {**USER_MESSAGE[1], POST: 1, CLEAR: 1}),
         ("step 1", {READ: 2, READ_MANY: 1, TRANSACTION: 3, APPEND: 1, POST: 6, CLEAR: 1}),
-        LAST_RESULT,
-        step(2, 2, 6),
-        USER_MESSAGE,
-        step(1, 1, 5),
+        LAST_RESULT, step(2, 2, 6), USER_MESSAGE, step(1, 1, 5),
     ],
     # The summary costs one read of the history, one of the register and one transaction, when all was posted.
     "a summary": [
-        CONNECT,
-        USER_MESSAGE,
-        step(1, 2, 6),
-        USER_MESSAGE,
-        step(1, 2, 6),
-        USER_MESSAGE,
+        CONNECT, USER_MESSAGE, step(1, 2, 6), USER_MESSAGE, step(1, 2, 6), USER_MESSAGE,
         ("step 1", {READ: 1 + 2 + 1, READ_MANY: 1 + 1, TRANSACTION: 2 + 1, APPEND: 2, POST: 6, CLEAR: 1}),
-        USER_MESSAGE,
-        step(1, 2, 6),
+        USER_MESSAGE, step(1, 2, 6),
     ],
     "agent switch": [
-        CONNECT,
-        USER_MESSAGE,
-        step(1, 1, 5),
-        LAST_RESULT,
-        step(2, 2, 6),
+        CONNECT, USER_MESSAGE, step(1, 1, 5), LAST_RESULT, step(2, 2, 6),
         ("switch_agent", USER_MESSAGE[1]),
         step(1, 1, 5),
         ("switch_agent", {READ: 1}),
@@ -102,9 +81,7 @@ BUDGETS: Mapping[str, list[Event]] = {
     # Each of two clients gets every frame. That one has left, a post finds out and removes it before its `$disconnect`
     # comes; when it comes back it gets what it has missed and is handed the call.
     "two clients, one leaves and comes back": [
-        CONNECT,
-        CONNECT,
-        USER_MESSAGE,
+        CONNECT, CONNECT, USER_MESSAGE,
         ("step 1", {**step(1, 1, 10)[1], READ: 3, TRANSACTION: 3}),
         ("disconnect", {READ: 1}),
         CONNECT,
@@ -115,9 +92,7 @@ BUDGETS: Mapping[str, list[Event]] = {
     # Content that goes by reference is fetched once and stored once; the agent reads on in it at the cost of the call's
     # item and of the object, beside the step's own calls.
     "a large result": [
-        CONNECT,
-        USER_MESSAGE,
-        step(1, 1, 5),
+        CONNECT, USER_MESSAGE, step(1, 1, 5),
         ("upload_request", {POST: 1}),
         ("tool_result", {**LAST_RESULT[1], FETCH: 1, STORE: 1}),
         # Afterwards a summary takes the result's place.
@@ -125,66 +100,57 @@ BUDGETS: Mapping[str, list[Event]] = {
     ],
     # The invoke was lost with its sender, who sends again what was accepted; the sweep invokes.
     "an invoke that was lost": [
-        CONNECT,
-        USER_MESSAGE,
+        CONNECT, USER_MESSAGE,
         ("user_message", {READ: 2, READ_MANY: 1, TRANSACTION: 1}),
         ("schedule", {**SWEEP, INVOKE: 1}),
-        step(1, 1, 5),
-        LAST_RESULT,
-        step(2, 2, 6),
+        step(1, 1, 5), LAST_RESULT, step(2, 2, 6),
     ],
 }  # fmt: skip
 
 
 #: With quotas: reads are of the user's items too, and what was used is counted, once for each connection, message and
 #: step's invocation, whose Requests are counted together. Nothing else costs more.
+LIMITED_CONNECT: Event = ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1})
+LIMITED_MESSAGE: Event = ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1})
+
+
+def limited_step(number: int, batches: int, posts: int, steps: int = 1) -> Event:
+    name, cost = step(number, batches, posts, steps)
+    return name, {**cost, CLEAR: 1 + 1}
+
+
 LIMITED: Mapping[str, list[Event]] = {
-    "simple": [
-        ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1}),
-        ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1}),
-        ("step 1", {**step(1, 3, 7)[1], CLEAR: 1 + 1}),
-    ],
+    "simple": [LIMITED_CONNECT, LIMITED_MESSAGE, limited_step(1, 3, 7)],
     "approve": [
-        ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1}),
-        ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1}),
-        ("step 1", {**step(1, 1, 5)[1], CLEAR: 1 + 1}),
-        APPROVAL,
-        LAST_RESULT,
-        ("step 2", {**step(2, 2, 6)[1], CLEAR: 1 + 1}),
+        LIMITED_CONNECT, LIMITED_MESSAGE, limited_step(1, 1, 5), APPROVAL, LAST_RESULT, limited_step(2, 2, 6),
     ],
     "a plan, and then a tool": [
-        ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1}),
-        ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1}),
-        ("step 1", {**step(1, 1, 7, steps=2)[1], CLEAR: 1 + 1}),
-        LAST_RESULT,
-        ("step 3", {**step(3, 2, 6)[1], CLEAR: 1 + 1}),
+        LIMITED_CONNECT, LIMITED_MESSAGE, limited_step(1, 1, 7, steps=2), LAST_RESULT, limited_step(3, 2, 6),
     ],
     "a large result": [
-        ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1}),
-        ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1}),
-        ("step 1", {**step(1, 1, 5)[1], CLEAR: 1 + 1}),
+        LIMITED_CONNECT, LIMITED_MESSAGE, limited_step(1, 1, 5),
         # There is no register to read it with: looked at and counted in one.
         ("upload_request", {CLEAR: 1, POST: 1}),
         ("tool_result", {**LAST_RESULT[1], FETCH: 1, STORE: 1}),
         # Those of the steps, and that of the summary.
         ("step 2", {READ: 5 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 4 + 1, APPEND: 3, POST: 8, CLEAR: 1 + 2}),
     ],
-}
+}  # fmt: skip
+
+
+def made(stage: Stage, name: str) -> list[Event]:
+    """The events of the conversation, and what each costs."""
+    (conversation,) = [found for found in CONVERSATIONS if found.name == name]
+    player = Player(stage, conversation)
+    player.play()
+    return [(label, cost) for _, label, cost in counted(player.seen)]
 
 
 @pytest.mark.parametrize("name", LIMITED)
 def test_with_quotas_what_is_used_is_counted_and_nothing_else(limited_stage: Stage, name: str) -> None:
-    (conversation,) = [found for found in CONVERSATIONS if found.name == name]
-    player = Player(limited_stage, conversation)
-    player.play()
-    made = [(label, cost) for _, label, cost in counted(player.seen)]
-    assert made == LIMITED[name]
+    assert made(limited_stage, name) == LIMITED[name]
 
 
 @pytest.mark.parametrize("name", BUDGETS)
 def test_every_event_makes_exactly_the_calls_it_may_make(stage: Stage, name: str) -> None:
-    (conversation,) = [found for found in CONVERSATIONS if found.name == name]
-    player = Player(stage, conversation)
-    player.play()
-    made = [(label, cost) for _, label, cost in counted(player.seen)]
-    assert made == BUDGETS[name]
+    assert made(stage, name) == BUDGETS[name]
