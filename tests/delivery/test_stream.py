@@ -38,12 +38,16 @@ class Store:
 
 
 class Stage:
-    def __init__(self, *windows: str) -> None:
+    """Two windows, a and b, that take nothing until `release`."""
+
+    def __init__(self) -> None:
         self.register = Register("ann", "s1", 0, "universal", phase=Phase.RUNNING, lease="lease", message_id="m1")
-        for n, name in enumerate(windows):
-            self.register.connections[name] = Connection(n, joined=0, joined_seq=0, extensions=True)
         self.store = Store(self.register)
         self.gateway = Connections()
+        self._stalled = []
+        for n, name in enumerate("ab"):
+            self.register.connections[name] = Connection(n, joined=0, joined_seq=0, extensions=True)
+            self._stalled.append(self.gateway.stall(name))
         self.fan_out = FanOut(self.gateway, lambda: NOW)  # type: ignore[arg-type]
         self.lost = threading.Event()
         self.sender = StreamSender(
@@ -57,6 +61,13 @@ class Stage:
         )
         self.sender.start()
 
+    def release(self) -> None:
+        for window in self._stalled:
+            window.set()
+
+    def taken(self, window: str) -> list[int]:
+        return self.gateway.taken.get(window, [])
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,64 +75,52 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WATCH_S", 0.02)
 
 
-def _seqs(stage: Stage, window: str) -> list[int]:
-    return stage.gateway.taken.get(window, [])
-
-
 def test_the_log_goes_on_while_no_window_takes_anything():
-    stage = Stage("a", "b")
-    go_on = [stage.gateway.stall(name) for name in ("a", "b")]
+    stage = Stage()
     for n in range(3):
         stage.sender.write(f"piece {n} ")
         stage.store.wait_for(n + 1)
     stage.sender.close()
-    for window in go_on:
-        window.set()
+    stage.release()
     stage.fan_out.drain()
     assert "".join(stage.sender.sent) == "piece 0 piece 1 piece 2 "
-    assert _seqs(stage, "a") == _seqs(stage, "b") == [1, 2, 3]
+    assert stage.taken("a") == stage.taken("b") == [1, 2, 3]
 
 
 def test_a_cancel_is_seen_while_no_window_takes_anything(monkeypatch):
     monkeypatch.setattr(module, "_PACE_S", 3600.0)
-    stage = Stage("a", "b")
-    go_on = [stage.gateway.stall(name) for name in ("a", "b")]
+    stage = Stage()
     stage.sender.write("never taken")
     stage.store.wait_for(1)
     stage.register.cancelled_at = NOW
     assert stage.lost.wait(PATIENCE)
-    for window in go_on:
-        window.set()
+    stage.release()
     stage.sender.close()
     stage.fan_out.drain()
 
 
 def test_who_joins_while_the_others_take_nothing_is_sent_the_text_at_once():
-    stage = Stage("a", "b")
-    go_on = [stage.gateway.stall(name) for name in ("a", "b")]
+    stage = Stage()
     stage.sender.write("first ")
     stage.store.wait_for(1)
     stage.register.connections["late"] = Connection(9, joined=NOW, joined_seq=0, extensions=True)
     stage.sender.write("second ")
     stage.store.wait_for(2)
-    until(lambda: 2 in _seqs(stage, "late"))
-    assert _seqs(stage, "a") == []
+    until(lambda: 2 in stage.taken("late"))
+    assert stage.taken("a") == []
     stage.sender.close()
-    for window in go_on:
-        window.set()
+    stage.release()
     stage.fan_out.drain()
-    assert _seqs(stage, "a") == [1, 2]
+    assert stage.taken("a") == [1, 2]
 
 
 def test_the_end_of_the_text_does_not_wait_for_a_slow_window(monkeypatch):
     monkeypatch.setattr(module, "_PACE_S", 3600.0)
-    stage = Stage("a", "b")
-    go_on = [stage.gateway.stall(name) for name in ("a", "b")]
+    stage = Stage()
     stage.sender.write("all ")
     stage.store.wait_for(1)
     stage.sender.write("of it")
     stage.sender.close()
     assert [event.frame["token"] for event in stage.store.log] == ["all ", "of it"]
-    for window in go_on:
-        window.set()
+    stage.release()
     stage.fan_out.drain()
