@@ -39,15 +39,9 @@ def authorizer_context(
     }
 
 
-def connect(
-    connection: str,
-    authorizer: dict[str, Any],
-    *,
-    query: dict[str, str] | None = None,
-    headers: dict[str, str] | None = None,
-) -> dict[str, Any]:
+def connect(connection: str, authorizer: dict[str, Any], *, headers: dict[str, str] | None = None) -> dict[str, Any]:
     return {
-        **_handshake(query, headers),
+        **_handshake(None, headers),
         "requestContext": {**_context(connection, "$connect", "CONNECT"), "authorizer": authorizer},
         "isBase64Encoded": False,
     }

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jwt
@@ -44,18 +45,17 @@ def assert_unauthorized(function: Function, event: dict[str, Any]) -> None:
         function(event)
 
 
-@pytest.mark.parametrize(
-    "carry",
-    [
-        lambda value: {"headers": bearer(value)},
-        lambda value: {"headers": bearer(value, "authorization")},
-        lambda value: {"headers": {"Authorization": f"bearer  {value}"}},
-        lambda value: {"headers": {"Sec-WebSocket-Protocol": f"codelab, token.{value}"}},
-        lambda value: {"headers": {"sec-websocket-protocol": f"token.{value},codelab"}},
-        lambda value: {"query": {**SESSION, "token": value}},
-    ],
-    ids=["header", "header in small letters", "scheme in small letters", "subprotocol", "subprotocol first", "query"],
-)
+CARRIED: dict[str, Callable[[str], dict[str, Any]]] = {
+    "header": lambda value: {"headers": bearer(value)},
+    "header in small letters": lambda value: {"headers": bearer(value, "authorization")},
+    "scheme in small letters": lambda value: {"headers": {"Authorization": f"bearer  {value}"}},
+    "subprotocol": lambda value: {"headers": {"Sec-WebSocket-Protocol": f"codelab, token.{value}"}},
+    "subprotocol first": lambda value: {"headers": {"sec-websocket-protocol": f"token.{value},codelab"}},
+    "query": lambda value: {"query": {**SESSION, "token": value}},
+}
+
+
+@pytest.mark.parametrize("carry", CARRIED.values(), ids=CARRIED)
 def test_a_token_is_taken_from_wherever_a_client_can_put_it(authorize: Function, carry: Any) -> None:
     answer = authorize(events.authorize(**{"query": SESSION, **carry(token())}))
     assert effect(answer) == "Allow"
@@ -74,32 +74,27 @@ def _expired() -> str:
     return token(exp=int(time.time()) - 60)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: "",
-        lambda: "not.a.token",
-        lambda: "a" * 5_000,
-        _expired,
-        lambda: token(nbf=int(time.time()) + 3_600),
-        lambda: token(secret="another secret, as long as the first one was"),
-        lambda: token(algorithm="HS512"),
-        lambda: token(secret="", algorithm="none"),
-        lambda: token()[: token().rindex(".") + 1],
-        lambda: token(exp=None),
-        lambda: token(iat=None),
-        lambda: token(sub=None),
-        lambda: token(sub=""),
-        lambda: token(sub="ann#bob"),
-        lambda: token(sub="ann\n"),
-        lambda: token(sub="a" * 129),
-    ],
-    ids=[
-        "empty", "no token", "very long", "expired", "not yet valid", "wrong signature", "another algorithm",
-        "algorithm none", "signature cut off", "no end", "no beginning", "no subject", "empty subject",
-        "subject with #", "subject with a line break", "long subject",
-    ],
-)  # fmt: skip
+NOT_GOOD: dict[str, Callable[[], str]] = {
+    "empty": lambda: "",
+    "no token": lambda: "not.a.token",
+    "very long": lambda: "a" * 5_000,
+    "expired": _expired,
+    "not yet valid": lambda: token(nbf=int(time.time()) + 3_600),
+    "wrong signature": lambda: token(secret="another secret, as long as the first one was"),
+    "another algorithm": lambda: token(algorithm="HS512"),
+    "algorithm none": lambda: token(secret="", algorithm="none"),
+    "signature cut off": lambda: token()[: token().rindex(".") + 1],
+    "no end": lambda: token(exp=None),
+    "no beginning": lambda: token(iat=None),
+    "no subject": lambda: token(sub=None),
+    "empty subject": lambda: token(sub=""),
+    "subject with #": lambda: token(sub="ann#bob"),
+    "subject with a line break": lambda: token(sub="ann\n"),
+    "long subject": lambda: token(sub="a" * 129),
+}
+
+
+@pytest.mark.parametrize("make", NOT_GOOD.values(), ids=NOT_GOOD)
 def test_a_token_that_is_not_good_is_unauthorized(authorize: Function, make: Any) -> None:
     assert_unauthorized(authorize, events.authorize(query=SESSION, headers=bearer(make())))
 
@@ -201,11 +196,6 @@ def test_without_any_key_it_does_not_start(system: System) -> None:
         system.load("authorize")
 
 
-def test_an_unsigned_token_is_refused(authorize: Function) -> None:
-    unsigned = token(secret="", algorithm="none")
-    assert_unauthorized(authorize, events.authorize(query=SESSION, headers=bearer(unsigned)))
-
-
 def test_everyone_is_the_local_user_where_the_local_cloud_says_so(system: System) -> None:
     system.environment = {"AUTH_MODE": "none", "CODELAB_LOCAL": "1"}
     answer = system.load("authorize")(events.authorize(query=SESSION))
@@ -246,5 +236,4 @@ def test_the_plan_of_the_token_picks_limits(authorize: Function) -> None:
 
 @pytest.mark.parametrize("plan", [7, ["team"], "x" * 65])
 def test_a_plan_that_is_no_name_makes_a_token_invalid(authorize: Function, plan: object) -> None:
-    with pytest.raises(Exception, match=r"^Unauthorized$"):
-        authorize(events.authorize(query=SESSION, headers=bearer(token(codelab_plan=plan))))
+    assert_unauthorized(authorize, events.authorize(query=SESSION, headers=bearer(token(codelab_plan=plan))))
