@@ -11,7 +11,7 @@ from codelab.llm.config import RequestConfig
 from codelab.protocol.globs import matches
 from codelab.protocol.tools import CATALOGUE
 
-from tests.turns.world import World
+from tests.turns.world import WRITE, calling
 
 
 def test_there_are_these_agents_and_one_of_them_only_routes():
@@ -94,15 +94,13 @@ def test_globs_are_read_as_gitignore_reads_them(glob, path, matching):
 
 
 def test_the_architect_writes_markdown_and_nothing_else():
-    world = World(default_agent="architect")
-    world.say("design it")
-    world.answer(
-        "",
+    world, _ = calling(
         ("write_file", {"path": "src/main.py", "content": "x"}),
         ("move_file", {"from": "plan.md", "to": "plan.py"}),
         ("apply_patch", {"diff": "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"}),
         ("apply_patch", {"diff": "not a diff"}),
         ("write_file", {"path": "docs/plan.md", "content": "# CompiledSchema"}),
+        default_agent="architect",
     )
     (asked,) = world.of_type("tool_call")
     assert asked["arguments"]["path"] == "docs/plan.md", "the client never sees the other calls"
@@ -112,16 +110,12 @@ def test_the_architect_writes_markdown_and_nothing_else():
 
 
 def test_a_human_may_send_the_architects_text_where_they_like():
-    world = World(default_agent="architect")
-    world.say("design it")
-    (call_id,) = world.answer("", ("write_file", {"path": "plan.md", "content": "x"}))
+    world, (call_id,) = calling(("write_file", {"path": "plan.md", "content": "x"}), default_agent="architect")
     world.decision(call_id, "edit", modified_arguments={"path": "plan.txt", "content": "x"})
     assert world.of_type("tool_call")[-1]["arguments"]["path"] == "plan.txt"
 
 
 def test_a_tool_that_is_not_the_agents_is_refused_also_where_a_model_names_it():
-    world = World(default_agent="ask")
-    world.say("explain")
-    world.answer("", ("write_file", {"path": "a.py", "content": "x"}))
+    world, _ = calling(WRITE, default_agent="ask")
     assert world.of_type("tool_call") == []
     assert json.loads(world.history()[-1][1])["error"]["code"] == "TOOL_NOT_FOUND"

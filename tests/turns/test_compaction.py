@@ -1,11 +1,10 @@
 """When and how a summary takes the place of the older part of a history, on the pure core."""
 
 from codelab.sessions.items import FileItem, MessageItem, SummaryItem
-from codelab.sessions.store import Conversation
 from codelab.turns import compaction
 from codelab.turns.compaction import Piece
-from codelab.turns.context import assemble
 
+from tests.turns.history import message, sent
 from tests.turns.world import READ, World
 
 LONG = "word " * 400
@@ -135,16 +134,8 @@ def test_a_summary_is_bounded():
 # -- what the model is sent --------------------------------------------------------------------------------------------
 
 
-def message(n: int, role: str, content: str) -> MessageItem:
-    return MessageItem(n, role, content, at=0, turn_id="t")
-
-
 def file(path: str, content: str | None, tokens: int = 10) -> FileItem:
     return FileItem(path, content, tokens, 1, 1)
-
-
-def sent(*history: MessageItem, budget: int = 8_000, **read: object) -> list[dict]:
-    return assemble(Conversation(list(history), **read), "Be brief.", budget=budget)
 
 
 def test_the_summary_and_the_files_come_before_the_history():

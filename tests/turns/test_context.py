@@ -2,22 +2,14 @@
 
 import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.sessions.items import CallRequest, MessageItem
-from codelab.sessions.store import Conversation
-from codelab.turns.context import assemble
+from codelab.sessions.items import CallRequest
 from codelab.turns.text import head_and_tail
 
-
-def message(n, role, content, **more):
-    return MessageItem(n, role, content, at=0, turn_id="t", **more)
+from tests.turns.history import message, sent
 
 
 def call(call_id):
     return CallRequest(call_id, "read_file", {"path": "a"})
-
-
-def sent(*history, budget=8000):
-    return assemble(Conversation(list(history)), "Be brief.", budget=budget)
 
 
 def test_results_follow_the_answer_that_made_the_calls_in_its_order():

@@ -1,16 +1,12 @@
 """Who answers a first message, on the pure core."""
 
 from codelab.agents import agents
-from codelab.sessions.items import MessageItem
 from codelab.turns import routing
 
+from tests.turns.history import message
 from tests.turns.world import World, running
 
 KNOWN = set(agents())
-
-
-def message(n: int, role: str, content: str) -> MessageItem:
-    return MessageItem(n, role, content, at=1, turn_id="t")
 
 
 def test_the_chosen_agent_answers_and_stays():

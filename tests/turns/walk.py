@@ -16,13 +16,12 @@ from codelab.turns.caller import Caller
 from codelab.turns.context import assemble
 from codelab.turns.steps import Lease
 
-from tests.turns.world import IDE, World
+from tests.turns.world import IDE, READ, RUN, WRITE, Call, World
 
 CALLERS = (IDE, Caller("ann", "s1", "conn-2"), Caller("ann", "s1", "conn-3", extensions=True, viewer=True))
-RUN: tuple[str, dict[str, Any]] = ("run_command", {"command": "make"})
-CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("read_file", {"path": "a.py"}),
-    ("write_file", {"path": "a.py", "content": "1"}),
+CALLS: tuple[Call, ...] = (
+    READ,
+    WRITE,
     RUN,
     ("write_file", {"path": "big.py", "content": "x = 1\n" * 25_000}),
     ("read_file", {"path": "../outside"}),
@@ -215,12 +214,8 @@ class Walk:
             if Slot.is_free(world.table.get(key), world.now) and self.choose.random() < 0.5:
                 until = world.now + self.choose.choice((60_000, 4_000_000))
                 token = f"{k}.other{self.choose.randrange(10**9)}"
-                world.table[key] = self.others[key] = {
-                    "sk": key,
-                    "token": token,
-                    "session_id": "s2",
-                    "until": until,
-                }
+                item = {"sk": key, "token": token, "session_id": "s2", "until": until}
+                world.table[key] = self.others[key] = item
                 return
 
     def another_ends(self) -> None:
@@ -321,9 +316,8 @@ class Walk:
         rule = decisions[-1]["command_rule"]
         first = next(n for n, it in enumerate(decisions) if it.get("command_rule") == rule)
         assert decisions[first]["remember"], "a command that no human has let run again"
-        assert {it.get("command_rule") for it in decisions[first:]} == {rule}, (
-            "a command that may do something else now"
-        )
+        rules = {it.get("command_rule") for it in decisions[first:]}
+        assert rules == {rule}, "a command that may do something else now"
         assert len({dumps(it["arguments"]) for it in let_go[first:]}) == 1, "another command"
 
     def finish(self) -> None:
