@@ -16,6 +16,7 @@ from tests.faults.functions import Order
 from tests.faults.ide import Contradiction, Frame, Ide
 from tests.faults.model import Script
 from tests.faults.stage import BUCKET, REGION, Objects, Stage, Stored
+from tests.functions.events import authorizer_context, failed_invocation
 
 USER, SESSION = "ann", "s1"
 PK = f"SESSION#{USER}#{SESSION}"
@@ -290,7 +291,7 @@ class Player:
         if item.what == "step":
             return "llm_request", f"step {item.payload['step']}", item.payload
         if item.what == "record":
-            return "sweep", "record", _record(item)
+            return "sweep", "record", failed_invocation(item.payload, item.request_id)
         if item.what == "sweep":
             arn = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/sweep"
             return "sweep", "schedule", scheduled(arn, ACCOUNT, REGION, "aws.events")
@@ -337,16 +338,7 @@ class Player:
         world = self.world
         world.connections += 1
         connection_id = f"conn-{world.connections}="
-        context = {
-            "principalId": USER,
-            "integrationLatency": 12,
-            "user": USER,
-            "session_id": SESSION,
-            "expires": "0",
-            "extensions": "true",
-            "viewer": str(world.ides[ide].viewer).lower(),
-            "profile": "",
-        }
+        context = authorizer_context(SESSION, user=USER, extensions=True, viewer=world.ides[ide].viewer)
         headers = {"Host": [_API.domain_name], "Sec-WebSocket-Version": ["13"]}
         query = {"session_id": [SESSION], "extensions": ["1"]}
         world.callers[connection_id] = Caller(connection_id, "203.0.113.7", "", START, headers, query, context)
@@ -451,23 +443,6 @@ _CONTROL = ("hello", "resume", "cancel", "ping", "session_config", "upload_reque
 
 def _resume(ide: Ide) -> Frame:
     return {"type": "resume", "last_seq": ide.have}
-
-
-def _record(item: Item) -> dict[str, Any]:
-    """Lambda's record of an asynchronous invocation that failed, as its OnFailure destination gets it."""
-    return {
-        "version": "1.0",
-        "timestamp": "2023-11-14T22:13:20.000Z",
-        "requestContext": {
-            "requestId": item.request_id,
-            "functionArn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:codelab-llm-request:$LATEST",
-            "condition": "RetriesExhausted",
-            "approximateInvokeCount": 1,
-        },
-        "requestPayload": dict(item.payload),
-        "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
-        "responsePayload": {"errorMessage": "RequestId: e4b46cbf Error: Runtime exited with error: exit status 1"},
-    }
 
 
 def counted(seen: Mapping[int, Seen]) -> list[tuple[str, str, dict[str, int]]]:

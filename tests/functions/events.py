@@ -154,13 +154,13 @@ def schedule() -> dict[str, Any]:
 REQUEST_ID = "e4b46cbf-b738-4880-8880-a18cdf61200e"
 
 
-def failed_invocation(payload: dict[str, Any]) -> dict[str, Any]:
+def failed_invocation(payload: dict[str, Any], request_id: str = REQUEST_ID) -> dict[str, Any]:
     """Lambda's record of an asynchronous invocation that failed, as its OnFailure destination gets it."""
     return {
         "version": "1.0",
         "timestamp": "2026-01-01T12:00:00.000Z",
         "requestContext": {
-            "requestId": REQUEST_ID,
+            "requestId": request_id,
             "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:codelab-llm-request:$LATEST",
             "condition": "RetriesExhausted",
             "approximateInvokeCount": 1,

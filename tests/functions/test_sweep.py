@@ -175,9 +175,7 @@ def test_the_record_of_another_invocation_leaves_the_owner_of_the_step_alone(
     system: System, died: dict[str, Any]
 ) -> None:
     before = system.item("REGISTER")
-    record = events.failed_invocation(died)
-    record["requestContext"]["requestId"] = "0f5a1c6e-0000-4000-8000-000000000000"
-    system.function("sweep")(record)
+    system.function("sweep")(events.failed_invocation(died, "0f5a1c6e-0000-4000-8000-000000000000"))
     assert system.item("REGISTER") == before
 
 
