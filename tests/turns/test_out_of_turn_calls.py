@@ -9,7 +9,7 @@ from codelab.turns import control
 from tests.turns.world import IDE, OTHER, READ, VIEWER, World, calling, dispatched, refusal, unchanged
 
 
-def asked_for(tool: str, **arguments: Any) -> World:
+def asked_over_http(tool: str, **arguments: Any) -> World:
     """A session in which a program has asked for the call c1."""
     world = World()
     world.execute("c1", tool, **arguments)
@@ -25,7 +25,7 @@ def outcome(world: World, call_id: str) -> Any:
 
 
 def test_a_call_goes_to_the_ide_and_its_result_into_no_history():
-    world = asked_for("read_file", path="/a.py")
+    world = asked_over_http("read_file", path="/a.py")
     (frame,) = world.of_type("tool_call")
     assert (frame["call_id"], frame["arguments"], frame["requires_approval"]) == ("c1", {"path": "a.py"}, False)
     assert "turn_id" not in frame
@@ -37,7 +37,7 @@ def test_a_call_goes_to_the_ide_and_its_result_into_no_history():
 
 
 def test_a_repeat_is_the_same_call_and_another_of_its_name_is_refused():
-    world = asked_for("read_file", path="a.py")
+    world = asked_over_http("read_file", path="a.py")
     assert unchanged(world.execute("c1", "read_file", path="/a.py"))
     world.result("c1", result="x")
     assert unchanged(world.execute("c1", "read_file", path="a.py"))
@@ -52,7 +52,7 @@ def test_the_name_of_a_call_of_the_model_is_taken():
 
 
 def test_what_is_dangerous_asks_and_an_approval_has_it_executed():
-    world = asked_for("write_file", path="a.py", content="1")
+    world = asked_over_http("write_file", path="a.py", content="1")
     assert state(world, "c1") == "awaiting_approval"
     world.decision("c1", "edit", modified_arguments={"path": "a.py", "content": "2"})
     asked, sent = world.of_type("tool_call")
@@ -64,7 +64,7 @@ def test_what_is_dangerous_asks_and_an_approval_has_it_executed():
 
 
 def test_a_human_may_say_no():
-    world = asked_for("run_command", command="ls")
+    world = asked_over_http("run_command", command="ls")
     world.decision("c1", "reject", feedback="not now")
     assert state(world, "c1") == "rejected"
     assert outcome(world, "c1") == {"result": {"status": "rejected", "feedback": "not now"}}
@@ -84,7 +84,7 @@ def test_a_call_ends_by_its_own_deadline_beside_a_turn():
 
 
 def test_the_steps_of_a_turn_and_its_cancel_leave_a_call_alone():
-    world = asked_for("read_file", path="a.py")
+    world = asked_over_http("read_file", path="a.py")
     world.say()
     (own,) = world.answer("", READ)
     assert set(world.register.open_calls) == {"c1", own}
@@ -98,7 +98,7 @@ def test_the_steps_of_a_turn_and_its_cancel_leave_a_call_alone():
 
 
 def test_a_result_does_not_continue_a_turn_that_waits():
-    world = asked_for("read_file", path="a.py")
+    world = asked_over_http("read_file", path="a.py")
     world.say()
     world.answer("", READ)
     world.result("c1", result="x")
@@ -125,7 +125,7 @@ def test_a_call_stays_with_its_window_when_another_begins_a_turn():
 
 
 def test_a_call_whose_window_is_gone_waits_for_the_next_that_speaks():
-    world = asked_for("read_file", path="a.py")
+    world = asked_over_http("read_file", path="a.py")
     (frame,) = world.of_type("tool_call")
     world.leave()
     world.join(OTHER)
@@ -170,7 +170,7 @@ def test_tools_that_are_none_and_arguments_that_do_not_fit_are_refused():
 
 
 def test_who_comes_is_told_of_the_open_calls():
-    world = asked_for("write_file", path="a.py", content="1")
+    world = asked_over_http("write_file", path="a.py", content="1")
     pending = world.hello()["pending_calls"]
     assert [(call["call_id"], call["state"]) for call in pending] == [("c1", "awaiting_approval")]
 
@@ -198,7 +198,7 @@ def test_a_file_that_was_written_is_so_in_the_context():
 
 
 def test_what_a_human_has_decided_of_such_calls_is_remembered():
-    world = asked_for("write_file", path="a.py", content="1")
+    world = asked_over_http("write_file", path="a.py", content="1")
     world.decision("c1", "approve", remember={"scope": "session"})
     world.execute("c2", "write_file", path="a.py", content="2")
     assert state(world, "c2") == "executing"
