@@ -3,10 +3,11 @@
 import fcntl
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run
 
 
 def node_with(project: Path) -> str:
@@ -19,14 +20,7 @@ def node_with(project: Path) -> str:
     with lock.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # Another test run may be installing them.
         if any(_version(project / name) != package["version"] for name, package in locked.items() if name):
-            done = subprocess.run(
-                [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-                cwd=project,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
+            done = run(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=project)
             assert done.returncode == 0, f"npm ci in {project} failed:\n{done.stdout}{done.stderr}"
     return command
 

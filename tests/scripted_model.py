@@ -9,8 +9,10 @@ import re
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
+
+from tests.serving import Quiet, serving
 
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 
@@ -75,29 +77,24 @@ class ScriptedModel:
         self._choices: dict[str, Says] = {}
         model = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
                 model.answer(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
+        self._serving = serving(Handler, port)
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._port = self._serving.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._serving.__exit__(None, None, None)
 
     @property
     def environment(self) -> dict[str, str]:
-        url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        url = f"http://127.0.0.1:{self._port}/v1"
         model = {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted", "LLM_MODELS": "other"}
         return {**model, "DEFAULT_AGENT": "universal"}
 

@@ -52,15 +52,15 @@ def demo_model(delay_ms: int = 0) -> Iterator[str]:
 
 def turn_schema(*names: str, enum: bool = False) -> dict[str, Any]:
     """The strict schema of a turn that offers the tools `names` (all of them if none is named)."""
-    options = []
-    for name in names or TOOLS:
-        tag = {"type": "string", "enum": [name]} if enum else {"const": name}
-        properties = {"_tool": tag, **TOOLS[name]}
-        options.append(_strict(properties))
-    return _strict({"message": {"type": "string"}, "calls": {"type": "array", "items": {"anyOf": options}}})
+    options = [
+        closed({"_tool": {"type": "string", "enum": [name]} if enum else {"const": name}, **TOOLS[name]})
+        for name in names or TOOLS
+    ]
+    return closed({"message": {"type": "string"}, "calls": {"type": "array", "items": {"anyOf": options}}})
 
 
-def _strict(properties: dict[str, Any]) -> dict[str, Any]:
+def closed(properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of objects that have exactly these properties."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
@@ -114,9 +114,8 @@ class Chat:
             arguments = {key: value for key, value in call.items() if key != "_tool" and value is not None}
             function = {"name": call["_tool"], "arguments": json.dumps(arguments)}
             calls.append({"id": call_id, "type": "function", "function": function})
-        self.messages.append(
-            {"role": "assistant", "content": answer["message"], **({"tool_calls": calls} if calls else {})}
-        )
+        made = {"tool_calls": calls} if calls else {}
+        self.messages.append({"role": "assistant", "content": answer["message"], **made})
         return answer["message"], answer["calls"]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import pytest
 from codelab_local.demo_model import completions
 from codelab_local.demo_model.player import chosen, scenarios
 
-from tests.demo_model.driver import Chat, streamed, turn_schema
+from tests.demo_model.driver import Chat, closed, streamed, turn_schema
+from tests.processes import run
 
 EXAMPLES = [(name, example) for name, one in scenarios().items() for example in one.data.get("examples", ())]
 RESULTS: dict[str, Any] = {
@@ -47,10 +47,8 @@ def test_an_example_is_played_to_its_end(chat: Chat, name: str, example: str, en
         if not calls:
             break
         usual = [RESULTS[call["_tool"]] for call in calls]
-        edited = [
-            {"edited_arguments": {**call, "path": "other.py"}, "result": result}
-            for call, result in zip(calls, usual, strict=True)
-        ]
+        edits = [{**call, "path": "other.py"} for call in calls]
+        edited = [{"edited_arguments": edit, "result": it} for edit, it in zip(edits, usual, strict=True)]
         ends = {"completed": usual, "edited": edited, "rejected": [{"status": "rejected", "feedback": ""}] * len(calls)}
         message, calls = chat.result(*ends.get(end, [DENIED if end == "failed" else CUT] * len(calls)))
         if end == "rejected":
@@ -200,8 +198,8 @@ def test_repairs_a_test_that_really_fails(chat: Chat, tmp_path: Path) -> None:
             (tmp_path / call["path"]).write_text(call["content"])
             return {"success": True}
         # Else the bytecode of the first run is taken for that of the program that is repaired within the same second.
-        command, environment = call["command"].split(), {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        ran = run(*call["command"].split(), cwd=tmp_path, env=environment)
         exit_codes.append(ran.returncode)
         return {"stdout": ran.stdout, "stderr": ran.stderr, "exit_code": ran.returncode}
 
@@ -261,13 +259,8 @@ def test_speaks_every_strategy(base_url: str, strategy: str) -> None:
 
 def test_routes_to_a_fitting_agent(base_url: str) -> None:
     agents = {"enum": ["architect", "ask", "coder", "universal"]}
-    properties = {"agent": agents, "reason": {"type": "string"}, "confidence": {"type": "number", "maximum": 1}}
-    schema = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    schema = closed({"agent": agents, "reason": {"type": "string"}, "confidence": {"type": "number", "maximum": 1}})
     described = {"type": "json_schema", "json_schema": {"name": "route", "schema": schema}}
-    for question, agent in (
-        ("Создай файл a.py", "coder"),
-        ("Hello!", "universal"),
-        ("Delete everything", "universal"),
-    ):
+    for question, agent in (("Создай файл a.py", "coder"), ("Hello!", "universal"), ("Delete everything", "universal")):
         body = {"messages": [{"role": "user", "content": question}], "response_format": described}
         assert json.loads("".join(streamed(base_url + "/chat/completions", body)))["agent"] == agent

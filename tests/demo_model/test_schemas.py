@@ -9,34 +9,14 @@ from codelab_local.demo_model.instance import instance
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.demo_model.driver import streamed
+from tests.demo_model.driver import closed, streamed
 
-_TREE = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#"}, "minItems": 0}},
-    "required": ["name", "children"],
-    "additionalProperties": False,
-}
-_EXPRESSION = {
-    "$ref": "#/$defs/node",
-    "$defs": {
-        "node": {
-            "anyOf": [
-                {
-                    "type": "object",
-                    "properties": {
-                        "op": {"enum": ["+", "*"]},
-                        "left": {"$ref": "#/$defs/node"},
-                        "right": {"$ref": "#/$defs/node"},
-                    },
-                    "required": ["op", "left", "right"],
-                    "additionalProperties": False,
-                },
-                {"type": "number"},
-            ]
-        }
-    },
-}
+_TREE = closed({"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#"}, "minItems": 0}})
+_X = {"$ref": "#/definitions/x"}
+_NODE = {"$ref": "#/$defs/node"}
+_OPERATION = closed({"op": {"enum": ["+", "*"]}, "left": _NODE, "right": _NODE})
+_EXPRESSION = {**_NODE, "$defs": {"node": {"anyOf": [_OPERATION, {"type": "number"}]}}}
+_NAMED = {"^x-": {"type": "integer"}}
 _FORMATS = ("date-time", "date", "time", "email", "ipv4", "ipv6", "uri", "uuid", "hostname")
 SCHEMAS: list[Any] = [
     {"type": "string"},
@@ -62,12 +42,7 @@ SCHEMAS: list[Any] = [
     {"type": "object", "properties": {"message": {"type": "string", "maxLength": 3}}, "required": ["message"]},
     {"type": "object", "properties": {"answer": {"type": "object"}, "title": {"type": "null"}}, "required": ["answer"]},
     {"type": "object", "minProperties": 3, "maxProperties": 4, "properties": {"a": {"type": "null"}}},
-    {
-        "type": "object",
-        "patternProperties": {"^x-": {"type": "integer"}},
-        "additionalProperties": False,
-        "minProperties": 2,
-    },
+    {"type": "object", "patternProperties": _NAMED, "additionalProperties": False, "minProperties": 2},
     {"type": "object", "propertyNames": {"pattern": "^[a-c]+$"}, "minProperties": 2},
     {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"], "maxProperties": 1},
     {"oneOf": [{"type": "integer", "multipleOf": 2}, {"type": "integer", "multipleOf": 3}]},
@@ -84,10 +59,7 @@ SCHEMAS: list[Any] = [
         "required": ["a", "b"],
     },
     {"$defs": {"a/b": {"type": "integer"}}, "$ref": "#/$defs/a~1b"},
-    {
-        "$ref": "#/definitions/x",
-        "definitions": {"x": {"type": "object", "properties": {"y": {"$ref": "#/definitions/x"}}}},
-    },
+    {**_X, "definitions": {"x": {"type": "object", "properties": {"y": _X}}}},
     {"type": "object", "dependentRequired": {"a": ["b"]}, "properties": {"a": {"type": "string"}}, "required": ["a"]},
     {},
     True,
@@ -122,10 +94,6 @@ def test_recursion_that_cannot_end_is_given_up_quickly() -> None:
     assert len(json.dumps(value)) < 100_000
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
 def _strict_schemas() -> st.SearchStrategy[dict[str, Any]]:
     """Schemas as strict mode allows them: closed objects, unions, enums, bounds, references."""
     bounds = st.integers(-50, 50)
@@ -141,17 +109,15 @@ def _strict_schemas() -> st.SearchStrategy[dict[str, Any]]:
     nested = st.recursive(
         leaves,
         lambda inner: st.one_of(
-            st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=4).map(_object),
-            st.tuples(inner, st.integers(0, 3)).map(
-                lambda pair: {"type": "array", "items": pair[0], "minItems": pair[1]}
-            ),
+            st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=4).map(closed),
+            st.tuples(inner, st.integers(0, 3)).map(lambda of: {"type": "array", "items": of[0], "minItems": of[1]}),
             st.lists(inner, min_size=1, max_size=3).map(lambda options: {"anyOf": options}),
         ),
         max_leaves=12,
     )
-    link = _object({"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/link"}, {"type": "null"}]}})
+    link = closed({"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/link"}, {"type": "null"}]}})
     properties = st.dictionaries(st.text(min_size=1, max_size=6), nested, min_size=1, max_size=4)
-    return properties.map(lambda found: {**_object(found), "$defs": {"link": link}})
+    return properties.map(lambda found: {**closed(found), "$defs": {"link": link}})
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -17,7 +17,9 @@ import psutil
 import pytest
 from codelab_local.demo_model.completions import pieces
 
-from tests.demo_model.driver import demo_model, process, turn_schema
+from tests.demo_model.driver import closed, demo_model, process, turn_schema
+from tests.processes import run
+from tests.waiting import until
 
 _HELLO = [{"role": "user", "content": "Hello!"}]
 _TOOLS = [{"type": "function", "function": {"name": "get_weather"}}]
@@ -53,11 +55,9 @@ def _post(base_url: str, body: Any) -> httpx.Response:
 )
 def test_refuses_a_bad_request_as_openai_does(base_url: str, body: Any, param: str | None) -> None:
     response = _post(base_url, body)
-    assert response.status_code == 400
     error = response.json()["error"]
-    assert error["type"] == "invalid_request_error"
+    assert (response.status_code, error["type"], error["param"]) == (400, "invalid_request_error", param)
     assert error["message"]
-    assert error["param"] == param
     assert "code" in error
 
 
@@ -106,17 +106,16 @@ def test_openai_sdk_streams_the_turn(base_url: str) -> None:
 
 def test_openai_sdk_calls_functions(base_url: str) -> None:
     client = openai.OpenAI(base_url=base_url, api_key="none")
-    properties = {"city": {"type": "string"}, "unit": {"enum": ["celsius", "fahrenheit"]}, "day": {"type": "null"}}
-    parameters = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    units = {"enum": ["celsius", "fahrenheit"]}
+    parameters = closed({"city": {"type": "string"}, "unit": units, "day": {"type": "null"}})
     weather: Any = {"type": "function", "function": {"name": "get_weather", "parameters": parameters}}
     path = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     read: Any = {"type": "function", "function": {"name": "read_file", "parameters": path}}
     question: Any = {"role": "user", "content": "What is the weather in Paris, in fahrenheit?"}
 
     def ask(message: Any, **options: Any) -> Any:
-        return client.chat.completions.create(model="x", messages=[message], tools=[weather, read], **options).choices[
-            0
-        ]
+        answer = client.chat.completions.create(model="x", messages=[message], tools=[weather, read], **options)
+        return answer.choices[0]
 
     assert ask(question).message.content
     assert ask(question, tool_choice="none").message.content
@@ -136,8 +135,8 @@ def test_json_mode_without_a_schema_is_an_object(base_url: str) -> None:
 
 def test_stops_at_the_limit(base_url: str) -> None:
     done = _post(base_url, {"messages": _HELLO, "max_completion_tokens": 3}).json()
-    assert done["choices"][0]["finish_reason"] == "length"
-    assert done["choices"][0]["message"]["content"] == "Hello! How"
+    (choice,) = done["choices"]
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("length", "Hello! How")
     assert done["usage"]["completion_tokens"] == 3
 
 
@@ -188,10 +187,7 @@ def test_a_client_that_leaves_stops_its_stream() -> None:
         with httpx.stream("POST", url + "/chat/completions", json=body) as response:
             next(response.iter_lines())
         health = url.removesuffix("/v1") + "/health"
-        until = time.monotonic() + 5
-        while httpx.get(health).json()["streams"]:
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        until(lambda: not httpx.get(health).json()["streams"], 5)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -222,12 +218,9 @@ def test_a_busy_port_and_a_bad_setting_are_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        command = [sys.executable, "-m", "codelab_local.demo_model", "--port", str(taken.getsockname()[1])]
-        busy = subprocess.run(command, capture_output=True, text=True, check=False)
-    bad = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | {"DEMO_TOKEN_DELAY_MS": "soon"}
-    )
+        command = (sys.executable, "-m", "codelab_local.demo_model", "--port", str(taken.getsockname()[1]))
+        busy = run(*command)
+    bad = run(*command, env=os.environ | {"DEMO_TOKEN_DELAY_MS": "soon"})
     for failed, words in ((busy, "use another --port"), (bad, "DEMO_TOKEN_DELAY_MS='soon'")):
-        assert failed.returncode == 1
+        assert (failed.returncode, len(failed.stderr.splitlines())) == (1, 1)
         assert words in failed.stderr
-        assert len(failed.stderr.splitlines()) == 1

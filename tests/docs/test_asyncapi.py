@@ -1,8 +1,9 @@
 """The AsyncAPI document is valid for the official schema, and complete."""
 
 import json
+import operator
 import re
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,8 @@ def official() -> jsonschema_rs.Draft7Validator:
 
 
 def resolve(reference: str) -> Any:
-    found: Any = WRITTEN
-    for part in reference.removeprefix("#/").split("/"):
-        found = found[part.replace("~1", "/").replace("~0", "~")]
-    return found
+    parts = reference.removeprefix("#/").split("/")
+    return reduce(operator.getitem, (part.replace("~1", "/").replace("~0", "~") for part in parts), WRITTEN)
 
 
 def test_the_document_is_valid_for_the_official_schema() -> None:
@@ -52,10 +51,7 @@ def test_the_document_is_valid_for_the_official_schema() -> None:
 def test_the_official_schema_rejects_errors(path: str, value: str | None) -> None:
     broken = json.loads(json.dumps(WRITTEN))
     *parents, last = path.split("/")
-    place = broken
-    for part in parents:
-        place = place[part]
-    place[last] = value
+    reduce(operator.getitem, parents, broken)[last] = value
     assert not official().is_valid(broken)
 
 

@@ -30,13 +30,8 @@ def test_a_place_is_a_module_a_member_a_model_field_or_a_file() -> None:
     test = "`docs/test_conformance.py::test_only_tables_are_parsed`"
     for place in ("config", "config.Settings.table_name", "protocol.incoming.UserMessage.content", "template.yaml"):
         assert complaints(f"| x | `{place}` | {test} |") == []
-    for place in (
-        "nowhere",
-        "config.nothing",
-        "protocol.incoming.UserMessage.mood",
-        "nothing.yaml",
-        "template.yaml::x",
-    ):
+    absent = ("nowhere", "config.nothing", "protocol.incoming.UserMessage.mood", "nothing.yaml", "template.yaml::x")
+    for place in absent:
         assert complaints(f"| x | `{place}` | {test} |") == [f"line 3: no such place: {place}"]
 
 

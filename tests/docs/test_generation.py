@@ -18,9 +18,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_generated_documents_are_written_only_when_stale(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert generator.main([]) == 0
-    assert sorted(capsys.readouterr().out.split()) == sorted(
-        word for name in generator.documents() for word in ("docs:", name)
-    )
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(f"docs: {name}" for name in generator.documents())
     assert generator.main(["--check"]) == 0
     assert generator.main([]) == 0
     assert capsys.readouterr() == ("", "")

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 import uvicorn
 from codelab_local import LocalCloud
+from codelab_local.demo_model import completions
 from codelab_local.demo_model import server as demo_server
 
 from tests.ide import Ide
@@ -148,11 +149,10 @@ def relay(cloud: LocalCloud, request: pytest.FixtureRequest) -> Iterator[Relay]:
 def test_the_client_has_fifty_lines_and_needs_one_package() -> None:
     assert len(CLIENT.splitlines()) <= 50
     assert max(map(len, CLIENT.splitlines())) <= 120
-    imported = {
-        name.name for node in ast.walk(ast.parse(CLIENT)) if isinstance(node, ast.Import) for name in node.names
-    }
+    nodes = list(ast.walk(ast.parse(CLIENT)))
+    imported = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
     assert imported - sys.stdlib_module_names == {"websockets.sync.client"}
-    assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(ast.parse(CLIENT)))
+    assert not any(isinstance(node, ast.ImportFrom) for node in nodes)
 
 
 def test_the_pages_conversation_is_reproduced(demo_cloud: LocalCloud, start: Start, workspace: Path) -> None:
@@ -186,9 +186,8 @@ def test_the_client_reads_and_writes_files_and_refuses_the_rest(
     client = start(cloud.url("tutorial-files"))
     client.sees("> ")
     client.types(marker)
-    asked = (
-        '> Reading.\nWriting.\nwrite_file {"path": "new/каталог/a.txt", "content": "один\\r\\nдва"}\napprove? [y/N] '
-    )
+    write = 'write_file {"path": "new/каталог/a.txt", "content": "один\\r\\nдва"}'
+    asked = f"> Reading.\nWriting.\n{write}\napprove? [y/N] "
     client.sees(asked)
     client.types("y")
     client.sees(asked + "Done.\n> ")
@@ -221,9 +220,8 @@ def test_the_client_shows_every_piece_once_despite_broken_connections(
 def test_messages_and_decisions_survive_a_broken_connection(
     relay: Relay, model: ScriptedModel, start: Start, workspace: Path
 ) -> None:
-    marker = model.script(
-        "tutorial-lost", Says("", [call("write_file", path="a.txt", content="a")]), Says("It is written.")
-    )
+    write = call("write_file", path="a.txt", content="a")
+    marker = model.script("tutorial-lost", Says("", [write]), Says("It is written."))
     client = start(relay.url)
     client.sees("> ")
     relay.cut()
@@ -253,11 +251,11 @@ def checkout(tmp_path: Path) -> Path:
 class Asked:
     """A demonstration model in this process, and the requests to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bodies: list[dict[str, Any]] = []
-        self._model = demo_server.DemoModel(demo_server.Delays())
-        self._bound = demo_server.bind("127.0.0.1", 0)
-        config = uvicorn.Config(self._serve, interface="asgi3", lifespan="off", ws="none", log_level="critical")
+        monkeypatch.setattr(demo_server, "parsed", self._parsed)
+        self._bound, model = demo_server.bind("127.0.0.1", 0), demo_server.DemoModel(demo_server.Delays())
+        config = uvicorn.Config(model, interface="asgi3", lifespan="off", ws="none", log_level="critical")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._bound],))
         self.url = f"http://127.0.0.1:{self._bound.getsockname()[1]}/v1"
@@ -271,18 +269,9 @@ class Asked:
         self._thread.join()
         self._bound.close()
 
-    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        parts: list[bytes] = []
-
-        async def recorded() -> Any:
-            message = await receive()
-            parts.append(message.get("body", b""))
-            if message["type"] == "http.request" and not message.get("more_body") and any(parts):
-                self.bodies.append(json.loads(b"".join(parts)))
-                parts.clear()
-            return message
-
-        await self._model(scope, recorded, send)
+    def _parsed(self, body: bytes) -> completions.Request:
+        self.bodies.append(json.loads(body))
+        return completions.parsed(body)
 
 
 def is_like(shown: Any, received: Any) -> bool:
@@ -293,7 +282,7 @@ def is_like(shown: Any, received: Any) -> bool:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_agent_tutorial_works_as_shown(checkout: Path) -> None:
+def test_the_agent_tutorial_works_as_shown(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = deque(re.findall(r"^```(\w+)\n(.*?)^```", AGENT_PAGE, re.DOTALL | re.MULTILINE))
 
     def block(expected: str) -> str:
@@ -303,7 +292,7 @@ def test_the_agent_tutorial_works_as_shown(checkout: Path) -> None:
         return str(text)
 
     (file,) = re.findall(r"Save this as `(.+\.toml)`", AGENT_PAGE)
-    with Asked() as demo, ExitStack() as stack:
+    with Asked(monkeypatch) as demo, ExitStack() as stack:
         model = {"LLM_BASE_URL": demo.url, "LLM_API_KEY": "any", "LLM_MODEL": "gpt-4.1-mini"}
         cloud = stack.enter_context(LocalCloud(checkout / "template.yaml", environment=model))
 
@@ -326,8 +315,7 @@ def test_the_agent_tutorial_works_as_shown(checkout: Path) -> None:
         is_offered()
         connection.send_raw(block("json"))
         connection.frames.clear()
-        connection.idle()
-        assert connection.text() == block("text").strip()
+        assert connection.idle() == block("text").strip()
         assert not connection.of_type("tool_call")
         assert (demo.bodies[-1]["model"], demo.bodies[-1]["temperature"]) == ("gpt-4.1", 0.2)
         assert "CodeLab's reviewer" in demo.bodies[-1]["messages"][0]["content"]

@@ -1,13 +1,13 @@
 """The TypeScript declarations, checked with the TypeScript compiler."""
 
 import json
-import subprocess
 from pathlib import Path
 
 from infra.docs.schemas import frames_of
 from infra.docs.typescript import type_of
 from tests.frames import DOCUMENT
 from tests.node import node_with
+from tests.processes import run
 
 NODE_PROJECT = Path(__file__).with_name("node")
 DECLARATIONS = Path(__file__).parents[2] / "docs/codelab.d.ts"
@@ -63,8 +63,7 @@ def compiled(folder: Path, source: str) -> str:
     (folder / "client.ts").write_text(source, encoding="utf-8")
     compiler = NODE_PROJECT / "node_modules/typescript/bin/tsc"
     checks = ("--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess")
-    command = [node, str(compiler), *checks, "--noEmit", "--target", "es2022", "client.ts"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = run(node, str(compiler), *checks, "--noEmit", "--target", "es2022", "client.ts", cwd=folder)
     return done.stdout + done.stderr
 
 

@@ -6,16 +6,18 @@ The emulator's Bedrock has other models than the real one, so this module answer
 import io
 import json
 import tempfile
-import threading
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote
 
 import boto3
+import pytest
 from codelab_local.emulator import Emulator
 from codelab_local.template import CODE_BUCKET, CODE_KEY, read_template
+
+from tests.serving import Quiet, serving
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 REGION = "us-east-1"
@@ -28,31 +30,39 @@ AVAILABLE = {
 }
 
 
+def stack_of(name: str, parameters: dict[str, str]) -> dict[str, Any]:
+    """What CloudFormation is given to create a stack from the template."""
+    return {
+        "StackName": name,
+        "TemplateBody": read_template(TEMPLATE).body,
+        "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+        "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+    }
+
+
 class EmulatedAws:
     """`environment` makes boto3 and the SAM CLI use it. `models` are Bedrock's answers by model id."""
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="codelab-deploy-test-")
         self.models: dict[str, dict[str, Any]] = {}
-        self._bedrock = ThreadingHTTPServer(("127.0.0.1", 0), self._answers())
-        threading.Thread(target=self._bedrock.serve_forever, daemon=True).start()
+        self._serving = serving(self._answers())
+        self._bedrock = self._serving.__enter__()
         self._emulator = Emulator(Path(self._folder.name), REGION, None)
         self._emulator.start(read_template(TEMPLATE).services | {"iam", "logs", "secretsmanager", "sqs", "sts"})
         self._emulator.wait().close()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bedrock.shutdown()
-        self._bedrock.server_close()
+        self._serving.__exit__(None, None, None)
         self._emulator.stop()
         self._folder.cleanup()
 
     @property
     def environment(self) -> dict[str, str]:
-        bedrock = f"http://127.0.0.1:{self._bedrock.server_address[1]}"
         return {
             "AWS_ENDPOINT_URL": self._emulator.url,
-            "AWS_ENDPOINT_URL_BEDROCK": bedrock,
+            "AWS_ENDPOINT_URL_BEDROCK": f"http://127.0.0.1:{self._bedrock}",
             "AWS_ACCESS_KEY_ID": self._emulator.credentials.key_id,
             "AWS_SECRET_ACCESS_KEY": self._emulator.credentials.secret,
             "AWS_REGION": REGION,
@@ -60,22 +70,23 @@ class EmulatedAws:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
+    def use(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have boto3 use it in this test."""
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)
+
     def client(self, service: str) -> Any:
         make: Any = boto3.client
-        return make(
-            service,
-            endpoint_url=self._emulator.url,
-            region_name=REGION,
-            aws_access_key_id=self._emulator.credentials.key_id,
-            aws_secret_access_key=self._emulator.credentials.secret,
-        )
+        keys = self._emulator.credentials
+        secrets = {"aws_access_key_id": keys.key_id, "aws_secret_access_key": keys.secret}
+        return make(service, endpoint_url=self._emulator.url, region_name=REGION, **secrets)
 
     def function(self, name: str) -> dict[str, Any]:
         """A deployed function's configuration."""
         found: dict[str, Any] = self.client("lambda").get_function_configuration(FunctionName=name)
         return found
 
-    def create(self, template: Path, name: str, **parameters: str) -> None:
+    def create(self, name: str, **parameters: str) -> None:
         """Create a stack with empty functions, without SAM, which is slow."""
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as writer:
@@ -83,18 +94,13 @@ class EmulatedAws:
         s3, cloudformation = self.client("s3"), self.client("cloudformation")
         s3.create_bucket(Bucket=CODE_BUCKET)
         s3.put_object(Bucket=CODE_BUCKET, Key=CODE_KEY, Body=archive.getvalue())
-        cloudformation.create_stack(
-            StackName=name,
-            TemplateBody=read_template(template).body,
-            Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
-            Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
-        )
+        cloudformation.create_stack(**stack_of(name, parameters))
         cloudformation.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
 
     def _answers(self) -> type[BaseHTTPRequestHandler]:
         aws = self
 
-        class Bedrock(BaseHTTPRequestHandler):
+        class Bedrock(Quiet, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 model = unquote(self.path.rpartition("/")[2])
                 answer = aws.models.get(model)
@@ -105,7 +111,5 @@ class EmulatedAws:
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None: ...
 
         return Bedrock

@@ -4,14 +4,14 @@ The tests run in a mount namespace in which the system trusts no other authority
 """
 
 import datetime
+import functools
 import os
 import shutil
 import ssl
 import subprocess
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.processes import run
+from tests.serving import Quiet, serving
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = Path("/etc/ssl/certs")
@@ -31,7 +34,7 @@ def _namespaces() -> bool:
         (SYSTEM / "ca-certificates.crt").exists()
         and shutil.which("unshare") is not None
         and shutil.which("openssl") is not None
-        and subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+        and run("unshare", "-rm", "true").returncode == 0
     )
 
 
@@ -62,17 +65,8 @@ def _certificate(subject: str, key: Any, signed_by: Any, *extensions: tuple[Any,
 def _authority_and_server(folder: Path) -> None:
     """`system`, in the form of update-ca-certificates, and `server.pem` with its key, signed by the company."""
     company, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    usage = dict.fromkeys(
-        (
-            "content_commitment",
-            "key_encipherment",
-            "data_encipherment",
-            "key_agreement",
-            "encipher_only",
-            "decipher_only",
-        ),
-        False,
-    )
+    enciphers = dict.fromkeys(("key_encipherment", "data_encipherment", "encipher_only", "decipher_only"), False)
+    usage = {"content_commitment": False, "key_agreement": False, **enciphers}
     signs = x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **usage)
     identifier = x509.SubjectKeyIdentifier.from_public_key(company.public_key())
     authority = _certificate(
@@ -89,9 +83,8 @@ def _authority_and_server(folder: Path) -> None:
     system = folder / "system"
     system.mkdir()
     (system / "ca-certificates.crt").write_bytes(authority.public_bytes(pem))
-    command = ["openssl", "x509", "-hash", "-noout", "-in", str(system / "ca-certificates.crt")]
-    hashed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    (system / f"{hashed}.0").symlink_to("ca-certificates.crt")
+    hashed = run("openssl", "x509", "-hash", "-noout", "-in", f"{system}/ca-certificates.crt", check=True)
+    (system / f"{hashed.stdout.strip()}.0").symlink_to("ca-certificates.crt")
     private = server.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "server.pem").write_bytes(private + leaf.public_bytes(pem))
 
@@ -121,17 +114,13 @@ def index(tmp_path: Path) -> Iterator[str]:
     _wheel(served, "uv", "0.13.99", {"uv-0.13.99.data/scripts/uv": "#!python\nprint('hello')\n"})
     _wheel(served, "company", "1.0", {"company.py": ""})
 
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None: ...
+    class Index(Quiet, SimpleHTTPRequestHandler):
+        """Serves the folder's files."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: Quiet(*args, directory=str(served)))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.pem")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"https://localhost:{server.server_address[1]}/"
-    server.shutdown()
-    server.server_close()
+    with serving(functools.partial(Index, directory=str(served)), tls=context) as port:
+        yield f"https://localhost:{port}/"
 
 
 def trusting_the_company(folder: Path, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -139,14 +128,8 @@ def trusting_the_company(folder: Path, *command: str, **environment: str) -> "su
     mounted = f'mount --bind "{folder.parent}/system" {SYSTEM} && exec "$@"'
     never = ("MAKE", "MFLAGS", "SSL_CERT_", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_", "UV_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(never)}
-    return subprocess.run(
-        ["unshare", "-rm", "sh", "-c", mounted, "sh", *command],
-        cwd=folder,
-        env={**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1", "UV_NO_CACHE": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    own = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1", "UV_NO_CACHE": "1"}
+    return run("unshare", "-rm", "sh", "-c", mounted, "sh", *command, cwd=folder, env={**kept, **own, **environment})
 
 
 @pytest.fixture
@@ -168,10 +151,8 @@ def test_uv_installs_from_an_index_that_only_the_system_trusts(index: str, check
 
 def test_uv_uses_the_systems_certificates(index: str, checkout: Path) -> None:
     """With the Makefile's setting it works, and without it fails."""
-    install = (
-        f"{ROOT}/.uv/bin/uv pip install --python {ROOT}/.venv/bin/python --target here --index-url {index} company"
-    )
-    (checkout / "probe.mk").write_text(f"probe:\n\t{install}\n")
+    install = f"{ROOT}/.uv/bin/uv pip install --python {ROOT}/.venv/bin/python --target here"
+    (checkout / "probe.mk").write_text(f"probe:\n\t{install} --index-url {index} company\n")
     command = ("make", "-f", "Makefile", "-f", "probe.mk", "probe")
     refused = trusting_the_company(checkout, *command, UV_SYSTEM_CERTS="false")
     assert "certificate" in refused.stderr.lower() or "UnknownIssuer" in refused.stderr

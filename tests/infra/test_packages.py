@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from importlib.util import find_spec
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.processes import run
 
 _ROOT = Path(__file__).resolve().parents[2]
 _LAYER = _ROOT / "layers" / "codelab"
@@ -31,16 +32,18 @@ def contracts() -> dict[str, Any]:
     return {contract["id"]: contract for contract in written}
 
 
+def layers(contracts: dict[str, Any]) -> list[str]:
+    return [name.strip() for layer in contracts["layers"]["layers"] for name in layer.split("|")]
+
+
 def test_contributing_lists_the_packages_in_their_enforced_order(contracts: dict[str, Any]) -> None:
     rows = re.findall(r"^\| `(?:layers/codelab/codelab|…)/(\w+)` \|", (_ROOT / "CONTRIBUTING.md").read_text(), re.M)
-    layers = [name.strip() for layer in contracts["layers"]["layers"] for name in layer.split("|")]
-    assert rows == [name.removeprefix("codelab.") for name in layers]
+    assert rows == [name.removeprefix("codelab.") for name in layers(contracts)]
 
 
 def test_every_package_of_the_layer_has_its_place(contracts: dict[str, Any]) -> None:
     packages = {path.parent.name for path in (_LAYER / "codelab").glob("*/__init__.py")}
-    layers = {name.strip() for layer in contracts["layers"]["layers"] for name in layer.split("|")}
-    assert {f"codelab.{name}" for name in packages} <= layers
+    assert {f"codelab.{name}" for name in packages} <= {*layers(contracts)}
 
 
 def test_pure_modules_import_with_nothing_but_pydantic_and_jsonschema(
@@ -56,14 +59,9 @@ def test_pure_modules_import_with_nothing_but_pydantic_and_jsonschema(
     pure, impure = contracts["pure"]["source_modules"], tuple(contracts["pure"]["forbidden_modules"])
     modules = [module for source in pure for module in _modules(source) if not module.startswith(impure)]
     assert len(modules) > 60
-    run = subprocess.run(
-        [sys.executable, "-S", "-c", f"import {', '.join(modules)}"],
-        env={**os.environ, "PYTHONPATH": f"{_LAYER}:{tmp_path}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
+    environment = {**os.environ, "PYTHONPATH": f"{_LAYER}:{tmp_path}"}
+    imported = run(sys.executable, "-S", "-c", f"import {', '.join(modules)}", env=environment)
+    assert imported.returncode == 0, imported.stderr
 
 
 _IMPORT_ALL = """
@@ -88,13 +86,8 @@ for module in pkgutil.walk_packages(codelab.__path__, "codelab.", onerror=lambda
 
 def test_the_layer_reads_no_environment_while_it_is_imported() -> None:
     """Functions of a local cloud share its import, and each has an environment of its own."""
-    run = subprocess.run(
-        [sys.executable, "-c", _IMPORT_ALL],
-        env={**os.environ, "PYTHONPATH": str(_LAYER)},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
+    imported = run(sys.executable, "-c", _IMPORT_ALL, env={**os.environ, "PYTHONPATH": str(_LAYER)})
+    assert imported.returncode == 0, imported.stderr
 
 
 def _modules(source: str) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import jwt
 import pytest
@@ -19,7 +20,6 @@ from botocore.exceptions import ClientError
 from codelab.agents import agents
 from codelab.llm.profiles import PROFILES
 from codelab_local import LocalCloud
-from codelab_local.template import read_template
 from samtranslator.yaml_helper import yaml_parse
 
 from infra.stack.deploy import clear_failed_creation, report, summary
@@ -30,12 +30,12 @@ from infra.stack.revoke import revoke
 from infra.stack.stack import Refused, Stack, outputs
 from infra.stack.token import hours_of, mint
 from infra.translate import translate
-from tests.infra.emulated_aws import AVAILABLE, EmulatedAws
+from tests.infra.emulated_aws import AVAILABLE, TEMPLATE, EmulatedAws, stack_of
 from tests.infra.terminal import Terminal
+from tests.processes import run
 from tests.waiting import until
 
-ROOT = Path(__file__).parents[2]
-TEMPLATE = ROOT / "template.yaml"
+ROOT = TEMPLATE.parent
 MODEL = "openai.gpt-oss-120b-1:0"
 
 template: dict[str, Any] = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
@@ -44,14 +44,13 @@ template: dict[str, Any] = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
 @pytest.fixture(scope="module")
 def emulated() -> Iterator[EmulatedAws]:
     with EmulatedAws() as running:
-        running.create(TEMPLATE, "codelab")
+        running.create("codelab")
         yield running
 
 
 @pytest.fixture
 def aws(emulated: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> EmulatedAws:
-    for name, value in emulated.environment.items():
-        monkeypatch.setenv(name, value)
+    emulated.use(monkeypatch)
     emulated.models = {template["Parameters"]["LlmModel"]["Default"]: AVAILABLE}
     return emulated
 
@@ -147,27 +146,18 @@ def test_a_providers_keys_with_its_issuer_are_deployed(aws: EmulatedAws) -> None
 
 
 def _change_set(aws: EmulatedAws, parameters: dict[str, str]) -> Any:
-    client = aws.client("cloudformation")
-    name = f"mistake-{time.time_ns()}"
-    return client.create_change_set(
-        StackName=name,
-        ChangeSetName="first",
-        ChangeSetType="CREATE",
-        TemplateBody=read_template(TEMPLATE).body,
-        Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
-        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
-    )
+    stack = stack_of(f"mistake-{time.time_ns()}", parameters)
+    return aws.client("cloudformation").create_change_set(ChangeSetName="first", ChangeSetType="CREATE", **stack)
 
 
 @pytest.mark.parametrize("foundation", ["", "vendor.model-1:0"])
 def test_the_role_may_call_the_models_of_an_inference_profile(aws: EmulatedAws, foundation: str) -> None:
     name = f"profile-{'with' if foundation else 'without'}"
-    aws.create(TEMPLATE, name, LlmModel="eu.vendor.model-1:0", LlmFoundationModel=foundation)
+    aws.create(name, LlmModel="eu.vendor.model-1:0", LlmFoundationModel=foundation)
     role = aws.function(f"{name}-llm-request")["Role"].rpartition("/")[2]
     iam = aws.client("iam")
     names = iam.list_role_policies(RoleName=role)["PolicyNames"]
-    documents = [iam.get_role_policy(RoleName=role, PolicyName=one)["PolicyDocument"] for one in names]
-    resources = json.dumps(documents)
+    resources = json.dumps([iam.get_role_policy(RoleName=role, PolicyName=one)["PolicyDocument"] for one in names])
     assert f"foundation-model/{foundation or 'eu.vendor.model-1:0'}" in resources
     assert "inference-profile/eu.vendor.model-1:0" in resources
 
@@ -177,6 +167,13 @@ def test_the_role_may_call_the_models_of_an_inference_profile(aws: EmulatedAws, 
 
 def findings(stack: Stack, python: str = "/usr/bin", **given: str) -> list[Finding]:
     return list(check(stack, template, given, python))
+
+
+def the_finding(stack: Stack, said: str, *, stops: bool = True, **given: str) -> Finding:
+    """The only finding, which must say so and stop the deployment or not."""
+    (one,) = findings(stack, **given)
+    assert (said in one.message, one.stops) == (True, stops), one
+    return one
 
 
 def test_a_complete_account_has_no_findings(stack: Stack) -> None:
@@ -194,9 +191,7 @@ def test_all_missing_prerequisites_are_named_at_once(aws: EmulatedAws, monkeypat
     err = io.StringIO()
     with pytest.raises(Refused, match="nothing was built: fix these 4 problems first"):
         report(found, err)
-    lines = err.getvalue().splitlines()
-    assert len(lines) == 4
-    assert all(line.startswith("deploy: ") for line in lines)
+    assert [line.partition(": ")[0] for line in err.getvalue().splitlines()] == ["deploy"] * 4
 
 
 WORDS = ("STACK=9", "pyenv install 3.13", "export AWS_REGION=", "aws sso login")
@@ -218,9 +213,7 @@ def limit_concurrency(stack: Stack, monkeypatch: pytest.MonkeyPatch, limit: int)
 
 def test_low_concurrency_is_only_a_warning(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     limit_concurrency(stack, monkeypatch, 10)
-    (one,) = findings(stack)
-    assert not one.stops
-    assert "at most 10 concurrent Lambda executions" in one.message
+    one = the_finding(stack, "at most 10 concurrent Lambda executions", stops=False)
     assert "L-B99A9384" in one.message
     report([one], io.StringIO())
 
@@ -228,9 +221,8 @@ def test_low_concurrency_is_only_a_warning(stack: Stack, monkeypatch: pytest.Mon
 def test_impossible_reservations_are_named(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     limit_concurrency(stack, monkeypatch, 1000)
     assert findings(stack, OneReservedConcurrency="500", OtherReservedConcurrency="400") == []
-    (one,) = findings(stack, OneReservedConcurrency="500", OtherReservedConcurrency="401")
-    assert one.stops
-    assert "901 concurrent executions cannot be reserved: this account has 1000" in one.message
+    said = "901 concurrent executions cannot be reserved: this account has 1000"
+    the_finding(stack, said, OneReservedConcurrency="500", OtherReservedConcurrency="401")
 
 
 def test_the_check_covers_every_reservation_parameter() -> None:
@@ -241,9 +233,8 @@ def test_the_check_covers_every_reservation_parameter() -> None:
         if "ReservedConcurrentExecutions" in one.get("Properties", {})
     ]
     assert sorted(condition for condition, *_ in reserving) == sorted(given)
-    assert {chosen["Ref"] for _, chosen, _ in reserving} == {
-        f"{name}ReservedConcurrency" for name in ("Llm", "Stream", "Rest")
-    }
+    reserved = {chosen["Ref"] for _, chosen, _ in reserving}
+    assert reserved == {"LlmReservedConcurrency", "StreamReservedConcurrency", "RestReservedConcurrency"}
 
 
 @pytest.mark.parametrize(
@@ -258,15 +249,13 @@ def test_the_check_covers_every_reservation_parameter() -> None:
 )
 def test_unusable_models_are_named(stack: Stack, aws: EmulatedAws, answer: Any, said: str, stops: bool) -> None:
     aws.models = {MODEL: answer}
-    (one,) = findings(stack, LlmModel=MODEL)
-    assert said in one.message
-    assert one.stops is stops
+    the_finding(stack, said, stops=stops, LlmModel=MODEL)
 
 
 def test_inference_profiles_are_checked_as_such(stack: Stack, aws: EmulatedAws) -> None:
     aws.models["eu.vendor.model-1:0"] = {"status": "ACTIVE"}
     assert findings(stack, LlmModel="eu.vendor.model-1:0") == []
-    assert "us.vendor.model" in findings(stack, LlmModel="us.vendor.model-1:0")[0].message
+    the_finding(stack, "us.vendor.model", LlmModel="us.vendor.model-1:0")
 
 
 @pytest.mark.parametrize(
@@ -278,9 +267,7 @@ def test_inference_profiles_are_checked_as_such(stack: Stack, aws: EmulatedAws) 
     ],
 )
 def test_values_that_break_functions_or_leak_tokens_are_named(stack: Stack, given: dict[str, str], said: str) -> None:
-    (finding,) = findings(stack, **given)
-    assert finding.stops
-    assert said in finding.message
+    the_finding(stack, said, **given)
 
 
 def test_other_providers_models_are_not_looked_up_in_bedrock(stack: Stack) -> None:
@@ -301,15 +288,13 @@ def test_stacks_that_cannot_be_updated_are_named(
     stack: Stack, monkeypatch: pytest.MonkeyPatch, status: str, said: str
 ) -> None:
     monkeypatch.setattr(stack, "describe", lambda: {"StackStatus": status})
-    (one,) = findings(stack)
-    assert said in one.message
+    the_finding(stack, said)
 
 
 def test_log_groups_of_an_earlier_stack_are_named(aws: EmulatedAws) -> None:
     aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-connect")
     aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-behind-connect")
-    (one,) = findings(Stack("left"))
-    assert "1 log groups (/aws/lambda/left-connect" in one.message
+    one = the_finding(Stack("left"), "1 log groups (/aws/lambda/left-connect")
     assert "make destroy STACK=left" in one.message
     destroyed("left")
     assert findings(Stack("left")) == []
@@ -326,10 +311,9 @@ def _answer_with(monkeypatch: pytest.MonkeyPatch, stack: Stack, **clients: Any) 
 def test_a_deployment_ends_with_addresses_and_next_steps(stack: Stack) -> None:
     described = stack.deployed()
     said = summary(stack, described)
-    assert outputs(described)["WebSocketUrl"] + "?session_id=my_session" in said
-    assert outputs(described)["RestUrl"] + "/api/v1" in said
-    assert "make smoke" in said
-    assert "$(make token USER=alice)" in said
+    websocket, rest = outputs(described)["WebSocketUrl"], outputs(described)["RestUrl"]
+    for told in (f"{websocket}?session_id=my_session", f"{rest}/api/v1", "make smoke", "$(make token USER=alice)"):
+        assert told in said
 
 
 def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws) -> None:
@@ -367,11 +351,10 @@ def test_a_token_may_name_a_plan(stack: Stack) -> None:
 
 
 def test_a_token_has_the_stacks_issuer_and_audience(aws: EmulatedAws) -> None:
-    aws.create(TEMPLATE, "claims", JwtIssuer="https://us.example.com", JwtAudience="ide")
+    aws.create("claims", JwtIssuer="https://us.example.com", JwtAudience="ide")
     token = mint(Stack("claims"), "alice", 2, 1_000_000)
-    claims = jwt.decode(token, options={"verify_signature": False})
-    times = {"iat": 1_000_000, "exp": 1_007_200}
-    assert claims == {"sub": "alice", "iss": "https://us.example.com", "aud": "ide", **times}
+    names, times = {"iss": "https://us.example.com", "aud": "ide"}, {"iat": 1_000_000, "exp": 1_007_200}
+    assert jwt.decode(token, options={"verify_signature": False}) == {"sub": "alice", **names, **times}
     (answer,) = authorize(aws, "claims", mint(Stack("claims"), "alice", 2, time.time()))
     assert answer["context"]["user"] == "alice"
 
@@ -379,15 +362,9 @@ def test_a_token_has_the_stacks_issuer_and_audience(aws: EmulatedAws) -> None:
 def authorize(aws: EmulatedAws, name: str, *tokens: str) -> list[Any]:
     """The answers of the stack's `authorize` (its code, environment and secret) to a `$connect` with each token."""
     deployed = aws.function(f"{name}-authorize")["Environment"]["Variables"]
-    ran = subprocess.run(
-        [sys.executable, "-c", _AUTHORIZE, *tokens],
-        cwd=ROOT / "functions" / "authorize",
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "layers/codelab"), **deployed, **aws.environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "layers/codelab")}
+    environment = {**own, **deployed, **aws.environment}
+    ran = run(sys.executable, "-c", _AUTHORIZE, *tokens, cwd=ROOT / "functions/authorize", env=environment)
     assert ran.returncode == 0, ran.stderr
     answers: list[Any] = json.loads(ran.stdout.splitlines()[-1])
     return answers
@@ -417,13 +394,14 @@ def test_tokens_that_would_be_refused_are_not_made(stack: Stack, monkeypatch: py
     with pytest.raises(Refused, match="HOURS=soon"):
         hours_of("soon")
     described = stack.deployed()
-    described["Parameters"] = [{"ParameterKey": "JwksUrl", "ParameterValue": "https://login.example.com/keys"}]
     monkeypatch.setattr(stack, "deployed", lambda: described)
-    with pytest.raises(Refused, match=r"login\.example\.com"):
-        mint(stack, "alice", 1, time.time())
-    described["Parameters"] = [{"ParameterKey": "JwtMaxAgeS", "ParameterValue": "3600"}]
-    with pytest.raises(Refused, match="maximum of 1 hours"):
-        mint(stack, "alice", 2, time.time())
+    for name, value, said in (
+        ("JwksUrl", "https://login.example.com/keys", r"login\.example\.com"),
+        ("JwtMaxAgeS", "3600", "maximum of 1 hours"),
+    ):
+        described["Parameters"] = [{"ParameterKey": name, "ParameterValue": value}]
+        with pytest.raises(Refused, match=said):
+            mint(stack, "alice", 2, time.time())
 
 
 def test_a_missing_stack_is_reported_with_the_deploy_command(aws: EmulatedAws) -> None:
@@ -436,17 +414,12 @@ def test_a_missing_stack_is_reported_with_the_deploy_command(aws: EmulatedAws) -
 
 def revoked(stack: Stack, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], **failed: str) -> tuple[str, Any]:
     """Revoke alice with a sweep function that answers so. Returns the output and the function's invocation."""
-    invocation: dict[str, Any] = {}
-
-    def invoke(**given: Any) -> dict[str, Any]:
-        invocation.update(given)
-        return {"Payload": io.BytesIO(json.dumps(answer).encode()), **failed}
-
+    invoke = Mock(return_value={"Payload": io.BytesIO(json.dumps(answer).encode()), **failed})
     monkeypatch.setattr(stack, "deployed", dict)
     monkeypatch.setattr(stack.session, "client", lambda *_, **__: SimpleNamespace(invoke=invoke))
     out = io.StringIO()
     revoke(stack, "alice", out)
-    return out.getvalue(), invocation
+    return out.getvalue(), invoke.call_args.kwargs
 
 
 def test_the_sweep_function_revokes_a_user(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -498,18 +471,12 @@ def destroyed(name: str, *, keep_data: bool = False) -> str:
 
 
 def test_nothing_is_deleted_without_the_stacks_name(aws: EmulatedAws) -> None:
-    aws.create(TEMPLATE, "mine")
+    aws.create("mine")
     found = _fill(aws, "mine")
-    asked: list[str] = []
-
-    def answer(question: str) -> str:
-        asked.append(question)
-        return "yes"
-
-    out = io.StringIO()
+    out, ask = io.StringIO(), Mock(return_value="yes")
     with pytest.raises(Refused, match="nothing was deleted"):
-        destroy(Stack("mine"), template, answer, keep_data=False, out=out)
-    assert "Type mine" in asked[0]
+        destroy(Stack("mine"), template, ask, keep_data=False, out=out)
+    assert "Type mine" in ask.call_args.args[0]
     assert found["TableName"] in out.getvalue()
     assert found["PayloadBucketName"] in out.getvalue()
     assert Stack("mine").describe() is not None
@@ -519,7 +486,7 @@ def test_nothing_is_deleted_without_the_stacks_name(aws: EmulatedAws) -> None:
 
 
 def test_data_can_be_kept_and_is_found_again(aws: EmulatedAws) -> None:
-    aws.create(TEMPLATE, "kept")
+    aws.create("kept")
     found = _fill(aws, "kept")
     said = destroyed("kept", keep_data=True)
     assert Stack("kept").describe() is None
@@ -571,10 +538,7 @@ FREE_WHILE_IDLE = {
 
 
 def _make(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = ["make", "--no-print-directory", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
-    )
+    return run("make", "--no-print-directory", *arguments, cwd=ROOT, env={**os.environ, **environment})
 
 
 def test_the_shells_user_is_not_revoked_by_mistake() -> None:

@@ -23,16 +23,11 @@ def test_events_have_the_developer_guides_form(web: httpx.Client) -> None:
     assert event["pathParameters"] == {"name": "a b"}
     assert event["queryStringParameters"] == {"x": "1,2", "y": ""}
     assert event["cookies"] == ["a=1", "b=2"]
-    assert event["headers"]["x-own"] == "yes"
+    assert (event["headers"]["x-own"], event["isBase64Encoded"]) == ("yes", False)
     assert "cookie" not in event["headers"]
-    assert event["isBase64Encoded"] is False
     assert "body" not in event
-    assert {name: event["requestContext"]["http"][name] for name in ("method", "path", "protocol", "sourceIp")} == {
-        "method": "GET",
-        "path": "/things/a b",
-        "protocol": "HTTP/1.1",
-        "sourceIp": "127.0.0.1",
-    }
+    http = {"method": "GET", "path": "/things/a b", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1"}
+    assert event["requestContext"]["http"].items() >= http.items()
     assert event["requestContext"]["stage"] == "$default"
 
 
@@ -107,8 +102,7 @@ def test_the_authorizer_can_refuse(web: httpx.Client, wish: str, status: int, me
 
 
 def test_a_body_over_ten_megabytes_is_refused(web: httpx.Client) -> None:
-    answer = web.post("/things/x", content=b"x" * (10 * 1024 * 1024 + 1))
-    assert answer.status_code == 413
+    assert web.post("/things/x", content=b"x" * (10 * 1024 * 1024 + 1)).status_code == 413
 
 
 @pytest.mark.parametrize(

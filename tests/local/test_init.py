@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 from codelab_local import LocalCloud
 from websockets.sync.client import connect
+
+from tests.processes import command_lines
 
 TEMPLATE = """
 Transform: AWS::Serverless-2016-10-31
@@ -108,8 +110,6 @@ def test_a_function_may_describe_services_of_its_own_to_the_sdk(cloud: LocalClou
 
 
 def test_connections_opened_during_init_are_not_shared(cloud: LocalCloud) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor() as pool:
         answers = pool.map(lambda _: cloud.invoke("connected", {"times": 50}), range(6))
         assert all(answer == [1] * 50 for answer in answers)
@@ -122,9 +122,8 @@ def test_posts_to_the_events_domain_name_work(cloud: LocalCloud) -> None:
 
 
 def test_it_ends_with_a_message_if_the_emulator_dies(cloud: LocalCloud) -> None:
-    for process in psutil.Process(cloud.process.pid).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # It ended with its parent.
-            if "codelab_local.emulator_process" in process.cmdline():
-                process.kill()
+    for process, line in command_lines(cloud).items():
+        if "codelab_local.emulator_process" in line:
+            process.kill()
     assert cloud.process.wait(20) == 1
     assert "the AWS emulator ended" in cloud.logs()

@@ -23,20 +23,16 @@ from tests.waiting import until
 @pytest.fixture(scope="module")
 def small() -> Iterator[LocalCloud]:
     """A cloud with two workers per function, short retries, and settings from the caller's environment."""
-    environment = {
-        "LOCAL_CONCURRENCY": "2",
-        "LOCAL_RETRY_MINUTE_S": "0.05",
-        "STEPS": "4",
-        "PASSED": "through",
-        "NOT_PASSED": "kept",
-    }
-    with LocalCloud(APP / "template.yaml", environment=environment, env={"EXTRA": "given"}) as running:
+    environment = {"STEPS": "4", "PASSED": "through", "NOT_PASSED": "kept"}
+    limits = {"LOCAL_CONCURRENCY": "2", "LOCAL_RETRY_MINUTE_S": "0.05"}
+    with LocalCloud(APP / "template.yaml", environment={**environment, **limits}, env={"EXTRA": "given"}) as running:
         yield running
 
 
-def sleepers(
-    cloud: LocalCloud, pool: ThreadPoolExecutor, folder: Path, count: int, seconds: float
-) -> "list[Future[Any]]":
+Invocations = list["Future[Any]"]
+
+
+def sleepers(cloud: LocalCloud, pool: ThreadPoolExecutor, folder: Path, count: int, seconds: float) -> Invocations:
     """Functions that sleep, all at once."""
     begun = [folder / str(n) for n in range(count)]
     events = [{"do": "sleep", "seconds": seconds, "begun": str(path)} for path in begun]
@@ -52,11 +48,20 @@ def failure(cloud: LocalCloud, **event: Any) -> Any:
     return failed.value.answer
 
 
-def recorded(cloud: LocalCloud, kind: str, name: str) -> Any:
+def all_recorded(cloud: LocalCloud, kind: str) -> dict[str, Any]:
+    """What the functions recorded of this kind, by name."""
     table = cloud.client("dynamodb")
-    name_of_table = table.list_tables()["TableNames"][0]
-    item = table.get_item(TableName=name_of_table, Key={"pk": {"S": kind}, "sk": {"S": name}}, ConsistentRead=True)
-    return json.loads(item["Item"]["value"]["S"]) if "Item" in item else None
+    items = table.query(
+        TableName=table.list_tables()["TableNames"][0],
+        KeyConditionExpression="pk = :kind",
+        ExpressionAttributeValues={":kind": {"S": kind}},
+        ConsistentRead=True,
+    )["Items"]
+    return {item["sk"]["S"]: json.loads(item["value"]["S"]) for item in items}
+
+
+def recorded(cloud: LocalCloud, kind: str, name: str) -> Any:
+    return all_recorded(cloud, kind).get(name)
 
 
 def test_a_function_gets_its_event_and_returns_its_value(cloud: LocalCloud) -> None:
@@ -68,8 +73,7 @@ def test_the_context_is_like_lambdas(cloud: LocalCloud) -> None:
     answer = cloud.invoke("command", {"do": "describe"})
     assert 0 < answer["remaining"] <= 3000
     assert answer["arn"].startswith("arn:aws:lambda:us-east-1:000000000000:function:codelab-local-Command")
-    assert answer["cwd"] == str(APP / "functions" / "command")
-    assert int(answer["memory"]) == 128
+    assert (answer["cwd"], int(answer["memory"])) == (str(APP / "functions" / "command"), 128)
 
 
 def test_local_values_override_the_deployed_environment(small: LocalCloud) -> None:
@@ -200,8 +204,8 @@ def test_a_failing_event_goes_to_the_on_failure_destination(small: LocalCloud) -
     assert record["responsePayload"]["errorMessage"] == "attempt 2 fails"
     assert record["responseContext"] == {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"}
     context = record["requestContext"]
-    assert context["condition"] == "RetriesExhausted"
-    assert context["approximateInvokeCount"] == 2  # MaximumRetryAttempts is 1
+    # MaximumRetryAttempts is 1.
+    assert (context["condition"], context["approximateInvokeCount"]) == ("RetriesExhausted", 2)
     assert context["functionArn"].endswith(":$LATEST")
     assert recorded(small, "background", f"{name}#1") == {"request_id": context["requestId"]}
     assert recorded(small, "background", f"{name}#3") is None
@@ -244,12 +248,7 @@ def test_functions_are_found_by_name_and_by_arn(cloud: LocalCloud) -> None:
 def test_the_schedule_runs_and_sends_an_eventbridge_event(cloud: LocalCloud) -> None:
     count = until(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}))
     assert until(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}) > count)
-    table = cloud.client("dynamodb")
-    name = table.list_tables()["TableNames"][0]
-    ticks = table.query(
-        TableName=name, KeyConditionExpression="pk = :tick", ExpressionAttributeValues={":tick": {"S": "tick"}}
-    )
-    event = json.loads(ticks["Items"][0]["value"]["S"])
+    event = next(iter(all_recorded(cloud, "tick").values()))
     assert (event["source"], event["detail-type"], event["detail"]) == ("aws.events", "Scheduled Event", {})
     assert event["resources"][0].startswith("arn:aws:events:us-east-1:000000000000:rule/")
 

@@ -19,12 +19,8 @@ from tests.local.conftest import APP
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[LocalCloud]:
     """A cloud with short limits, whose model cannot be reached."""
-    environment = {
-        "GATEWAY_INTEGRATION_TIMEOUT_S": "1",
-        "GATEWAY_IDLE_S": "1.7",
-        "GATEWAY_CONNECTION_S": "3",
-        "LLM_BASE_URL": "http://127.0.0.1:9/v1",
-    }
+    limits = {"GATEWAY_INTEGRATION_TIMEOUT_S": "1", "GATEWAY_IDLE_S": "1.7", "GATEWAY_CONNECTION_S": "3"}
+    environment = {**limits, "LLM_BASE_URL": "http://127.0.0.1:9/v1"}
     with LocalCloud(APP / "template.yaml", environment=environment) as running:
         running.invoke("command")
         yield running

@@ -15,6 +15,7 @@ from codelab_local.template import read_template
 from tests.local.conftest import APP
 
 ARN = "arn:aws:execute-api:us-east-1:000000000000:abc/dev/$connect"
+EVERYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
 
 @pytest.mark.parametrize(
@@ -43,11 +44,8 @@ def test_variables_of_paths_become_query_parameters(target: str, query: Any) -> 
     [
         ([{"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": ARN}], True),
         ([{"Effect": "Allow", "Action": ["execute-api:*"], "Resource": ["arn:aws:execute-api:*:*:abc/*"]}], True),
-        ([{"Effect": "Allow", "Action": "*", "Resource": "*"}], True),
-        (
-            [{"Effect": "Allow", "Action": "*", "Resource": "*"}, {"Effect": "Deny", "Action": "*", "Resource": ARN}],
-            False,
-        ),
+        ([EVERYTHING], True),
+        ([EVERYTHING, {"Effect": "Deny", "Action": "*", "Resource": ARN}], False),
         ([{"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": ARN.replace("dev", "prod")}], False),
         ([{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}], False),
         ([], False),

@@ -16,30 +16,24 @@ from codelab_local import LocalCloud
 from websockets.sync.client import connect
 
 from tests.local.conftest import APP
+from tests.processes import run
 from tests.waiting import until
 
 SMALL = APP / "small.yaml"
+COMMAND = (sys.executable, "-m", "codelab_local")
 
 
-def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def start(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run a failing start to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "codelab_local", *arguments],
-        env={**os.environ, "PORT": "0", **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return run(*COMMAND, *arguments, env={**os.environ, "PORT": "0", **environment})
 
 
 def refusal(*arguments: str, code: int = 1, **environment: str) -> str:
     """The one line that a failing start prints."""
-    done = run(*arguments, **environment)
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1, done.stderr
-    return lines[0]
+    done = start(*arguments, **environment)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    return line
 
 
 def with_change(folder: Path, old: str, new: str) -> str:
@@ -80,12 +74,9 @@ def test_it_prints_its_address_and_answers_health(cloud: LocalCloud) -> None:
     assert cloud._output.read_text() == f"ready ws://127.0.0.1:{port}/ws/{{session_id}}\n"
     health = httpx.get(f"{cloud.http}/health", timeout=10)
     assert health.headers["Content-Type"] == "application/json"
-    assert health.json() == {
-        "status": "healthy",
-        "service": "sample",
-        "version": "1.2.3",
-        "dependencies": {"dynamodb": "connected"},
-    }
+    dependencies = {"dynamodb": "connected"}
+    sample = {"status": "healthy", "service": "sample", "version": "1.2.3", "dependencies": dependencies}
+    assert health.json() == sample
 
 
 def test_it_listens_only_on_the_loopback_interface(cloud: LocalCloud) -> None:
@@ -141,11 +132,8 @@ def test_clients_and_busy_functions_do_not_delay_the_stop() -> None:
 
 
 def test_ctrl_c_during_the_imports_ends_without_a_traceback() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-X", "importtime", "-m", "codelab_local", "--template", "missing.yaml"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-X", "importtime", *COMMAND[1:], "--template", "missing.yaml"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     # The first import of command_line.py.
     assert any(line.endswith("argparse\n") for line in iter(process.stderr.readline, ""))
@@ -157,21 +145,15 @@ def test_ctrl_c_during_the_imports_ends_without_a_traceback() -> None:
 
 @pytest.mark.parametrize("children", [1, 3])
 def test_ctrl_c_during_the_start_stops_everything(children: int, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "codelab_local", "--template", str(SMALL)],
-        env={**os.environ, "PORT": "0", "TMPDIR": str(tmp_path)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command, environment = [*COMMAND, "--template", str(SMALL)], {**os.environ, "PORT": "0", "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     local_cloud = psutil.Process(process.pid)
     until(lambda: len(local_cloud.children(recursive=True)) >= children, 60)
     processes = local_cloud.children(recursive=True)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     until_gone(processes)
-    assert list(tmp_path.iterdir()) == []
-    assert errors == ""
+    assert (list(tmp_path.iterdir()), errors) == ([], "")
 
 
 def test_its_processes_end_when_it_is_killed() -> None:
@@ -234,10 +216,7 @@ def test_a_foreign_host_is_reported_in_one_line() -> None:
         ("Resources: [", "is not valid YAML"),
         ("just text", "has no Resources"),
         ("Resources: {}", "nothing to run"),
-        (
-            "Resources: {F: {Type: AWS::Serverless::Function, Properties: {CodeUri: missing/}}}",
-            "missing does not exist",
-        ),
+        ("Resources: {F: {Type: AWS::Serverless::Function, Properties: {CodeUri: none/}}}", "none does not exist"),
     ],
 )
 def test_an_invalid_template_is_reported_in_one_line(tmp_path: Path, text: str, named: str) -> None:
@@ -264,7 +243,7 @@ def test_a_failing_init_is_reported_with_its_function(cold: str) -> None:
 
 
 def test_wrong_arguments_exit_with_2() -> None:
-    assert run("--nonsense").returncode == 2
+    assert start("--nonsense").returncode == 2
     assert "--env must be NAME=VALUE" in refusal("--template", str(SMALL), "--env", "broken", code=2)
 
 

@@ -32,8 +32,7 @@ def becomes(cloud: LocalCloud, expected: Any, what: str = "word") -> None:
 
 def shown(cloud: LocalCloud, text: str) -> str:
     """Wait for the line of the log that contains `text`."""
-    until(lambda: text in cloud.logs())
-    return next(line for line in cloud.logs().splitlines() if text in line)
+    return until(lambda: [line for line in cloud.logs().splitlines() if text in line])[0]
 
 
 def test_functions_share_a_module_that_is_preloaded(cloud: LocalCloud) -> None:

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import boto3
 import phrases
 import words
 from botocore.exceptions import ClientError
@@ -31,17 +30,11 @@ def handler(event: dict[str, Any], context: Any) -> Any:
             send(connection, {"slept": message.get("name")})
         case "send":
             for n in range(message.get("times", 1)):
-                send(connection, {"n": n, "text": "x" * message.get("size", 1)})
+                send(connection, {"n": n})
         case "manage":
             send(connection, _manage(message))
         case "recorded":
             send(connection, _recorded(message["kind"], message["name"]))
-        case "background":
-            payload = json.dumps(message["payload"])
-            boto3.client("lambda").invoke(
-                FunctionName=os.environ["BACKGROUND"], InvocationType="Event", Payload=payload
-            )
-            send(connection, {"accepted": True})
     return {"statusCode": 200, "body": "the reply"}
 
 
@@ -76,10 +69,9 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
             return dict(os.environ)
         case "describe":
             _sleep(event)
-            remaining = context.get_remaining_time_in_millis()
             return {
                 "pid": os.getpid(),
-                "remaining": remaining,
+                "remaining": context.get_remaining_time_in_millis(),
                 "arn": context.invoked_function_arn,
                 "cwd": str(Path.cwd()),
                 "memory": context.memory_limit_in_mb,
@@ -94,8 +86,6 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
             return words.WORD
         case "phrase":
             return [phrases.PHRASE, phrases.SHARED]
-        case "big":
-            return "x" * event["size"]
         case "count":
             return number_of(event["kind"])
     return event

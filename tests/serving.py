@@ -1,0 +1,31 @@
+"""Web servers in a test's process."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ssl import SSLContext
+from typing import Any
+
+Handler = Callable[..., BaseHTTPRequestHandler]
+
+
+class Quiet:
+    """A handler that does not log its requests."""
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def serving(handler: Handler, port: int = 0, tls: SSLContext | None = None) -> Iterator[int]:
+    """The port of a server; 0 is any that is free."""
+    with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        server.daemon_threads = True
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
