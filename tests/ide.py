@@ -56,6 +56,11 @@ class Ide:
         self.say(content, **fields)
         return self.idle()
 
+    def call_for(self, content: str, **fields: Any) -> dict[str, Any]:
+        """Send a message and read until the first call of the answer."""
+        self.say(content, **fields)
+        return self.expect("tool_call")
+
     def result(self, call: dict[str, Any], result: Any) -> None:
         self.send("tool_result", call_id=call["call_id"], result=result)
 

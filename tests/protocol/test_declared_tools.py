@@ -11,9 +11,11 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Hello, parse_frame
 from codelab.protocol.tools import ALIASES, KNOWN
 from codelab.protocol.tools.declared import check_schema, declared_tool
+from codelab.protocol.tools.tool import Tool
 from codelab.turns.answers import ANSWER
 
 from tests.llm.schemas import Schemas
+from tests.turns.world import refusal
 
 DEPLOY = {
     "name": "deploy",
@@ -33,38 +35,32 @@ def declare(*tools: object) -> Hello:
     return found
 
 
+def declared(declaration: dict) -> Tool:
+    (found,) = declare(declaration).capabilities.tools
+    return declared_tool(found.model_dump())
+
+
 def refused(*tools: object) -> ProtocolError:
-    with pytest.raises(ProtocolError) as caught:
-        declare(*tools)
-    assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
-    return caught.value
-
-
-def with_parameters(parameters: object) -> dict:
-    return {**DEPLOY, "parameters": parameters}
+    error = refusal(lambda: declare(*tools))
+    assert error.code is ErrorCode.INVALID_ARGUMENTS
+    return error
 
 
 def test_declared_tools_need_approval():
-    (declaration,) = declare(DEPLOY).capabilities.tools
-    tool = declared_tool(declaration.model_dump())
+    tool = declared(DEPLOY)
     assert (tool.name, tool.risk, tool.approval, tool.always_approval) == ("deploy", "execute", True, False)
     assert tool.check({"stage": "dev", "dry_run": None}) == {"stage": "dev"}
-    with pytest.raises(ProtocolError) as caught:
-        tool.check({"stage": "mars"})
-    assert (caught.value.code, caught.value.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "stage")
+    error = refusal(lambda: tool.check({"stage": "mars"}))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "stage")
 
 
 def test_read_only_declared_tools_need_no_approval():
-    (declaration,) = declare({**DEPLOY, "read_only": True}).capabilities.tools
-    tool = declared_tool(declaration.model_dump())
+    tool = declared({**DEPLOY, "read_only": True})
     assert (tool.risk, tool.approval) == ("read", False)
 
 
 def test_parameters_may_be_missing_or_null():
-    (declaration,) = declare(
-        {"name": "t", "description": "d", "parameters": None, "read_only": None}
-    ).capabilities.tools
-    assert declared_tool(declaration.model_dump()).check({}) == {}
+    assert declared({"name": "t", "description": "d", "parameters": None, "read_only": None}).check({}) == {}
     assert parse_frame('{"type": "hello", "capabilities": {"tools": null}}').capabilities.tools is None
     assert parse_frame('{"type": "hello", "capabilities": null}').capabilities.tools is None
     assert declare().capabilities.tools == []
@@ -104,10 +100,7 @@ def nested(depth: int) -> dict:
 #: Each definition uses the next one twice, so thirty definitions expand to a billion places.
 DOUBLING = {
     "properties": {"a": {"$ref": "#/$defs/d0"}},
-    "$defs": {
-        **{f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]} for n in range(30)},
-        "d30": {"type": "string"},
-    },
+    "$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(30)} | {"d30": {"type": "string"}},
 }
 
 
@@ -144,7 +137,7 @@ DOUBLING = {
     ids=lambda value: json.dumps(value)[:50],
 )
 def test_invalid_or_expensive_schemas_are_refused(parameters):
-    assert refused(with_parameters(parameters)).details["field"].startswith("capabilities.tools")
+    assert refused({**DEPLOY, "parameters": parameters}).details["field"].startswith("capabilities.tools")
 
 
 @pytest.mark.parametrize(
@@ -162,18 +155,15 @@ def test_invalid_or_expensive_schemas_are_refused(parameters):
     ids=lambda value: json.dumps(value)[:50],
 )
 def test_usual_schemas_are_accepted(parameters):
-    (declaration,) = declare(with_parameters(parameters)).capabilities.tools
-    tool = declared_tool(declaration.model_dump())
-    assert tool.parameters["type"] == "object"
+    assert declared({**DEPLOY, "parameters": parameters}).parameters["type"] == "object"
 
 
 def ask(parameters: dict) -> Request:
     """A step's Request with this tool."""
     tool = declared_tool({**DEPLOY, "parameters": parameters, "read_only": False})
     content = {"type": "tool", "name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return Request(
-        RequestConfig("m"), ANSWER, [{"role": "system", "content": content}, {"role": "user", "content": "x"}]
-    )
+    context = [{"role": "system", "content": content}, {"role": "user", "content": "x"}]
+    return Request(RequestConfig("m"), ANSWER, context)
 
 
 def test_every_accepted_schema_can_be_sent_to_the_model():
@@ -186,7 +176,6 @@ def test_every_accepted_schema_can_be_sent_to_the_model():
             except ValueError:
                 continue
             if isinstance(schema, dict):
-                request = ask(schema)
-                request._compiled.codec()
+                ask(schema)._compiled.codec()
                 taken += 1
     assert taken > 100

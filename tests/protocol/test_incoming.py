@@ -6,15 +6,17 @@ import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import HitlDecision, ToolResult, UserMessage, parse_frame
 
+from tests.turns.world import refusal
+
+EDIT = {"type": "hitl_decision", "call_id": "c", "decision": "edit"}
+
 
 def frame(**fields):
     return parse_frame(json.dumps(fields))
 
 
 def refused(body: str) -> ProtocolError:
-    with pytest.raises(ProtocolError) as caught:
-        parse_frame(body)
-    return caught.value
+    return refusal(lambda: parse_frame(body))
 
 
 @pytest.mark.parametrize(
@@ -29,8 +31,7 @@ def test_bodies_that_are_no_json_object_are_invalid_format(body):
 )
 def test_unknown_or_missing_types_are_invalid_type(body):
     error = refused(body)
-    assert error.code is ErrorCode.INVALID_TYPE
-    assert error.details == {"field": "type"}
+    assert (error.code, error.details) == (ErrorCode.INVALID_TYPE, {"field": "type"})
 
 
 @pytest.mark.parametrize(
@@ -48,12 +49,8 @@ def test_unknown_or_missing_types_are_invalid_type(body):
         ({"type": "tool_result", "call_id": "c", "error": 5}, "INVALID_ARGUMENTS", "error"),
         ({"type": "hitl_decision", "call_id": "c"}, "MISSING_FIELD", "decision"),
         ({"type": "hitl_decision", "call_id": "c", "decision": "maybe"}, "INVALID_ARGUMENTS", "decision"),
-        ({"type": "hitl_decision", "call_id": "c", "decision": "edit"}, "MISSING_FIELD", "modified_arguments"),
-        (
-            {"type": "hitl_decision", "call_id": "c", "decision": "edit", "modified_arguments": [1]},
-            "INVALID_ARGUMENTS",
-            "modified_arguments",
-        ),
+        (EDIT, "MISSING_FIELD", "modified_arguments"),
+        ({**EDIT, "modified_arguments": [1]}, "INVALID_ARGUMENTS", "modified_arguments"),
     ],
 )
 def test_an_invalid_field_is_named_in_the_error(fields, code, field):
@@ -130,17 +127,13 @@ def test_output_without_an_exit_code_is_partial(result, partial):
 
 
 def test_modified_arguments_have_two_accepted_names():
-    assert isinstance(
-        found := frame(type="hitl_decision", call_id="c", decision="edit", modified_args={"path": "a"}), HitlDecision
-    )
+    found = frame(**EDIT, modified_args={"path": "a"})
+    assert isinstance(found, HitlDecision)
     assert found.modified_arguments == {"path": "a"}
-    fields = {"modified_args": {"path": "a"}, "modified_arguments": {"path": "b"}}
-    body = json.dumps({"type": "hitl_decision", "call_id": "c", "decision": "edit", **fields})
-    assert refused(body).code is ErrorCode.INVALID_ARGUMENTS
+    both = {"modified_args": {"path": "a"}, "modified_arguments": {"path": "b"}}
+    assert refused(json.dumps({**EDIT, **both})).code is ErrorCode.INVALID_ARGUMENTS
 
 
 def test_impossible_offsets_are_refused():
     body = '{"type": "tool_result", "call_id": "c1", "result": {}, "offset": 1' + "0" * 40 + "}"
-    with pytest.raises(ProtocolError) as refused:
-        parse_frame(body)
-    assert refused.value.code is ErrorCode.INVALID_ARGUMENTS
+    assert refused(body).code is ErrorCode.INVALID_ARGUMENTS

@@ -7,11 +7,11 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.paths import workspace_path
 from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, find_tool
 
+from tests.turns.world import refusal
+
 
 def refused(tool: str, **arguments) -> ProtocolError:
-    with pytest.raises(ProtocolError) as caught:
-        find_tool(tool).check(arguments)
-    return caught.value
+    return refusal(lambda: find_tool(tool).check(arguments))
 
 
 # ---------------------------------------------------------------- the catalogue
@@ -30,10 +30,8 @@ def test_the_catalogue_has_the_documents_tools_and_the_servers_own():
 
 def test_the_universal_agent_may_call_every_tool():
     tools = agents()["universal"].tools
-    assert {
-        **tools,
-        "switch_agent": CATALOGUE["switch_agent"],
-    } == CATALOGUE  # Limited to the other agents, if there are any.
+    # Its `switch_agent` is limited to the other agents, if there are any.
+    assert {**tools, "switch_agent": CATALOGUE["switch_agent"]} == CATALOGUE
 
 
 @pytest.mark.parametrize("tool", KNOWN.values(), ids=KNOWN)
@@ -65,9 +63,7 @@ def test_an_alias_finds_its_tool():
 
 @pytest.mark.parametrize("name", ["format_disk", "git.push", "", "READ_FILE"])
 def test_an_unknown_tool_is_not_found(name):
-    with pytest.raises(ProtocolError) as caught:
-        find_tool(name)
-    assert caught.value.code is ErrorCode.TOOL_NOT_FOUND
+    assert refusal(lambda: find_tool(name)).code is ErrorCode.TOOL_NOT_FOUND
 
 
 # ---------------------------------------------------------------- arguments
@@ -124,38 +120,21 @@ def test_relative_paths_are_accepted(path):
 
 def test_a_leading_slash_is_stripped_only_in_lenient_mode():
     assert workspace_path("/src/main.dart") == "src/main.dart"
-    with pytest.raises(ProtocolError) as caught:
-        workspace_path("/src/main.dart", lenient=False)
-    assert caught.value.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
+    error = refusal(lambda: workspace_path("/src/main.dart", lenient=False))
+    assert error.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
-OUTSIDE = [
-    "../a",
-    "a/../../b",
-    "..",
-    "a\\..\\b",
-    "//server/x",
-    "\\\\server\\x",
-    "C:\\x",
-    "c:/x",
-    "~/x",
-    "a/.. /b",
-    "...",
-]
-
-
-@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.parametrize(
+    "path",
+    ["../a", "a/../../b", "..", "a\\..\\b", "//server/x", "\\\\server\\x", "C:\\x", "c:/x", "~/x", "a/.. /b", "..."],
+)
 def test_paths_outside_the_workspace_are_refused(path):
-    with pytest.raises(ProtocolError) as caught:
-        workspace_path(path)
-    assert caught.value.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
+    assert refusal(lambda: workspace_path(path)).code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 256, "\ud800"])
 def test_invalid_paths_are_refused(path):
-    with pytest.raises(ProtocolError) as caught:
-        workspace_path(path)
-    assert caught.value.code is ErrorCode.INVALID_PATH
+    assert refusal(lambda: workspace_path(path)).code is ErrorCode.INVALID_PATH
 
 
 #: A call for each tool with paths, in which every path is `P`.
@@ -234,9 +213,7 @@ def test_check_diff_returns_the_files_of_a_diff(diff, paths):
     ],
 )
 def test_diffs_with_paths_outside_the_workspace_are_refused(diff):
-    with pytest.raises(ProtocolError) as caught:
-        check_diff(diff)
-    assert caught.value.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
+    assert refusal(lambda: check_diff(diff)).code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
 # ---------------------------------------------------------------- results
@@ -281,6 +258,4 @@ def test_results_that_cannot_be_normalized_are_unchanged(tool, sent):
 
 
 def test_errors_about_large_values_are_short():
-    with pytest.raises(ProtocolError) as refused:
-        CATALOGUE["write_file"].check({"path": "a", "content": ["y" * 125_000]})
-    assert len(refused.value.message) < 1_000
+    assert len(refused("write_file", path="a", content=["y" * 125_000]).message) < 1_000

@@ -1,6 +1,7 @@
 """Node with what the documents' snippets import, and connections as the documents write the address."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,8 @@ OpenAt = Callable[[str], SeedIde]
 @pytest.fixture
 def open_at(demo_cloud: LocalCloud) -> Iterator[OpenAt]:
     """Connects to a path of the system with the demonstration model, as the documents write the address."""
-    opened: list[SeedIde] = []
-
-    def open_ide(path: str) -> SeedIde:
-        opened.append(SeedIde(f"ws://localhost:{demo_cloud.info['port']}{path}"))
-        return opened[-1]
-
-    yield open_ide
-    for one in opened:
-        one.socket.close()
+    with ExitStack() as opened:
+        yield lambda path: opened.enter_context(SeedIde(f"ws://localhost:{demo_cloud.info['port']}{path}"))
 
 
 @pytest.fixture(scope="session")
@@ -38,13 +32,8 @@ def node() -> str:
 @pytest.fixture
 def start(node: str, demo_cloud: LocalCloud) -> Iterator[Start]:
     """Starts a snippet in Node against the system with the demonstration model."""
-    running: list[Snippet] = []
-
-    def start_snippet(source: str) -> Snippet:
-        address = f"localhost:{demo_cloud.info['port']}"
-        running.append(Snippet(node, NODE_PROJECT, source.replace("localhost:8000", address)))
-        return running[-1]
-
-    yield start_snippet
-    for snippet in running:
-        snippet.stop()
+    address = f"localhost:{demo_cloud.info['port']}"
+    with ExitStack() as running:
+        yield lambda source: running.enter_context(
+            Snippet(node, NODE_PROJECT, source.replace("localhost:8000", address))
+        )

@@ -4,9 +4,8 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from tests.ide import PATIENCE
 
@@ -29,8 +28,7 @@ ws.on('message', (data) => {
 """
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A change to a snippet: `old`, which occurs exactly once, becomes `new`."""
 
     why: str
@@ -50,14 +48,10 @@ class Snippet:
 
     def __init__(self, node: str, folder: Path, source: str) -> None:
         self.seen: list[tuple[str, Any]] = []
-        self._process = subprocess.Popen(
-            [node, "--input-type=module", "-"],
-            cwd=folder,  # Node finds `ws` from here.
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        # Node finds `ws` from `folder`.
+        command = [node, "--input-type=module", "-"]
+        self._process: subprocess.Popen[str] = subprocess.Popen(command, cwd=folder, text=True, **pipes)
         self._timer = threading.Timer(PATIENCE, self._process.kill)
         self._timer.start()
         assert self._process.stdin is not None
@@ -71,13 +65,17 @@ class Snippet:
                 return line[1]
         raise AssertionError(f"the snippet ended without {what}: {self._errors()}")
 
-    def finish(self) -> None:
+    def finish(self) -> Self:
         """Read to its end. It must exit with status 0."""
         while self._next() is not None:
             pass
         assert self._process.wait() == 0, self._errors()
+        return self
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         self._process.kill()
         with self._process:  # Closes the pipes and waits.

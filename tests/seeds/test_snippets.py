@@ -70,8 +70,7 @@ def websocket_protocol(*changes: Change) -> str:
 
 
 def test_the_websocket_snippet_prints_the_tokens_of_the_answer(start: Start) -> None:
-    snippet = start(websocket_protocol())
-    snippet.finish()
+    snippet = start(websocket_protocol()).finish()
     printed = snippet.said("log")
     assert {label for label, _ in printed} == {"Token:"}
     assert "Привет" in "".join(token for _, token in printed)
@@ -80,8 +79,7 @@ def test_the_websocket_snippet_prints_the_tokens_of_the_answer(start: Start) -> 
 
 
 def test_the_websocket_snippet_handles_a_tool_call(start: Start) -> None:
-    snippet = start(websocket_protocol(other_session("session_124"), other_content("Прочитай файл main.dart")))
-    snippet.finish()
+    snippet = start(websocket_protocol(other_session("session_124"), other_content("Прочитай файл main.dart"))).finish()
     (call,) = snippet.said("tool_call")
     assert (call["tool_name"], call["arguments"]) == ("read_file", {"path": "main.dart"})
     assert "main.dart" in "".join(token for _, token in snippet.said("log"))
@@ -193,16 +191,14 @@ def both_examples(session: str, decision: str) -> str:
 
 def test_example_1_reads_a_file_and_gets_its_analysis(start: Start) -> None:
     example = changed(EXAMPLE_1, SEND_ON_OPEN, EXAMPLE_1_IS_ASYNC)
-    snippet = start(around("example_1") + example + OBSERVER)
-    snippet.finish()
+    snippet = start(around("example_1") + example + OBSERVER).finish()
     assert snippet.said("read") == ["main.dart"]
     assert "main.dart" in snippet.text()
     assert snippet.frames("error") == []
 
 
 def test_examples_1_and_2_together_approve_a_change_and_make_it(start: Start) -> None:
-    snippet = start(both_examples("examples_approve", "approve"))
-    snippet.finish()
+    snippet = start(both_examples("examples_approve", "approve")).finish()
     (asked,), (executed,) = snippet.said("asked"), snippet.said("executed")
     assert (asked["tool_name"], asked["arguments"]["path"]) == ("write_file", "test.py")
     assert (executed["call_id"], executed["arguments"]) == (asked["call_id"], asked["arguments"])
@@ -211,8 +207,7 @@ def test_examples_1_and_2_together_approve_a_change_and_make_it(start: Start) ->
 
 
 def test_examples_1_and_2_together_reject_a_change_and_nothing_is_executed(start: Start) -> None:
-    snippet = start(both_examples("examples_reject", "reject"))
-    snippet.finish()
+    snippet = start(both_examples("examples_reject", "reject")).finish()
     assert len(snippet.said("asked")) == 1
     assert snippet.said("executed") == []
     assert "не буду создавать" in snippet.text()

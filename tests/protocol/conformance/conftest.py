@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -69,10 +70,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Iterator[Server]]:
     http = os.environ.get("CONFORMANCE_HTTP") or re.sub(r"^ws(s?)://([^/]+).*", r"http\1://\2", address)
     tokens = os.environ.get("CONFORMANCE_TOKEN", "").split(",")
     port = int(os.environ.get("CONFORMANCE_MODEL_PORT", "0"))
-    if not port:
-        yield itertools.cycle([Server(address, http, token, None) for token in tokens])
-        return
-    with ScriptedModel(port) as model:
+    with ScriptedModel(port) if port else nullcontext() as model:
         yield itertools.cycle([Server(address, http, token, model) for token in tokens])
 
 
@@ -90,16 +88,13 @@ def dialect(request: pytest.FixtureRequest) -> Dialect:
 
 
 def _connections(server: Server, dialect: Dialect) -> Iterator[Connect]:
-    opened: list[Client] = []
+    with ExitStack() as opened:
 
-    def connect(session: str | None = None, **query: Any) -> Client:
-        url = server.url(session or next(_sessions), query)
-        opened.append(Client(url, dialect, additional_headers=server.headers))
-        return opened[-1]
+        def connect(session: str | None = None, **query: Any) -> Client:
+            url = server.url(session or next(_sessions), query)
+            return opened.enter_context(Client(url, dialect, additional_headers=server.headers))
 
-    yield connect
-    for client in opened:
-        client.socket.close()
+        yield connect
 
 
 @pytest.fixture

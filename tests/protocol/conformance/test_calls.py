@@ -1,5 +1,6 @@
 """Every example of a call and its result. The server's frames have the documents' fields."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -21,8 +22,7 @@ def test_a_call_has_both_names_of_its_arguments(
 ) -> None:
     tool, given = example.value["tool_name"], arguments_of(example.value)
     client = connect(**({"profile": profile} if profile else {}))
-    client.say(scripted.script("call", Says("", [call(tool, **given)])))
-    frame = client.expect("tool_call")
+    frame = client.call_for(scripted.script("call", Says("", [call(tool, **given)])))
     sent = find_tool(tool).check(given)  # Without the leading slash of two documents.
     assert (frame["tool_name"], frame["arguments"]) == (tool, sent)
     assert frame.get("args") == (sent if profile == "args" else None)
@@ -32,11 +32,8 @@ def test_a_call_has_both_names_of_its_arguments(
 
 def with_results() -> list[tuple[Example, Any]]:
     """Calls followed by a result without a frame."""
-    found = []
-    for example, following in zip(examples(), examples()[1:], strict=False):
-        if following.kind == "result":
-            found.append((example, following.value["result"]))
-    return found
+    pairs = itertools.pairwise(examples())
+    return [(example, following.value["result"]) for example, following in pairs if following.kind == "result"]
 
 
 @pytest.mark.parametrize(("example", "result"), with_results(), ids=[found.id for found, _ in with_results()])
@@ -45,8 +42,8 @@ def test_its_result_reaches_the_model(
 ) -> None:
     tool = example.value["tool_name"]
     client = connect_in_dialect()
-    client.say(scripted.script(example.id, Says("", [call(tool, **arguments_of(example.value))]), Says("Seen")))
-    asked = client.grant(client.expect("tool_call"))
+    marker = scripted.script(example.id, Says("", [call(tool, **arguments_of(example.value))]), Says("Seen"))
+    asked = client.grant(client.call_for(marker))
     client.result(asked, result)
     if "exit_code" in result and result["exit_code"] is None:  # "streaming": a piece of output; the command continues.
         result = {**result, "stdout": result["stdout"] + "All passed\n", "exit_code": 0}
@@ -60,24 +57,17 @@ def test_server_frames_have_the_documents_form(connect: Connect, scripted: Scrip
     """A conversation with a text, a call, an approval and a failure has a frame like each example."""
     client = connect(profile="args")
     write = call("write_file", path="src/config.json", content="{}")
-    client.say(
-        scripted.script("forms", Says("Reading", [call("read_file", path="a")]), Says("", [write]), Says("Done"))
-    )
-    client.result(client.expect("tool_call"), {"content": "x"})
+    answers = Says("Reading", [call("read_file", path="a")]), Says("", [write]), Says("Done")
+    client.result(client.call_for(scripted.script("forms", *answers)), {"content": "x"})
     client.decide(client.expect("tool_call"), "reject")
     client.idle()
     client.say(scripted.script("failing", Says(status=400)))
     client.expect("error")
     client.idle()
-    by_type = {frame["type"] for frame in client.frames}
-    assert {"assistant_message", "tool_call", "agent_status", "error"} <= by_type
+    assert {"assistant_message", "tool_call", "agent_status", "error"} <= {frame["type"] for frame in client.frames}
     for example in of_kind("server"):
-        if example.value["type"] == "tool_call":  # Arguments differ by tool.
-            expected = (
-                {**example.value, "arguments": {}} if "arguments" in example.value else {**example.value, "args": {}}
-            )
-        else:
-            expected = example.value
+        # Arguments differ by tool.
+        expected = {name: {} if name in ("arguments", "args") else value for name, value in example.value.items()}
         assert any(like(expected, frame) for frame in client.of_type(example.value["type"])), example.id
 
 
@@ -88,8 +78,7 @@ def test_the_five_statuses_are_sent_at_the_right_times(connect: Connect, scripte
     client = connect()
     write = call("write_file", path="a", content="")
     script = scripted.script("statuses", Says("", [call("read_file", path="a")]), Says("", [write]), Says(status=400))
-    client.say(script)
-    client.result(client.expect("tool_call"), {"content": ""})
+    client.result(client.call_for(script), {"content": ""})
     client.result(client.grant(client.expect("tool_call")), {"success": True})
     client.idle()
     statuses = sorted(client.of_type("agent_status"), key=lambda frame: frame["seq"])

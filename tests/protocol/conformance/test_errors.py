@@ -1,6 +1,5 @@
 """Every error code, provoked everywhere it can occur according to `FACTS`."""
 
-import json
 import re
 import threading
 from collections.abc import Callable
@@ -18,12 +17,12 @@ from tests.scripted_model import Says, ScriptedModel, call
 
 ROOT = Path(__file__).parents[3]
 
+REFRESHED = "tests/conversations/test_identity.py::test_an_expired_connection_is_refused_until_it_is_refreshed"
+
 #: Codes that need more than a client and a model, with the test that provokes them.
 ELSEWHERE = {
-    (ErrorCode.UNAUTHORIZED, Where.REPLY): "tests/conversations/test_identity.py::"
-    "test_an_expired_connection_is_refused_until_it_is_refreshed",
-    (ErrorCode.SESSION_EXPIRED, Where.REPLY): "tests/conversations/test_identity.py::"
-    "test_an_expired_connection_is_refused_until_it_is_refreshed",
+    (ErrorCode.UNAUTHORIZED, Where.REPLY): REFRESHED,
+    (ErrorCode.SESSION_EXPIRED, Where.REPLY): REFRESHED,
     (ErrorCode.SESSION_NOT_FOUND, Where.REPLY): "tests/functions/test_user_message.py::"
     "test_nobody_speaks_in_a_session_that_is_not_there",
     (ErrorCode.RATE_LIMITED, Where.TURN): "tests/functions/test_quotas.py::"
@@ -99,14 +98,12 @@ def test_a_busy_session_with_reject_refuses_messages(connect: Connect, scripted:
     assert (error["error_code"], error["retryable"]) == ("BUSY", True)
     assert error["details"]["client_msg_id"] == "m2"
     refused.set()
-    client.idle()
-    assert client.text() == "At last"
+    assert client.idle() == "At last"
 
 
 def test_a_viewer_cannot_execute(connect: Connect, scripted: ScriptedModel, session: str) -> None:
     client, viewer = connect(session), connect(session, viewer=1, extensions=1)
-    client.say(scripted.script("viewed", Says("", [call("read_file", path="a")]), Says("Read")))
-    asked = client.expect("tool_call")
+    asked = client.call_for(scripted.script("viewed", Says("", [call("read_file", path="a")]), Says("Read")))
     viewer.result(viewer.expect("tool_call"), {"content": "forged"})
     error = viewer.expect("error")
     assert (error["error_code"], error["call_id"]) == ("PERMISSION_DENIED", asked["call_id"])
@@ -141,10 +138,8 @@ def test_a_session_continues_after_a_failed_turn(connect: Connect, scripted: Scr
     error = client.expect("error")
     assert error["error_code"] == code.value
     assert error["seq"] > 0
-    client.expect("agent_status", status="idle")
-    client.say(scripted.script("afterwards", Says("Still here")))
     client.idle()
-    assert client.text().endswith("Still here")
+    assert client.ask(scripted.script("afterwards", Says("Still here"))).endswith("Still here")
 
 
 # ---------------------------------------------------------------- results
@@ -174,11 +169,12 @@ IDE_SAYS = [
 def test_the_model_gets_the_code_of_a_tool_error(
     connect_in_dialect: Connect, scripted: ScriptedModel, code: ErrorCode
 ) -> None:
-    client = connect_in_dialect()
-    client.say(scripted.script("failed", Says("", [call("read_file", path="a")]), Says("I see")))
-    client.fail(client.expect("tool_call"), {"code": code.value, "message": "It did not work"})
+    client, error = connect_in_dialect(), {"code": code.value, "message": "It did not work"}
+    client.fail(
+        client.call_for(scripted.script("failed", Says("", [call("read_file", path="a")]), Says("I see"))), error
+    )
     client.idle()
-    assert told(scripted, "failed") == {"error": {"code": code.value, "message": "It did not work"}}
+    assert told(scripted, "failed") == {"error": error}
 
 
 #: Errors found by the server before it sends the call.
@@ -201,23 +197,18 @@ def test_invalid_calls_return_to_the_model_unseen_by_clients(
         client.expect("agent_switched")  # Frames are processed in parallel: the message could overtake it.
     else:
         client.send("switch_agent", agent_type="universal")
-    client.say(scripted.script("bad", Says("", [UNSENT[code]], piece=100_000), Says("Sorry")))
-    client.idle()
-    assert client.text() == "Sorry"
+    assert client.ask(scripted.script("bad", Says("", [UNSENT[code]], piece=100_000), Says("Sorry"))) == "Sorry"
     assert client.of_type("tool_call") == []
     assert told(scripted, "bad")["error"]["code"] == code.value
 
 
 def test_the_model_learns_that_a_call_was_cancelled(connect: Connect, scripted: ScriptedModel) -> None:
     client = connect(extensions=1)
-    client.say(scripted.script("stopped", Says("", [call("read_file", path="a")])))
-    client.expect("tool_call")
+    client.call_for(scripted.script("stopped", Says("", [call("read_file", path="a")])))
     client.send("cancel")
     client.idle()
-    client.say(scripted.script("next", Says("Yes?")))
-    client.idle()
-    (seen,) = [m["content"] for m in scripted.requests["next"][-1]["messages"] if m["role"] == "tool"]
-    assert json.loads(seen)["error"]["code"] == "CANCELLED"
+    client.ask(scripted.script("next", Says("Yes?")))
+    assert told(scripted, "next")["error"]["code"] == "CANCELLED"
 
 
 # ---------------------------------------------------------------- completeness

@@ -33,8 +33,7 @@ def told(model: ScriptedModel, name: str) -> Any:
 def test_a_user_message_is_answered(connect_in_dialect: Connect, scripted: ScriptedModel, example: Example) -> None:
     client = connect_in_dialect()
     client.send_example(example)
-    client.idle()
-    assert client.text() == "unscripted"
+    assert client.idle() == "unscripted"
     assert client.of_type("error") == []
 
 
@@ -42,9 +41,8 @@ def test_the_systems_own_model_answers(connect: Connect) -> None:
     """On a deployed system: the model can be called. Any answer is accepted."""
     client = connect()
     client.say("Say hello in one word.")
-    answer = client.receive(120)
-    while answer["type"] not in ("assistant_message", "tool_call", "error"):
-        answer = client.receive(120)
+    while (answer := client.receive(120))["type"] not in ("assistant_message", "tool_call", "error"):
+        pass
     assert answer["type"] != "error", answer
 
 
@@ -87,11 +85,9 @@ def test_a_result_settles_its_call_and_reaches_the_model(
 ) -> None:
     tool, arguments = call_of(example)
     client = connect_in_dialect()
-    client.say(scripted.script(example.id, Says("", [call(tool, **arguments)]), Says("Seen")))
-    asked = client.grant(client.expect("tool_call"))
-    client.send_example(example, call_id=asked["call_id"])
-    client.idle()
-    assert client.text() == "Seen"
+    asked = client.call_for(scripted.script(example.id, Says("", [call(tool, **arguments)]), Says("Seen")))
+    client.send_example(example, call_id=client.grant(asked)["call_id"])
+    assert client.idle() == "Seen"
     seen, sent = told(scripted, example.id), example.value
     if "result" in sent:
         assert seen == find_tool(tool).result.normal(sent["result"]) == sent["result"]
@@ -107,10 +103,8 @@ ABSOLUTE = {"path": "/src/config.json", "content": '{"debug": true}'}
 
 
 def awaiting(client: Client, model: ScriptedModel, name: str) -> dict[str, Any]:
-    client.say(model.script(name, Says("", [call("write_file", **ABSOLUTE)]), Says("Done")))
-    asked = client.expect("tool_call")
-    assert asked["requires_approval"] is True
-    assert asked["arguments"] == {**ABSOLUTE, "path": "src/config.json"}
+    asked = client.call_for(model.script(name, Says("", [call("write_file", **ABSOLUTE)]), Says("Done")))
+    assert (asked["requires_approval"], asked["arguments"]) == (True, {**ABSOLUTE, "path": "src/config.json"})
     return asked
 
 
@@ -130,11 +124,8 @@ def test_decisions_are_executed(connect_in_dialect: Connect, scripted: ScriptedM
     assert granted["arguments"] == {**wanted, "path": wanted["path"].removeprefix("/")}
     client.result(granted, {"success": True})
     client.idle()
-    seen = told(scripted, example.id)
-    if sent["decision"] == "edit":
-        assert seen == {"edited_arguments": granted["arguments"], "result": {"success": True}}
-    else:
-        assert seen == {"success": True}
+    edited = {"edited_arguments": granted["arguments"], "result": {"success": True}}
+    assert told(scripted, example.id) == (edited if sent["decision"] == "edit" else {"success": True})
 
 
 def test_a_result_of_the_public_ide_counts_as_approval(connect_in_dialect: Connect, scripted: ScriptedModel) -> None:
@@ -142,9 +133,8 @@ def test_a_result_of_the_public_ide_counts_as_approval(connect_in_dialect: Conne
     client = connect_in_dialect()
     asked = awaiting(client, scripted, "implicit")
     client.result(asked, {"success": True})
-    client.idle()
+    assert client.idle() == "Done"
     assert told(scripted, "implicit") == {"success": True}
-    assert client.text() == "Done"
     assert client.of_type("error") == []
 
 
@@ -154,8 +144,7 @@ def test_switch_agent_with_content_switches_and_sends_the_message(
     """The documents only name WSSwitchAgent and WSAgentSwitched; these are their fields in the public IDE."""
     client = connect_in_dialect()
     client.send("switch_agent", agent_type="coder", content=scripted.script("switch", Says("Here")), reason="To code")
-    client.idle()
-    assert client.text() == "Here"
+    assert client.idle() == "Here"
     (switched,) = client.of_type("agent_switched")
     assert (switched["to_agent"], switched["reason"]) == ("coder", "To code")
     assert switched["metadata"].items() <= switched.items()

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -58,16 +57,12 @@ def session_body(http: httpx.Client) -> dict[str, Any]:
 
 
 @pytest.fixture
-def new_session(http: httpx.Client) -> Callable[[], str]:
-    """Creates sessions like the document."""
-
-    def create() -> str:
-        answer = http.post("/api/v1/sessions", json=session_body(http))
-        assert answer.is_success, answer.text
-        session: str = answer.json()["session_id"]
-        return session
-
-    return create
+def session(http: httpx.Client) -> str:
+    """A session created like the document's."""
+    answer = http.post("/api/v1/sessions", json=session_body(http))
+    assert answer.is_success, answer.text
+    created: str = answer.json()["session_id"]
+    return created
 
 
 @pytest.fixture(params=OPERATIONS)
@@ -84,17 +79,13 @@ def only(operation: str) -> Any:
     return pytest.mark.parametrize("served", [operation], indirect=True)
 
 
-Sessions = Callable[[], str]
-
-
 @only("POST /api/v1/chat/message")
-def test_a_message_is_accepted(served: Api, new_session: Sessions) -> None:
-    served.check(served.call(body={**served.body, "session_id": new_session()}))
+def test_a_message_is_accepted(served: Api, session: str) -> None:
+    served.check(served.call(body={**served.body, "session_id": session}))
 
 
 @only("GET /api/v1/chat/stream/{session_id}")
-def test_the_answer_is_streamed(served: Api, new_session: Sessions, connect: Connect, scripted: ScriptedModel) -> None:
-    session = new_session()
+def test_the_answer_is_streamed(served: Api, session: str, connect: Connect, scripted: ScriptedModel) -> None:
     window = connect(session)
     write = call("write_file", path="main.dart", content="")
     message = scripted.script("streamed", Says("Создаю файл", [write]), Says("Создан"))
@@ -115,8 +106,7 @@ def test_the_answer_is_streamed(served: Api, new_session: Sessions, connect: Con
 
 
 @only("GET /api/v1/chat/history/{session_id}?limit=50")
-def test_the_history_is_returned(served: Api, new_session: Sessions, connect: Connect, scripted: ScriptedModel) -> None:
-    session = new_session()
+def test_the_history_is_returned(served: Api, session: str, connect: Connect, scripted: ScriptedModel) -> None:
     window = connect(session)
     window.say(scripted.script("history", Says("Здравствуйте!")))
     window.idle()
@@ -132,16 +122,14 @@ def test_a_session_is_created(served: Api) -> None:
 
 
 @only("GET /api/v1/sessions/{session_id}")
-def test_a_session_is_returned(served: Api, new_session: Sessions) -> None:
-    session = new_session()
+def test_a_session_is_returned(served: Api, session: str) -> None:
     shown = served.call(session)
     served.check(shown)
     assert shown["session_id"] == session
 
 
 @only("DELETE /api/v1/sessions/{session_id}")
-def test_a_session_is_deleted(served: Api, new_session: Sessions) -> None:
-    session = new_session()
+def test_a_session_is_deleted(served: Api, session: str) -> None:
     answer = served.call(session)
     served.check(answer)
     assert answer["status"] == "deleted"
@@ -149,8 +137,7 @@ def test_a_session_is_deleted(served: Api, new_session: Sessions) -> None:
 
 
 @only("POST /api/v1/tools/execute")
-def test_a_tool_is_executed_in_the_connected_ide(served: Api, new_session: Sessions, connect: Connect) -> None:
-    session = new_session()
+def test_a_tool_is_executed_in_the_connected_ide(served: Api, session: str, connect: Connect) -> None:
     window = connect(session)
     window.send("ping")
     answers: list[Any] = []
@@ -179,15 +166,14 @@ def test_the_tools_are_listed(served: Api) -> None:
 
 
 @only("POST /api/v1/context/{session_id}")
-def test_a_file_is_added_to_the_context(served: Api, new_session: Sessions) -> None:
-    answer = served.call(new_session(), served.body)
+def test_a_file_is_added_to_the_context(served: Api, session: str) -> None:
+    answer = served.call(session, served.body)
     served.check(answer)
     assert answer["status"] == "updated"
 
 
 @only("GET /api/v1/context/{session_id}")
-def test_the_context_is_returned(served: Api, new_session: Sessions) -> None:
-    session = new_session()
+def test_the_context_is_returned(served: Api, session: str) -> None:
     added = bodies("POST /api/v1/context/{session_id}", "request")[0]
     assert served.http.post(f"/api/v1/context/{session}", json=added).is_success
     served.check(served.call(session))
