@@ -1,7 +1,9 @@
-"""Reads a session's items from the local cloud's table."""
+"""Reads and fills a session's items in the local cloud's table."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from codelab.sessions.dynamodb.values import to_dynamodb
 from codelab_local import LocalCloud
 
 
@@ -11,12 +13,13 @@ class Table:
         self.name = next(name for name in self.dynamodb.list_tables()["TableNames"] if "Table" in name)
 
     def items(self, session: str) -> list[dict[str, Any]]:
-        found = self.dynamodb.query(
+        pages = self.dynamodb.get_paginator("query").paginate(
             TableName=self.name,
             KeyConditionExpression="pk = :pk",
             ExpressionAttributeValues={":pk": {"S": f"SESSION#local#{session}"}},
             ConsistentRead=True,
-        )["Items"]
+        )
+        found = [item for page in pages for item in page["Items"]]
         return [{name: next(iter(value.values())) for name, value in item.items()} for item in found]
 
     def register(self, session: str) -> dict[str, Any]:
@@ -24,3 +27,10 @@ class Table:
 
     def messages(self, session: str) -> list[dict[str, Any]]:
         return sorted((i for i in self.items(session) if i["sk"].startswith("MESSAGE#")), key=lambda item: item["sk"])
+
+    def fill(self, session: str, items: Sequence[dict[str, Any]]) -> None:
+        """Write these items, which have no `pk`."""
+        pk = f"SESSION#local#{session}"
+        puts = [{"PutRequest": {"Item": to_dynamodb({"pk": pk, **item})}} for item in items]
+        for start in range(0, len(puts), 25):
+            self.dynamodb.batch_write_item(RequestItems={self.name: puts[start : start + 25]})

@@ -12,7 +12,8 @@ from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 
 from tests.conftest import TEMPLATE, Open, opener
-from tests.conversations.test_identity import SECRET, token
+from tests.conversations.test_identity import SECRET
+from tests.rest.test_identity import authorization
 from tests.scripted_model import Says, ScriptedModel
 from tests.waiting import until
 
@@ -31,12 +32,8 @@ def limited(limited_cloud: LocalCloud) -> Iterator[Open]:
     yield from opener(limited_cloud)
 
 
-def bearing(user: str, **claims: Any) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token(user, iss=None, aud=None, **claims)}"}
-
-
 def as_user(user: str) -> dict[str, Any]:
-    return {"options": {"additional_headers": bearing(user)}}
+    return {"options": {"additional_headers": authorization(user)}}
 
 
 def all_in_one_minute() -> None:
@@ -55,7 +52,7 @@ def test_a_turn_over_the_limit_is_refused_until_another_ends(limited: Open, mode
     assert (refused["error_code"], refused["retryable"], refused["retry_after"]) == ("RATE_LIMITED", True, 5)
     assert refused["details"]["quota"] == "open_turns"
     may_go_on.set()
-    one.expect("agent_status", status="idle")
+    one.idle()
     quick = model.script("quick", Says("Hello."))
     other.say(f"{quick} me too", client_msg_id="m1")
     assert other.expect("turn_end")["reason"] == "completed"
@@ -74,7 +71,7 @@ def test_connections_over_the_limit_are_refused(limited: Open) -> None:
 
 
 def test_requests_over_http_are_counted_and_refused_by_plan(limited_cloud: LocalCloud, model: ScriptedModel) -> None:
-    headers = bearing("eve", codelab_plan="small")
+    headers = authorization("eve", codelab_plan="small")
     schema = {"type": "object", "properties": {"fruit": {"type": "string"}}, "required": ["fruit"]}
     marker = model.script("fruit", Says(raw='{"fruit": "apple"}'))
     request = {"context": [{"role": "user", "content": f"Name a fruit {marker}"}], "schema": schema}
@@ -86,8 +83,7 @@ def test_requests_over_http_are_counted_and_refused_by_plan(limited_cloud: Local
         assert 0 < int(refused.headers["retry-after"]) <= 60
         usage = api.get("/usage").json()
         assert usage["plan"] == "small"
-        requests = usage["quotas"]["requests_per_minute"]
-        assert (requests["used"], requests["limit"]) == (1, 1)
+        assert usage["quotas"]["requests_per_minute"].items() >= {"used": 1, "limit": 1}.items()
         assert usage["quotas"]["tokens_per_day"]["used"] > 0
 
 
@@ -102,7 +98,7 @@ def test_a_request_over_the_limit_is_refused_until_another_ends(
         return {"context": [{"role": "user", "content": f"Name a fruit {marker}"}], "schema": {"type": "object"}}
 
     with (
-        httpx.Client(base_url=f"{limited_cloud.http}/api/v1", headers=bearing("fay"), timeout=60) as api,
+        httpx.Client(base_url=f"{limited_cloud.http}/api/v1", headers=authorization("fay"), timeout=60) as api,
         ThreadPoolExecutor() as pool,
     ):
         all_in_one_minute()

@@ -147,24 +147,17 @@ def test_of_two_concurrent_appends_one_gets_the_seq_and_knows_it(store):
     assert all(event.seq in won[event.frame["by"]] for event in logged)
 
 
-def fill_log(cloud: Any, session: str, frames: int) -> None:
-    """Log so many frames of text for a session that exists."""
-    table = Table(cloud)
-    for start in range(1, frames + 1, 25):
-        puts = []
-        for seq in range(start, min(start + 25, frames + 1)):
-            text = f"{seq} слово "
-            frame = {"type": "assistant_message", "token": text, "content": text, "is_final": False, "seq": seq}
-            frame |= {"message_id": "msg_long", "turn_id": "turn_long"}
-            item = {"frame": {"S": json.dumps(frame)}, "audience": {"S": "all"}, "ttl": {"N": str(2**40)}}
-            key = {"pk": {"S": f"SESSION#local#{session}"}, "sk": {"S": f"EVENT#{seq:012d}"}}
-            puts.append({"PutRequest": {"Item": {**key, **item}}})
-        table.dynamodb.batch_write_item(RequestItems={table.name: puts})
+def logged(seq: int) -> dict[str, Any]:
+    """The item of a frame of text."""
+    text = f"{seq} слово "
+    frame = {"type": "assistant_message", "token": text, "content": text, "is_final": False, "seq": seq}
+    frame |= {"message_id": "msg_long", "turn_id": "turn_long"}
+    return {"sk": f"EVENT#{seq:012d}", "frame": json.dumps(frame), "audience": "all", "ttl": 2**40}
 
 
 def test_a_thousand_frames_are_replayed_in_order(cloud, ide, capsys):
     ide("long-replay", extensions=True)
-    fill_log(cloud, "long-replay", 1_000)
+    Table(cloud).fill("long-replay", [logged(seq) for seq in range(1, 1_001)])
     device = ide("long-replay", extensions=True)
     began, pages = time.perf_counter(), 0
     while True:

@@ -13,10 +13,14 @@ from tests.scripted_model import ScriptedModel
 _sessions = (f"rest_{n}" for n in itertools.count(1))
 
 
+def client_of(cloud: LocalCloud) -> httpx.Client:
+    return httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40)
+
+
 @pytest.fixture
 def api(cloud: LocalCloud) -> Iterator[httpx.Client]:
     """The Agent Runtime API of the system with the scripted model."""
-    with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as client:
+    with client_of(cloud) as client:
         yield client
 
 

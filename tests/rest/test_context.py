@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tests.conftest import Open
-from tests.rest.test_sessions import error_of
+from tests.rest.test_sessions import refused
 from tests.scripted_model import Says, ScriptedModel
 
 FILE = {"action": "add_file", "data": {"path": "/src/main.dart", "content": "void main() {}"}}
@@ -22,9 +22,7 @@ def test_reading_the_context_matches_the_seed_document(
 ) -> None:
     marker = model.script("context", Says("I see"))
     api.post(f"/context/{session}", json=FILE)
-    window = ide(session)
-    window.say(marker)
-    window.idle()
+    ide(session).ask(marker)
     shown = api.get(f"/context/{session}").json()
     assert shown["session_id"] == session
     assert [message["content"] for message in shown["messages"]] == [marker, "I see"]
@@ -57,15 +55,13 @@ def test_a_file_added_on_the_websocket_is_removed_over_http(api: httpx.Client, s
 def test_invalid_files_are_refused(
     api: httpx.Client, session: str, body: dict[str, object], status: int, code: str
 ) -> None:
-    answer = api.post(f"/context/{session}", json=body)
-    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+    refused(api.post(f"/context/{session}", json=body), status, code)
 
 
 def test_a_context_too_large_is_refused(api: httpx.Client, session: str) -> None:
-    for number in range(20):
-        assert (
-            api.post(f"/context/{session}", json={"action": "add_file", "data": {"path": f"{number}"}}).status_code
-            == 200
-        )
-    answer = api.post(f"/context/{session}", json={"action": "add_file", "data": {"path": "one more"}})
-    assert (answer.status_code, error_of(answer)["code"]) == (413, "CONTEXT_TOO_LARGE")
+    *added, one_more = (
+        api.post(f"/context/{session}", json={"action": "add_file", "data": {"path": str(number)}})
+        for number in range(21)
+    )
+    assert {answer.status_code for answer in added} == {200}
+    refused(one_more, 413, "CONTEXT_TOO_LARGE")

@@ -11,7 +11,7 @@ from codelab.rest.app import create_app
 from codelab.rest.identity import remaining_ms, subject
 from fastapi.testclient import TestClient
 
-from tests.rest.test_sessions import error_of
+from tests.rest.test_sessions import refused
 
 FAILURES = [
     ClientError({"Error": {"Code": "InternalServerError", "Message": "secret of the table"}}, "GetItem"),
@@ -61,6 +61,5 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 )
 def test_storage_failures_are_database_errors(broken: TestClient, method: str, path: str, body: Any) -> None:
     answer = broken.request(method, path, json=body)
-    assert (answer.status_code, error_of(answer)["code"]) == (500, "DATABASE_ERROR")
-    assert error_of(answer)["details"] == {"retryable": True}
+    assert refused(answer, 500, "DATABASE_ERROR") == {"retryable": True}
     assert "secret" not in answer.text

@@ -1,7 +1,6 @@
 """Deleting and forking sessions over HTTP."""
 
 import threading
-from typing import Any
 
 import httpx
 import pytest
@@ -11,49 +10,12 @@ from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import Open
+from tests.conversations.table import Table
 from tests.ide import PATIENCE
 from tests.rest.test_history import said
-from tests.rest.test_sessions import error_of
+from tests.rest.test_sessions import refused
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
-
-
-class Table:
-    """All items and objects of a session, read without the API."""
-
-    def __init__(self, cloud: LocalCloud) -> None:
-        self._client = cloud.client("dynamodb")
-        (self._name,) = self._client.list_tables()["TableNames"]
-
-    def keys(self, session: str) -> list[str]:
-        found: list[str] = []
-        request: dict[str, Any] = {
-            "TableName": self._name,
-            "KeyConditionExpression": "pk = :pk",
-            "ExpressionAttributeValues": {":pk": {"S": f"SESSION#local#{session}"}},
-            "ConsistentRead": True,
-        }
-        while True:
-            page = self._client.query(**request)
-            found += [item["sk"]["S"] for item in page["Items"]]
-            if "LastEvaluatedKey" not in page:
-                return found
-            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-
-    def fill(self, session: str, kind: str, count: int) -> None:
-        for start in range(0, count, 25):
-            puts = [
-                {
-                    "PutRequest": {
-                        "Item": {"pk": {"S": f"SESSION#local#{session}"}, "sk": {"S": f"{kind}#{number:012d}"}}
-                    }
-                }
-                for number in range(start + 1_000_000, min(count, start + 25) + 1_000_000)
-            ]
-            self._client.batch_write_item(RequestItems={self._name: puts})
-
-    def wait_until_empty(self, session: str) -> None:
-        until(lambda: not self.keys(session), 2 * PATIENCE)
 
 
 @pytest.fixture(scope="session")
@@ -64,14 +26,12 @@ def table(cloud: LocalCloud) -> Table:
 def test_deleting_a_session_matches_the_seed_document(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel, table: Table
 ) -> None:
-    marker = model.script("deleted", Says("answer"))
     window = ide(session)
-    window.say(marker)
-    window.idle()
-    assert table.keys(session)
+    window.ask(model.script("deleted", Says("answer")))
+    assert table.items(session)
     answer = api.delete(f"/sessions/{session}")
     assert (answer.status_code, answer.json()) == (200, {"status": "deleted", "complete": True})
-    assert table.keys(session) == []
+    assert table.items(session) == []
     assert api.get(f"/sessions/{session}").status_code == 404
     assert window.expect("error")["error_code"] == "SESSION_NOT_FOUND"
     with pytest.raises(ConnectionClosed):
@@ -81,60 +41,50 @@ def test_deleting_a_session_matches_the_seed_document(
 def test_a_deleted_session_is_gone_from_lists(api: httpx.Client, session: str) -> None:
     api.delete(f"/sessions/{session}")
     assert session not in [it["session_id"] for it in api.get("/sessions", params={"limit": 100}).json()["sessions"]]
-    answer = api.delete(f"/sessions/{session}")
-    assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
+    refused(api.delete(f"/sessions/{session}"), 404, "SESSION_NOT_FOUND")
 
 
 def test_a_session_with_ten_thousand_events_is_deleted_completely(
     api: httpx.Client, session: str, table: Table
 ) -> None:
-    table.fill(session, "EVENT", 10_000)
-    table.fill(session, "MESSAGE", 100)
+    for kind, count in (("EVENT", 10_000), ("MESSAGE", 100)):
+        table.fill(session, [{"sk": f"{kind}#{number:012d}"} for number in range(1_000_000, 1_000_000 + count)])
     api.delete(f"/sessions/{session}")
-    table.wait_until_empty(session)
+    until(lambda: not table.items(session), 2 * PATIENCE)
+
+
+def objects_of(cloud: LocalCloud, session: str) -> list[str]:
+    s3 = cloud.client("s3")
+    pages = [s3.list_objects_v2(Bucket=bucket["Name"]) for bucket in s3.list_buckets()["Buckets"]]
+    return [found["Key"] for page in pages for found in page.get("Contents", []) if f"/{session}/" in found["Key"]]
 
 
 def test_a_sessions_objects_are_deleted_with_it(
     api: httpx.Client, cloud: LocalCloud, session: str, ide: Open, model: ScriptedModel
 ) -> None:
     large = call("write_file", path="large.txt", content="x" * 40_000)
-    marker = model.script("large", Says("", [large]), Says("Done"))
-    window = ide(session)
-    window.say(marker)
-    asked = window.expect("tool_call")
-    s3 = cloud.client("s3")
-    objects = [
-        found["Key"]
-        for bucket in s3.list_buckets()["Buckets"]
-        for found in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])
-        if f"/{session}/" in found["Key"]
-    ]
-    assert objects
+    asked = ide(session).call_for(model.script("large", Says("", [large]), Says("Done")))
+    assert objects_of(cloud, session)
     (waiting,) = api.get(f"/sessions/{session}/pending-approvals").json()["pending_approvals"]
     assert waiting["call_id"] == asked["call_id"]
     assert httpx.get(waiting["payload_url"]).json() == {"path": "large.txt", "content": "x" * 40_000}
     api.delete(f"/sessions/{session}")
-    for bucket in s3.list_buckets()["Buckets"]:
-        kept = {found["Key"] for found in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])}
-        assert not kept & set(objects)
+    assert objects_of(cloud, session) == []
 
 
 def test_a_session_can_be_deleted_while_it_streams(
     api: httpx.Client, session: str, ide: Open, model: ScriptedModel
 ) -> None:
-    marker = model.script("doomed", Says("word " * 200, delay=0.05))
     window = ide(session)
-    window.say(marker)
+    window.say(model.script("doomed", Says("word " * 200, delay=0.05)))
     window.expect("assistant_message")
     assert api.delete(f"/sessions/{session}").json() == {"status": "deleted", "complete": False}
     assert api.get(f"/sessions/{session}").status_code == 404
     assert api.get(f"/chat/history/{session}").status_code == 404
     assert api.post("/chat/message", json={"session_id": session, "message": "?"}).status_code == 404
-    refused = api.post("/sessions", json={"session_id": session})
-    assert (refused.status_code, error_of(refused)["code"]) == (409, "BUSY")
-    with pytest.raises(InvalidStatus) as closed:
+    refused(api.post("/sessions", json={"session_id": session}), 409, "BUSY")
+    with pytest.raises(InvalidStatus, match="409"):
         ide(session)
-    assert closed.value.response.status_code == 409
     until(lambda: "doomed" in model.hung_up)  # Its owner stops.
 
 
@@ -142,8 +92,7 @@ def test_a_fork_has_the_history_up_to_a_point(api: httpx.Client, session: str, i
     marker = model.script("forked", Says("answer"))
     window = ide(session)
     for number in range(2):
-        window.say(f"{number} {marker}")
-        window.idle()
+        window.ask(f"{number} {marker}")
     made = api.post(f"/sessions/{session}/fork", json={"up_to": 2, "title": "Another way"})
     assert made.status_code == 201
     fork = made.json()["session_id"]
@@ -151,11 +100,8 @@ def test_a_fork_has_the_history_up_to_a_point(api: httpx.Client, session: str, i
     assert api.get(f"/sessions/{fork}").json()["title"] == "Another way"
     whole = api.post(f"/sessions/{session}/fork", json={}).json()["session_id"]
     assert said(api, whole) == said(api, session)
-    other = ide(fork)
-    other.say(f"on {marker}")
-    other.idle()
-    assert len(said(api, fork)) == 4
-    assert len(said(api, session)) == 4
+    ide(fork).ask(f"on {marker}")
+    assert (len(said(api, fork)), len(said(api, session))) == (4, 4)
 
 
 def test_an_idempotency_key_makes_one_fork(api: httpx.Client, session: str) -> None:
@@ -167,8 +113,7 @@ def test_an_idempotency_key_makes_one_fork(api: httpx.Client, session: str) -> N
 
 def test_invalid_forks_are_refused(api: httpx.Client, session: str) -> None:
     beyond = api.post(f"/sessions/{session}/fork", json={"up_to": 1})
-    assert (beyond.status_code, error_of(beyond)["details"]) == (422, {"field": "up_to"})
-    assert api.post("/sessions/there_is_none/fork", json={}).status_code == 404
+    assert refused(beyond, 422, "INVALID_ARGUMENTS") == {"field": "up_to"}
 
 
 def test_title_and_settings_are_changed(api: httpx.Client, session: str) -> None:
@@ -194,7 +139,6 @@ def test_a_message_during_a_turn_is_refused_with_reject(
     marker = model.script("busy", Says("slow", until=asked))
     api.patch(f"/sessions/{session}", json={"settings": {"when_busy": "reject"}})
     api.post("/chat/message", json={"session_id": session, "message": marker})
-    answer = api.post("/chat/message", json={"session_id": session, "message": "now"})
-    assert (answer.status_code, error_of(answer)["code"]) == (409, "BUSY")
+    refused(api.post("/chat/message", json={"session_id": session, "message": "now"}), 409, "BUSY")
     api.patch(f"/sessions/{session}", json={"settings": {"when_busy": "queue"}})
     assert api.post("/chat/message", json={"session_id": session, "message": "then"}).json()["status"] == "queued"

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
 from tests.ide import Ide
+from tests.processes import run
 
 PAGE = (Path(__file__).parents[2] / "docs/rest.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```bash\n(.*?)```\n```(json|text)\n(.*?)```", PAGE, re.DOTALL)
@@ -67,11 +67,9 @@ def test_every_command_works_as_shown(new_cloud: LocalCloud) -> None:
     try:
         for command, kind, shown in EXAMPLES:
             environment = {"API": f"{new_cloud.http}/api/v1", "PATH": "/usr/local/bin:/usr/bin:/bin"}
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", command], env=environment, capture_output=True, timeout=60
-            )
+            done = run("bash", "-euo", "pipefail", "-c", command, env=environment, timeout=60)
             assert done.returncode == 0, (command, done.stderr)
-            answered = done.stdout.decode()
+            answered = done.stdout
             if kind == "json":
                 looks_like(json.loads(shown), json.loads(answered), command)
             else:

@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 
 from tests.conftest import Open
-from tests.rest.test_sessions import error_of
 from tests.scripted_model import Says, ScriptedModel, call
 
 
@@ -24,10 +23,7 @@ def test_the_history_matches_the_seed_document(
     window.idle()
     history = api.get(f"/chat/history/{session}", params={"limit": 50}).json()
     assert history["total"] == 2
-    assert [(message["role"], message["content"]) for message in history["messages"]] == [
-        ("user", f"Привет {marker}"),
-        ("assistant", "Здравствуйте!"),
-    ]
+    assert said(api, session) == [("user", f"Привет {marker}"), ("assistant", "Здравствуйте!")]
     assert all(datetime.fromisoformat(message["created_at"]).utcoffset() is not None for message in history["messages"])
     question, answer = history["messages"]
     assert question["id"] == sent["message_id"]
@@ -46,8 +42,7 @@ def test_a_conversation_can_mix_http_and_websocket(
     assert (listed["call_id"], listed["arguments"]) == (made["call_id"], {"path": "a"})
     window.result(made, {"content": "x"})
     window.idle()
-    window.say(two)
-    window.idle()
+    window.ask(two)
     assert [role for role, _ in said(api, session)] == ["user", "assistant", "tool", "assistant", "user", "assistant"]
     history = api.get(f"/chat/history/{session}").json()
     assert history["messages"][1]["calls"] == [
@@ -63,8 +58,7 @@ def test_the_history_can_be_paged_back_to_its_beginning(
     marker = model.script("pages", Says("answer"))
     window = ide(session)
     for number in range(3):
-        window.say(f"{number} {marker}")
-        window.idle()
+        window.ask(f"{number} {marker}")
     found: list[int] = []
     query: dict[str, Any] = {"limit": 4}
     while True:
@@ -78,34 +72,21 @@ def test_the_history_can_be_paged_back_to_its_beginning(
 
 
 def test_an_empty_history_has_no_messages(api: httpx.Client, session: str) -> None:
-    assert api.get(f"/chat/history/{session}").json() == {
-        "messages": [],
-        "total": 0,
-        "last_seq": 0,
-        "next_cursor": None,
-    }
-
-
-def test_the_history_of_an_unknown_session_is_not_found(api: httpx.Client) -> None:
-    answer = api.get("/chat/history/there_is_none")
-    assert (answer.status_code, error_of(answer)["code"]) == (404, "SESSION_NOT_FOUND")
+    empty = {"messages": [], "total": 0, "last_seq": 0, "next_cursor": None}
+    assert api.get(f"/chat/history/{session}").json() == empty
 
 
 def test_pending_approvals_are_listed(api: httpx.Client, session: str, ide: Open, model: ScriptedModel) -> None:
-    marker = model.script("approval", Says("", [call("write_file", path="a.py", content="1")]), Says("Done"))
     window = ide(session)
-    window.say(marker)
-    asked = window.expect("tool_call", requires_approval=True)
+    asked = window.call_for(
+        model.script("approval", Says("", [call("write_file", path="a.py", content="1")]), Says("Done"))
+    )
     listed = api.get(f"/sessions/{session}/pending-approvals").json()
     assert listed["executing"] == []
     (waiting,) = listed["pending_approvals"]
-    assert {name: waiting[name] for name in ("call_id", "tool_name", "arguments", "state", "risk")} == {
-        "call_id": asked["call_id"],
-        "tool_name": "write_file",
-        "arguments": {"path": "a.py", "content": "1"},
-        "state": "awaiting_approval",
-        "risk": "write",
-    }
+    same = {name: asked[name] for name in ("call_id", "tool_name", "arguments")}
+    assert waiting.items() >= {**same, "state": "awaiting_approval", "risk": "write"}.items()
+    assert (waiting["tool_name"], waiting["arguments"]) == ("write_file", {"path": "a.py", "content": "1"})
     window.decide(asked, "reject")
     window.idle()
     assert api.get(f"/sessions/{session}/pending-approvals").json()["pending_approvals"] == []
@@ -113,10 +94,8 @@ def test_pending_approvals_are_listed(api: httpx.Client, session: str, ide: Open
 
 def test_the_list_of_tools_matches_the_seed_document(api: httpx.Client) -> None:
     tools = {tool["name"]: tool for tool in api.get("/tools").json()["tools"]}
-    assert tools["read_file"]["parameters"]["path"]["type"] == "string"
-    assert tools["read_file"]["parameters"]["path"]["required"] is True
-    assert tools["write_file"]["requires_approval"] is True
-    assert tools["read_file"]["requires_approval"] is False
+    assert tools["read_file"]["parameters"]["path"].items() >= {"type": "string", "required": True}.items()
+    assert (tools["read_file"]["requires_approval"], tools["write_file"]["requires_approval"]) == (False, True)
     assert "update_plan" not in tools, "no IDE is asked to execute it"
 
 

@@ -2,36 +2,34 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
-import jwt
 import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
-from tests.rest.test_sessions import error_of
+from tests.conversations.test_identity import SECRET, token
+from tests.rest.test_sessions import refused
 from tests.scripted_model import ScriptedModel
-
-SECRET = "a secret that is long enough for the purpose"
 
 
 @pytest.fixture(scope="module")
 def guarded(model: ScriptedModel) -> Iterator[httpx.Client]:
-    names = {"AUTH_MODE": "jwt", "JWT_SECRET": SECRET}
+    environment = {**model.environment, "AUTH_MODE": "jwt", "JWT_SECRET": SECRET}
     with (
-        LocalCloud(TEMPLATE, environment={**model.environment, **names}) as running,
+        LocalCloud(TEMPLATE, environment=environment) as running,
         httpx.Client(base_url=running.http, timeout=40) as client,
     ):
         yield client
 
 
-def as_user(user: str, expires_in: int = 600) -> dict[str, str]:
-    now = int(time.time())
-    token = jwt.encode({"sub": user, "iat": now, "exp": now + expires_in}, SECRET, algorithm="HS256")
-    return {"Authorization": f"Bearer {token}"}
+def authorization(user: str, expires_in: int = 600, **claims: Any) -> dict[str, str]:
+    signed = token(user, iss=None, aud=None, exp=int(time.time()) + expires_in, **claims)
+    return {"Authorization": f"Bearer {signed}"}
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer no.such.token"}, as_user("ann", -60)])
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer no.such.token"}, authorization("ann", -60)])
 def test_requests_without_a_valid_token_get_401(guarded: httpx.Client, headers: dict[str, str]) -> None:
     for answer in (
         guarded.get("/api/v1/sessions", headers=headers),
@@ -40,7 +38,7 @@ def test_requests_without_a_valid_token_get_401(guarded: httpx.Client, headers: 
         guarded.get("/api/v1/chat/stream/mine", headers=headers),
         guarded.post("/api/v1/tools/execute", headers=headers, json={}),
     ):
-        assert (answer.status_code, error_of(answer)["code"]) == (401, "UNAUTHORIZED")
+        refused(answer, 401, "UNAUTHORIZED")
 
 
 def test_health_and_documentation_need_no_token(guarded: httpx.Client) -> None:
@@ -49,7 +47,7 @@ def test_health_and_documentation_need_no_token(guarded: httpx.Client) -> None:
 
 
 def test_another_users_session_is_not_found(guarded: httpx.Client) -> None:
-    ann, bob = as_user("ann"), as_user("bob")
+    ann, bob = authorization("ann"), authorization("bob")
     created = guarded.post("/api/v1/sessions", headers=ann, json={"user_id": "ann", "session_id": "mine"})
     assert created.status_code == 201
     foreign = [
@@ -72,21 +70,20 @@ def test_another_users_session_is_not_found(guarded: httpx.Client) -> None:
 
 
 def test_a_user_id_other_than_the_tokens_is_refused(guarded: httpx.Client) -> None:
-    answer = guarded.post("/api/v1/sessions", headers=as_user("ann"), json={"user_id": "bob"})
-    assert (answer.status_code, error_of(answer)["code"]) == (403, "PERMISSION_DENIED")
-    assert error_of(answer)["details"] == {"field": "user_id"}
+    answer = guarded.post("/api/v1/sessions", headers=authorization("ann"), json={"user_id": "bob"})
+    assert refused(answer, 403, "PERMISSION_DENIED") == {"field": "user_id"}
 
 
 def test_an_event_source_can_send_its_token_in_the_query(guarded: httpx.Client) -> None:
-    guarded.post("/api/v1/sessions", headers=as_user("eve"), json={"session_id": "hers"})
-    token = as_user("eve")["Authorization"].removeprefix("Bearer ")
-    answer = guarded.get("/api/v1/chat/stream/hers", params={"token": token, "last_seq": 0, "wait": 0})
+    guarded.post("/api/v1/sessions", headers=authorization("eve"), json={"session_id": "hers"})
+    query = {"token": token("eve", iss=None, aud=None), "last_seq": 0, "wait": 0}
+    answer = guarded.get("/api/v1/chat/stream/hers", params=query)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
 
 
 def test_a_stream_ends_with_its_token(guarded: httpx.Client) -> None:
-    guarded.post("/api/v1/sessions", headers=as_user("kim"), json={"session_id": "short"})
+    guarded.post("/api/v1/sessions", headers=authorization("kim"), json={"session_id": "short"})
     began = time.monotonic()
-    with guarded.stream("GET", "/api/v1/chat/stream/short?last_seq=0", headers=as_user("kim", 3)) as answer:
+    with guarded.stream("GET", "/api/v1/chat/stream/short?last_seq=0", headers=authorization("kim", 3)) as answer:
         assert answer.read().startswith(b"retry:")
     assert time.monotonic() - began < 30, "not the 14 minutes that a stream may last"

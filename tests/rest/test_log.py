@@ -16,14 +16,17 @@ class Log:
     """A fake store. `hidden` are frames that a read misses although it sees later ones."""
 
     def __init__(self) -> None:
-        self.register: Register | None = Register("ann", "s1", NOW, "universal", turn_id="t1")
+        self.register = Register("ann", "s1", NOW, "universal", turn_id="t1")
         self.frames: dict[int, EventItem] = {}
         self.hidden: set[int] = set()
         self.reads: list[int] = []
         self.asked = 0
 
+    def tokens(self, count: int) -> None:
+        for _ in range(count):
+            self.token()
+
     def add(self, frame: dict[str, Any], *, known: bool = True, **fields: Any) -> None:
-        assert self.register is not None
         seq = len(self.frames) + 1
         item = EventItem(seq, {**frame, "seq": seq}, fields.pop("audience", Audience.ALL), ttl=NOW, **fields)
         self.frames[seq] = item
@@ -49,21 +52,23 @@ class Log:
 
 
 def reader(log: Log, seq: int = 0) -> LogReader:
-    assert log.register is not None
     return LogReader(cast(SessionStore, log), cast(Payloads, log), log.register.copy(), seq)
 
 
-def drain(following: LogReader, now: int = NOW) -> list[int]:
+def events(following: LogReader) -> list[tuple[int, dict[str, Any]]]:
     found = []
     while following.is_behind:
-        found += [seq for seq, _ in following.read(now)]
+        found += following.read(NOW)
     return found
+
+
+def drain(following: LogReader) -> list[int]:
+    return [seq for seq, _ in events(following)]
 
 
 def test_a_reader_that_is_behind_reads_growing_batches():
     log = Log()
-    for _ in range(300):
-        log.token()
+    log.tokens(300)
     following = reader(log)
     assert drain(following) == list(range(1, 301))
     assert log.reads == [1, 4, 16, 64, 100, 100, 100]
@@ -72,8 +77,7 @@ def test_a_reader_that_is_behind_reads_growing_batches():
 
 def test_a_frame_missed_by_one_read_is_not_skipped():
     log = Log()
-    for _ in range(10):
-        log.token()
+    log.tokens(10)
     log.hidden = {3}
     following = reader(log)
     assert drain(following) == [1, 2], "the third was being written while the fourth was read"
@@ -90,8 +94,7 @@ def test_streamed_frames_are_found_before_the_register_has_them():
 
 def test_expired_frames_need_a_resync():
     log = Log()
-    for _ in range(5):
-        log.token()
+    log.tokens(5)
     log.hidden = {1, 2, 3, 4, 5}
     following = reader(log)
     assert following.read(NOW) == [(5, {"type": "resync_required", "last_seq": 5})]
@@ -124,7 +127,6 @@ def test_polling_a_quiet_session_is_cheap():
 
 def test_a_turn_is_over_when_no_queued_turn_follows():
     log = Log()
-    assert log.register is not None
     log.register.phase, log.register.status = Phase.RUNNING, Status.THINKING
     following = reader(log)
     following.read(NOW)
@@ -142,7 +144,6 @@ def test_a_turn_is_over_when_no_queued_turn_follows():
 
 def test_a_session_being_deleted_is_gone():
     log = Log()
-    assert log.register is not None
     log.register.erase_at = NOW
     following = reader(log)
     following.read(NOW)
@@ -158,11 +159,7 @@ def test_events_use_the_seed_documents_names():
     )
     log.add({"type": "error", "content": "no", "message": "no"})
     log.add({"type": "tool_call", "call_id": "c2"}, payload=Reference("abc", 200_000))
-    following = reader(log)
-    told = []
-    while following.is_behind:
-        told += [event for _, event in following.read(NOW)]
-    token, shown, error, large = told
+    token, shown, error, large = (event for _, event in events(reader(log)))
     assert token == {"type": "token", "content": "Создаю", "is_final": False, "seq": 1}
     assert (shown["arguments"], shown["execute"]) == ({}, False)
     assert (error["type"], error["content"]) == ("error", "no")

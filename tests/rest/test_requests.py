@@ -5,15 +5,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.rest.test_sessions import error_of
+from tests.rest.test_sessions import error_of, refused
 from tests.scripted_model import Says, ScriptedModel
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"fruit": {"type": "string"}},
-    "required": ["fruit"],
-    "additionalProperties": False,
-}
+PROPERTIES = {"fruit": {"type": "string"}}
+SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["fruit"], "additionalProperties": False}
 
 
 def request(marker: str, **fields: Any) -> dict[str, Any]:
@@ -32,8 +28,7 @@ def test_a_request_gets_an_answer_valid_for_its_schema(api: httpx.Client, model:
 def test_a_failing_model_is_an_llm_error(api: httpx.Client, model: ScriptedModel) -> None:
     marker = model.script("refused", Says(status=400))
     answer = api.post("/requests", json=request(marker))
-    assert (answer.status_code, error_of(answer)["code"]) == (502, "LLM_ERROR")
-    assert error_of(answer)["details"]["reason"] == "transport"
+    assert refused(answer, 502, "LLM_ERROR")["reason"] == "transport"
 
 
 @pytest.mark.parametrize(
@@ -42,5 +37,5 @@ def test_a_failing_model_is_an_llm_error(api: httpx.Client, model: ScriptedModel
 )
 def test_errors_in_a_request_are_named(api: httpx.Client, fields: dict[str, Any]) -> None:
     answer = api.post("/requests", json=request("", **fields))
-    assert (answer.status_code, error_of(answer)["code"]) == (422, "INVALID_ARGUMENTS")
+    refused(answer, 422, "INVALID_ARGUMENTS")
     assert next(iter(fields)) in error_of(answer)["message"]

@@ -11,24 +11,26 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import Open, opener
+from tests.rest.conftest import client_of
 from tests.rest.event_source import Event, EventSource, Parser
-from tests.rest.test_sessions import error_of
+from tests.rest.test_sessions import refused
 from tests.scripted_model import Says, ScriptedModel, call
 
+#: For tests on this host only.
+streaming = pytest.mark.parametrize("host", ["cloud"], ids=["streamed"], indirect=True)
 Told = list[dict[str, Any]]
 
 
-@pytest.fixture(params=["streamed", "buffered"])
+@pytest.fixture(params=["cloud", "buffered_cloud"], ids=["streamed", "buffered"])
 def host(request: pytest.FixtureRequest) -> LocalCloud:
     """Each of the two hosts of the stream."""
-    fixture = "cloud" if request.param == "streamed" else "buffered_cloud"
-    running: LocalCloud = request.getfixturevalue(fixture)
+    running: LocalCloud = request.getfixturevalue(request.param)
     return running
 
 
 @pytest.fixture
 def api(host: LocalCloud) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"{host.http}/api/v1", timeout=40) as client:
+    with client_of(host) as client:
         yield client
 
 
@@ -109,9 +111,8 @@ def test_a_client_continues_at_its_position(api: httpx.Client, session: str) -> 
     everything = told(api.get(f"/chat/stream/{session}"))
     for after in (0, 1, len(everything) - 1):
         query = api.get(f"/chat/stream/{session}", params={"last_seq": after, "wait": 0})
-        header = api.get(
-            f"/chat/stream/{session}", params={"last_seq": 0, "wait": 0}, headers={"Last-Event-ID": str(after)}
-        )
+        last_id = {"Last-Event-ID": str(after)}
+        header = api.get(f"/chat/stream/{session}", params={"last_seq": 0, "wait": 0}, headers=last_id)
         assert told(query) == told(header) == everything[after:]
 
 
@@ -162,33 +163,29 @@ def test_a_position_beyond_the_log_begins_at_its_end(api: httpx.Client, session:
     ],
 )
 def test_invalid_parameters_are_refused(api: httpx.Client, path: str, status: int, code: str) -> None:
-    answer = api.get(path)
-    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+    refused(api.get(path), status, code)
 
 
-def test_a_stream_ends_when_its_session_is_deleted(cloud: LocalCloud) -> None:
+@streaming
+def test_a_stream_ends_when_its_session_is_deleted(api: httpx.Client, session: str) -> None:
     """Only on the streaming host: the other ends soon anyway."""
-    with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
-        session = api.post("/sessions", json={}).json()["session_id"]
-        with api.stream("GET", f"/chat/stream/{session}", params={"last_seq": 0}) as answer:
-            assert answer.status_code == 200
-            api.delete(f"/sessions/{session}")
-            heartbeats = 0
-            for line in answer.iter_lines():
-                heartbeats += line == ": heartbeat"
-                assert heartbeats < 4, "a minute later it has not ended"
-        assert api.get(f"/chat/stream/{session}").status_code == 404
+    with api.stream("GET", f"/chat/stream/{session}", params={"last_seq": 0}) as answer:
+        assert answer.status_code == 200
+        api.delete(f"/sessions/{session}")
+        heartbeats = 0
+        for line in answer.iter_lines():
+            heartbeats += line == ": heartbeat"
+            assert heartbeats < 4, "a minute later it has not ended"
+    assert api.get(f"/chat/stream/{session}").status_code == 404
 
 
-def test_tokens_arrive_while_the_model_writes(cloud: LocalCloud, model: ScriptedModel) -> None:
+@streaming
+def test_tokens_arrive_while_the_model_writes(api: httpx.Client, session: str, model: ScriptedModel) -> None:
     """Only on the streaming host."""
-    with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
-        session = api.post("/sessions", json={}).json()["session_id"]
-        gate = model.script("sse live", Says("word " * 200, piece=5, delay=0.05))
-        source = EventSource(f"{api.base_url}chat/stream/{session}?last_seq=0")
-        say(api, session, gate)
-        for event in source.events():
-            if json.loads(event.data)["type"] == "token":
-                break
-        assert api.get(f"/sessions/{session}").json()["status"] == "thinking", "it is still speaking"
-        assert source.connections == 1
+    source = EventSource(f"{api.base_url}chat/stream/{session}?last_seq=0")
+    say(api, session, model.script("sse live", Says("word " * 200, piece=5, delay=0.05)))
+    for event in source.events():
+        if json.loads(event.data)["type"] == "token":
+            break
+    assert api.get(f"/sessions/{session}").json()["status"] == "thinking", "it is still speaking"
+    assert source.connections == 1

@@ -5,34 +5,29 @@ import http.client
 import socket
 import time
 
-import httpx
 import psutil
 import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
+from tests.processes import command_lines
+from tests.rest.conftest import client_of
 from tests.scripted_model import ScriptedModel
 from tests.waiting import until
 
 
 def servers(cloud: LocalCloud) -> list[psutil.Process]:
     """The stream processes."""
-    found = []
-    for process in psutil.Process(cloud.process.pid).children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if "handler:app" in process.cmdline():
-                found.append(process)
-    return found
+    return [process for process, line in command_lines(cloud).items() if "handler:app" in line]
 
 
 def test_the_stream_process_starts_on_demand_and_ends_with_the_others(model: ScriptedModel) -> None:
     with LocalCloud(TEMPLATE, environment=model.environment) as cloud:
-        with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
+        with client_of(cloud) as api:
             session = api.post("/sessions", json={}).json()["session_id"]
             path, once = f"/chat/stream/{session}", {"last_seq": 0, "wait": 0}
             assert servers(cloud) == [], "nobody has asked yet"
-            assert api.get(path, params=once).status_code == 200
-            assert api.get(path, params=once).status_code == 200
+            assert [api.get(path, params=once).status_code for _ in range(2)] == [200, 200]
             (first,) = servers(cloud)
             first.kill()
             until(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE)
@@ -47,7 +42,7 @@ def test_the_stream_process_starts_on_demand_and_ends_with_the_others(model: Scr
 @pytest.mark.deep
 def test_the_adapters_idle_connection_stays_open(cloud: LocalCloud) -> None:
     """By default uvicorn closes it after 5 s, and the adapter would lose the next request."""
-    with httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40) as api:
+    with client_of(cloud) as api:
         api.get(f"/chat/stream/{api.post('/sessions', json={}).json()['session_id']}", params={"wait": 0})
     adapter = http.client.HTTPConnection("rest_stream")
     adapter.sock = socket.socket(socket.AF_UNIX)
