@@ -7,6 +7,8 @@ from codelab_local.testing import FunctionError
 
 from tests.scripted_model import Says, call
 
+READ = call("read_file", path="a.py")
+
 
 def test_text_streams_and_ends_with_one_final(ide, model):
     text = "Слово за словом 😀 " * 40
@@ -54,23 +56,19 @@ def test_parallel_calls_settle_in_any_order_and_continue_once(ide, model):
         session.result(asked, {"content": asked["arguments"]["path"]})
     assert session.idle() == "All read"
     assert len(model.requests["three"]) == 2
-    results = [
-        json.loads(m["content"])["content"] for m in model.requests["three"][1]["messages"] if m["role"] == "tool"
-    ]
-    assert results == ["a.py", "b.py", "c.py"]
+    results = [json.loads(m["content"]) for m in model.requests["three"][1]["messages"] if m["role"] == "tool"]
+    assert results == [{"content": "a.py"}, {"content": "b.py"}, {"content": "c.py"}]
 
 
 def test_arguments_that_the_model_left_null_do_not_reach_the_client(ide, model):
     session = ide()
     script = model.script("null", Says("", [call("list_files", path="src", recursive=None, pattern=None)]), Says("ok"))
-    session.say(script)
-    assert session.expect("tool_call")["arguments"] == {"path": "src"}
+    assert session.call_for(script)["arguments"] == {"path": "src"}
 
 
 def test_arguments_reach_an_args_client_under_both_names(ide, model):
     session = ide(profile="args")
-    session.say(model.script("args", Says("", [call("read_file", path="a.py")]), Says("ok")))
-    asked = session.expect("tool_call")
+    asked = session.call_for(model.script("args", Says("", [READ]), Says("ok")))
     assert asked["args"] == asked["arguments"] == {"path": "a.py"}
 
 
@@ -97,9 +95,8 @@ def test_a_failing_model_ends_only_the_turn(ide, model):
     session = ide()
     session.say(model.script("bad request", Says(status=400)))
     error = session.expect("error")
-    assert error["error_code"] == "LLM_ERROR"
+    assert (error["error_code"], error["retryable"]) == ("LLM_ERROR", False)
     assert error["content"] == error["message"]
-    assert error["retryable"] is False
     session.expect("agent_status", status="error")
     session.idle()
     assert session.ask(model.script("fine", Says("Fine again"))) == "Fine again"
@@ -119,8 +116,8 @@ def test_a_truncated_answer_is_an_error(ide, model):
 
 def test_two_connections_see_the_same_conversation_but_one_executes(ide, model):
     first, second, simple = ide("shared", extensions=True), ide("shared", extensions=True), ide("shared")
-    first.say(model.script("shared", Says("Look", [call("read_file", path="a.py")]), Says("Seen")))
-    asked, shown = first.expect("tool_call"), second.expect("tool_call")
+    asked = first.call_for(model.script("shared", Says("Look", [READ]), Says("Seen")))
+    shown = second.expect("tool_call")
     assert "execute" not in asked
     assert shown["execute"] is False
     first.result(asked, {"content": "x"})
@@ -141,12 +138,10 @@ def test_any_connection_may_decide_and_the_executor_executes(ide, model):
 
 def test_an_open_call_is_sent_again_to_a_client_that_reconnects(ide, model):
     first = ide("returning")
-    first.say(model.script("returning", Says("", [call("read_file", path="a.py")]), Says("Read")))
-    asked = first.expect("tool_call")
+    asked = first.call_for(model.script("returning", Says("", [READ]), Says("Read")))
     first.socket.close()
     second = ide("returning")
-    second.say(model.script("impatient", Says("Later")))
-    again = second.expect("tool_call")
+    again = second.call_for(model.script("impatient", Says("Later")))
     assert again["call_id"] == asked["call_id"]
     assert again.get("execute", True)
     second.result(again, {"content": "x"})
@@ -192,16 +187,11 @@ def test_bad_input_is_refused_and_the_connection_keeps_working(ide, model, body,
 
 def test_a_bare_request_is_answered_by_the_same_function(cloud, model):
     marker = model.script("bare", Says(raw='{"name": "main.dart", "size": null}'))
-    schema = {
-        "type": "object",
-        "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
-        "required": ["name"],
-        "additionalProperties": False,
-    }
+    properties = {"name": {"type": "string"}, "size": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
     context = [{"role": "user", "content": f"Which file? {marker}"}]
     answer = cloud.invoke("llm_request", {"kind": "request", "context": context, "schema": schema})
-    assert answer["solution"] == {"name": "main.dart"}
-    assert answer["strategy"] == "native"
+    assert (answer["solution"], answer["strategy"]) == ({"name": "main.dart"}, "native")
     assert answer["usage"]["prompt"] == 100
     assert model.requests["bare"][0]["response_format"]["json_schema"]["strict"] is True
 

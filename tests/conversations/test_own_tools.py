@@ -32,8 +32,7 @@ def session(ide):
 
 def test_a_clients_own_tool_is_approved_and_executed(session, model):
     deploy = call("ide.deploy", stage="dev", labels=[{"key": "team", "value": "a"}])
-    session.say(model.script("deploy", Says("", [deploy]), Says("Deployed")))
-    asked = session.expect("tool_call")
+    asked = session.call_for(model.script("deploy", Says("", [deploy]), Says("Deployed")))
     assert (asked["tool_name"], asked["requires_approval"], asked["risk"]) == ("ide.deploy", True, "execute")
     assert asked["arguments"] == {"stage": "dev", "labels": {"team": "a"}}
     session.decide(asked, "approve")
@@ -43,8 +42,7 @@ def test_a_clients_own_tool_is_approved_and_executed(session, model):
 
 
 def test_a_read_only_own_tool_is_executed_without_approval(session, model):
-    session.say(model.script("stages", Says("", [call("ide.stages")]), Says("Two")))
-    asked = session.expect("tool_call")
+    asked = session.call_for(model.script("stages", Says("", [call("ide.stages")]), Says("Two")))
     assert (asked["tool_name"], asked["arguments"], asked["requires_approval"]) == ("ide.stages", {}, False)
     session.result(asked, ["dev", "prod"])
     assert session.idle() == "Two"
@@ -58,8 +56,7 @@ def test_a_hello_with_an_invalid_tool_is_refused_as_a_whole(ide, model):
     assert (error["error_code"], error["details"]["field"]) == ("INVALID_ARGUMENTS", "capabilities.tools.1.name")
     session.send("hello", capabilities={"tools": [STAGES]})
     session.expect("session_info")
-    session.say(model.script("after", Says("", [call("ide.stages")])))
-    assert session.expect("tool_call")["tool_name"] == "ide.stages"
+    assert session.call_for(model.script("after", Says("", [call("ide.stages")])))["tool_name"] == "ide.stages"
 
 
 @pytest.mark.parametrize(("agent", "offered"), [("ask", {"ide.stages"}), ("coder", {"ide.deploy", "ide.stages"})])

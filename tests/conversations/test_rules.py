@@ -19,15 +19,14 @@ def test_a_remembered_approval_applies_until_it_is_revoked(ide, model):
     assert (rule["pattern"], rule["decision"], rule["scope"]) == ("docs/**", "allow", "session")
     session.send("rules", action="revoke", rule_id=rule["rule_id"])
     assert session.expect("rules")["rules"] == []
-    session.say(model.script("write again", Says("", [WRITE]), Says("Done.")))
-    assert session.expect("tool_call")["requires_approval"] is True
+    again = session.call_for(model.script("write again", Says("", [WRITE]), Says("Done.")))
+    assert again["requires_approval"] is True
 
 
 def test_a_remembered_rejection_applies_without_asking(ide, model):
     session = ide(extensions=True)
-    session.converse(
-        model.script("never", Says("", [WRITE]), Says("No.")), str, decision="reject", remember={"scope": "session"}
-    )
+    marker = model.script("never", Says("", [WRITE]), Says("No."))
+    session.converse(marker, str, decision="reject", remember={"scope": "session"})
     asked = len(session.of_type("tool_call"))
     text = session.converse(model.script("insist", Says("Again. ", [WRITE]), Says("Still no.")), str)
     assert text == "Again. Still no."
@@ -48,8 +47,7 @@ def test_an_autonomous_session_only_asks_for_commands(ide, model):
 
 def test_a_command_is_never_remembered_as_allowed(ide, model):
     session = ide()
-    session.say(model.script("command", Says("", [call("run_command", command="make")]), Says("Done.")))
-    asked = session.expect("tool_call")
+    asked = session.call_for(model.script("command", Says("", [call("run_command", command="make")]), Says("Done.")))
     session.decide(asked, "approve", remember={"scope": "user", "pattern": "**"})
     error = session.expect("error")
     assert (error["error_code"], error["details"]["field"]) == ("INVALID_ARGUMENTS", "remember")
@@ -59,11 +57,9 @@ def test_a_command_is_never_remembered_as_allowed(ide, model):
 
 def test_rules_of_concurrent_sessions_are_all_kept(ide, model):
     def remember(n: int) -> None:
-        session = ide(f"at once {n}".replace(" ", "-"), extensions=True)
         write = call("write_file", path=f"at-once/{n}.md", content="1")
-        session.converse(
-            model.script(f"at once {n}", Says("", [write]), Says("Done.")), str, remember={"scope": "user"}
-        )
+        marker = model.script(f"at once {n}", Says("", [write]), Says("Done."))
+        ide(f"at-once-{n}", extensions=True).converse(marker, str, remember={"scope": "user"})
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(remember, range(6)))
