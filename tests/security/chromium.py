@@ -1,17 +1,18 @@
 """A real browser for tests: headless Chromium, controlled with the DevTools protocol."""
 
+import contextlib
 import itertools
 import json
 import re
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from websockets.sync.client import connect
+
+from tests.waiting import until
 
 #: Seconds to wait on a busy machine.
 PATIENCE = 120.0
@@ -57,19 +58,17 @@ class Chromium:
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
             )
-        deadline = time.monotonic() + PATIENCE
-        while not (found := re.search(r"DevTools listening on (ws://\S+)", log.read_text("utf-8", "replace"))):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.__exit__(None, None, None)
-                raise RuntimeError(f"Chromium does not start: {log.read_text('utf-8', 'replace')}")
-            time.sleep(0.05)
+        listening = re.compile(r"DevTools listening on (ws://\S+)")
+        until(lambda: self._process.poll() is not None or listening.search(log.read_text("utf-8", "replace")), PATIENCE)
+        found = listening.search(log.read_text("utf-8", "replace"))
+        if found is None:
+            self.__exit__()
+            raise RuntimeError(f"Chromium does not start: {log.read_text('utf-8', 'replace')}")
         self._connecting = connect(found[1], max_size=None, proxy=None)
         self._socket = self._connecting.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.terminate()
         try:
             self._process.wait(30)
@@ -117,16 +116,12 @@ class Page:
 
     def wait_for(self, condition: str) -> None:
         """Wait until a JavaScript expression is true, in the current document."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                if self.run(f"return {condition}"):
-                    return
-            except RuntimeError:
-                pass  # The document was just replaced.
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{condition}: not after {PATIENCE:.0f} s")
-            time.sleep(0.1)
+
+        def is_true() -> Any:
+            with contextlib.suppress(RuntimeError):  # The document was just replaced.
+                return self.run(f"return {condition}")
+
+        until(is_true, PATIENCE)
 
     def run(self, body: str) -> Any:
         """Run the body of an asynchronous JavaScript function in the page, and return its result."""

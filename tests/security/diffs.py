@@ -3,10 +3,11 @@
 import os
 import random
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+from tests.processes import run
 
 #: All files have the same lines, so a hunk applies to any of them, and only names decide which file changes.
 LINES = ["one", "two", "three", "four", "five", "six"]
@@ -79,9 +80,8 @@ def _hunk(choose: random.Random) -> str:
     new = choose.choice((["evil"], [old, "evil"], [], ["--- a/.env", "+++ b/.env"], ["-- .env", "+ b/.env"]))
     body = [f" {before}", f"-{old}", *(f"+{line}" for line in new), *(f" {line}" for line in after)]
     size = 2 + len(after)
-    return (
-        f"@@ -{at},{size} +{at},{size - 1 + len(new)} @@ {choose.choice(('', 'def f():'))}\n" + "\n".join(body) + "\n"
-    )
+    section = choose.choice(("", "def f():"))
+    return f"@@ -{at},{size} +{at},{size - 1 + len(new)} @@ {section}\n" + "\n".join(body) + "\n"
 
 
 def _names(name: str) -> str:
@@ -192,15 +192,13 @@ def _rename_everywhere(choose: random.Random, text: str) -> str:
 
 
 def _end(choose: random.Random, lines: list[str], at: int) -> None:
-    lines[at] += choose.choice(
-        ("\r", "\t", " ", "\t2024-01-09 10:00:00", "\t1970-01-01 00:00:00 +0000", "\0", " x", "\f")
-    )
+    ends = ("\r", "\t", " ", "\t2024-01-09 10:00:00", "\t1970-01-01 00:00:00 +0000", "\0", " x", "\f")
+    lines[at] += choose.choice(ends)
 
 
 def _count(choose: random.Random, text: str) -> str:
-    return text.replace(
-        choose.choice((",3 ", ",2 ", "-1,", "+1,")), choose.choice((",4 ", ",1 ", "-0,", "+0,", ",0 ")), 1
-    )
+    old, new = choose.choice((",3 ", ",2 ", "-1,", "+1,")), choose.choice((",4 ", ",1 ", "-0,", "+0,", ",0 "))
+    return text.replace(old, new, 1)
 
 
 def _prefix(choose: random.Random, text: str) -> str:
@@ -222,9 +220,8 @@ def _ed(choose: random.Random, text: str) -> str:
 
 def _binary(choose: random.Random, text: str) -> str:
     name = choose.choice(FILES)
-    binary = (
-        f"diff --git a/{name} b/{name}\nindex 1234567..e69de29 100644\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n"
-    )
+    header = f"diff --git a/{name} b/{name}\nindex 1234567..e69de29 100644\n"
+    binary = f"{header}GIT binary patch\nliteral 0\nHcmV?d00001\n\n"
     return choose.choice((binary + text, text + binary, binary))
 
 
@@ -249,34 +246,24 @@ MUTATIONS: tuple[Mutation, ...] = (
 GIT = ("git", "apply")
 PATCH = ("patch", "-p1", "--batch", "--no-backup-if-mismatch", "--reject-file=-")
 
-_ENVIRONMENT = {
-    "PATH": os.environ["PATH"],
-    "LC_ALL": "C.UTF-8",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-}
+_QUIET = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+_ENVIRONMENT = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **_QUIET}
 
 Content = Mapping[str, tuple[int, bytes]]
 
 
-@dataclass
 class Workspace:
     """A folder with FILES for applying patches. It is restored before each use."""
 
-    folder: Path
-    files: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in FILES:
-            self.files[name] = (0o644, ("\n".join(LINES) + "\n").encode())
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files = dict.fromkeys(FILES, (0o644, ("\n".join(LINES) + "\n").encode()))
         self._restore({})
 
     def changed_by(self, command: tuple[str, ...], diff: str) -> tuple[bool, set[str]]:
         """Apply `diff`. Returns whether it was accepted, and the changed files."""
         environment = {**_ENVIRONMENT, "GIT_CEILING_DIRECTORIES": str(self.folder.parent)}
-        done = subprocess.run(
-            command, cwd=self.folder, input=diff.encode(), capture_output=True, check=False, timeout=60, env=environment
-        )
+        done = run(*command, cwd=self.folder, input=diff.encode(), text=False, env=environment)
         found = self._content()
         changed = {name for name in {*found, *self.files} if found.get(name) != self.files.get(name)}
         if changed:

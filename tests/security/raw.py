@@ -70,3 +70,13 @@ def sessions(cloud: LocalCloud) -> set[str]:
 def keys(cloud: LocalCloud) -> Credentials:
     """The keys of the functions, which every start makes anew."""
     return Credentials(cloud.info["access_key_id"], cloud.info["secret_access_key"])
+
+
+def payload_bucket(cloud: LocalCloud) -> str:
+    names: list[str] = [found["Name"] for found in cloud.client("s3").list_buckets()["Buckets"]]
+    return next(name for name in names if "payload" in name)
+
+
+def made_session(name: str) -> bytes:
+    """The body that creates a session."""
+    return json.dumps({"session_id": name}).encode()

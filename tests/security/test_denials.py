@@ -1,6 +1,7 @@
 """Attempts to bypass a human's denial or missing approval."""
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -19,18 +20,22 @@ WRITE: Call = ("write_file", {"path": "src/secret.py", "content": "1"})
 DEPLOY = {"name": "deploy", "description": "Deploy the project."}
 
 
+def make(world: World, *wanted: Call) -> list[str]:
+    """The ids of calls that the agent makes in parallel."""
+    if world.register.status == "idle":
+        world.say()
+    return world.answer("", *wanted)
+
+
 def remember(world: World, decision: str, wanted: Call, **wish: Any) -> None:
     """Decide a call and remember the decision, for the session unless `wish` says otherwise."""
-    world.say()
-    (call_id,) = world.answer("", wanted)
+    (call_id,) = make(world, wanted)
     world.decision(call_id, decision, remember={"scope": "session", **wish})
     world.cancel()
 
 
 def states(world: World, *wanted: Call) -> list[str]:
-    if world.register.status == "idle":
-        world.say()
-    return [str(world.call_item(call_id)["state"]) for call_id in world.answer("", *wanted)]
+    return [str(world.call_item(call_id)["state"]) for call_id in make(world, *wanted)]
 
 
 # -- a denial applies to every caller --------------------------------------------------------------------------------
@@ -58,8 +63,7 @@ def test_a_denial_applies_after_the_model_switched_the_agent() -> None:
     world = World()
     remember(world, "reject", WRITE)
     world.configure(autonomy="autonomous")
-    world.say()
-    world.answer("", ("switch_agent", {"agent_type": "coder", "reason": "to write it all the same"}))
+    make(world, ("switch_agent", {"agent_type": "coder", "reason": "to write it all the same"}))
     assert world.register.agent == "coder"
     assert states(world, WRITE) == ["rejected"]
 
@@ -119,25 +123,23 @@ def test_persistent_processes_always_ask(settings: dict[str, Any], autonomy: str
     assert states(world, start) == ["awaiting_approval"]
 
 
-@pytest.mark.parametrize(
-    "late",
-    [
-        lambda world, call_id: world.decision(call_id, "approve"),
-        lambda world, call_id: world.decision(call_id, "approve", remember={"scope": "session"}),
-        lambda world, call_id: world.decision(call_id, "edit", modified_arguments=WRITE[1]),
-        lambda world, call_id: world.result(call_id, result={"success": True}),
-        lambda world, call_id: world.result(call_id, result={"stdout": ""}, partial=True),
-        lambda world, call_id: world.result(call_id, error="no"),
-    ],
-    ids=["approve", "approve and remember", "edit", "a result", "a piece of output", "an error"],
-)
+LATE: dict[str, Callable[[World, str], Any]] = {
+    "approve": lambda world, call_id: world.decision(call_id, "approve"),
+    "approve and remember": lambda world, call_id: world.decision(call_id, "approve", remember={"scope": "session"}),
+    "edit": lambda world, call_id: world.decision(call_id, "edit", modified_arguments=WRITE[1]),
+    "a result": lambda world, call_id: world.result(call_id, result={"success": True}),
+    "a piece of output": lambda world, call_id: world.result(call_id, result={"stdout": ""}, partial=True),
+    "an error": lambda world, call_id: world.result(call_id, error="no"),
+}
+
+
+@pytest.mark.parametrize("late", LATE.values(), ids=LATE)
 @pytest.mark.parametrize("swept", [False, True])
 @pytest.mark.parametrize("of_a_turn", [True, False])
 def test_an_approval_after_its_deadline_is_refused(late: Any, *, swept: bool, of_a_turn: bool) -> None:
     world = World(approval_timeout_s=60)
     if of_a_turn:
-        world.say()
-        (call_id,) = world.answer("", WRITE)
+        (call_id,) = make(world, WRITE)
     else:
         world.execute(call_id := "c1", WRITE[0], **WRITE[1])
     world.now += 60_000
@@ -154,8 +156,7 @@ def test_an_approval_after_its_deadline_is_refused(late: Any, *, swept: bool, of
 
 def test_a_rejection_after_the_deadline_is_a_rejection() -> None:
     world = World(approval_timeout_s=60)
-    world.say()
-    (call_id,) = world.answer("", WRITE)
+    (call_id,) = make(world, WRITE)
     world.now += 60_000
     world.decision(call_id, "reject")
     assert world.call_item(call_id)["state"] == "rejected"
@@ -264,8 +265,7 @@ def test_paths_with_invisible_characters_are_refused_everywhere(path: str) -> No
     assert world.register.files == {}
     error = refusal(lambda: world.execute("c1", "read_file", path=path))
     assert (error.code, error.details["field"]) == (ErrorCode.INVALID_PATH, "path")
-    world.say()
-    (call_id,) = world.answer("", ("write_file", {"path": "a.py", "content": ""}))
+    (call_id,) = make(world, ("write_file", {"path": "a.py", "content": ""}))
     error = refusal(lambda: world.decision(call_id, "edit", modified_arguments={"path": path, "content": ""}))
     assert error.details["field"] == "modified_arguments.path"
 

@@ -11,7 +11,8 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import CATALOGUE
 
 from tests.security.diffs import GIT, PATCH, Workspace, diffs
-from tests.turns.world import World
+from tests.security.test_denials import remember, states
+from tests.turns.world import World, refusal
 
 HUNK = "@@ -1 +1 @@\n-one\n+evil\n"
 
@@ -49,10 +50,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("diff", REFUSED.values(), ids=REFUSED)
 def test_ambiguous_diffs_are_refused_with_the_line(diff: str) -> None:
-    with pytest.raises(ProtocolError) as refused:
-        CATALOGUE["apply_patch"].check({"diff": diff})
-    assert refused.value.code in (ErrorCode.INVALID_ARGUMENTS, ErrorCode.INVALID_PATH)
-    assert refused.value.details["field"] == "diff"
+    error = refusal(lambda: CATALOGUE["apply_patch"].check({"diff": diff}))
+    assert error.code in (ErrorCode.INVALID_ARGUMENTS, ErrorCode.INVALID_PATH)
+    assert error.details["field"] == "diff"
 
 
 def test_an_index_line_does_not_let_the_architect_patch_code() -> None:
@@ -66,11 +66,10 @@ def test_an_index_line_does_not_let_the_architect_patch_code() -> None:
 
 def test_an_index_line_does_not_bypass_a_denial() -> None:
     world = World()
-    world.say()
-    (call_id,) = world.answer("", ("apply_patch", {"diff": f"--- a/.env\n+++ b/.env\n{HUNK}"}))
-    world.decision(call_id, "reject", remember={"scope": "session", "pattern": ".env"})
+    remember(world, "reject", ("apply_patch", {"diff": f"--- a/.env\n+++ b/.env\n{HUNK}"}), pattern=".env")
     world.configure(autonomy="autonomous")
-    world.answer("", ("apply_patch", {"diff": f"--- a/.env\nindex 1234567..89abcde 100644\n+++ b/.env\n{HUNK}"}))
+    indexed = f"--- a/.env\nindex 1234567..89abcde 100644\n+++ b/.env\n{HUNK}"
+    assert states(world, ("apply_patch", {"diff": indexed})) == ["failed"]
     assert len(world.of_type("tool_call")) == 1
 
 
@@ -91,9 +90,7 @@ def compared(folder: Path, seed: int, count: int) -> None:
     """With the real git and patch, an accepted diff changes only files that the server checked."""
     missing = [command[0] for command in (GIT, PATCH) if shutil.which(command[0]) is None]
     if missing:
-        pytest.skip(
-            f"{' and '.join(missing)} must be installed: what they make of a diff is compared with the server's word"
-        )
+        pytest.skip(f"{' and '.join(missing)} must be installed, to be compared with the server's word")
     folder.mkdir()
     workspace = Workspace(folder)
     accepted, unchecked = 0, []
@@ -111,10 +108,8 @@ def compared(folder: Path, seed: int, count: int) -> None:
                 assert changed == diff.changes, f"{command[0]} changes {changed}\n{diff.text}"
             if not changed <= checked:
                 unchecked.append((command[0], changed - checked, diff.text))
-    sys.stdout.write(
-        f"{count} diffs, {accepted} accepted, {count - accepted} refused, "
-        f"{len(unchecked)} changed a file that was not checked\n"
-    )
+    found = f"{accepted} accepted, {count - accepted} refused, {len(unchecked)} changed a file that was not checked"
+    sys.stdout.write(f"{count} diffs, {found}\n")
     assert not unchecked, unchecked[0]
     assert count / 10 < accepted < count * 9 / 10, "the sample tells nothing"
 

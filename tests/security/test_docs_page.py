@@ -1,7 +1,6 @@
 """The documentation page has the API's origin: no foreign script may run in it, and no page may frame it."""
 
 import re
-import subprocess
 import sys
 from html.parser import HTMLParser
 from urllib.parse import urljoin
@@ -9,6 +8,8 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 from codelab_local import LocalCloud
+
+from tests.processes import run
 
 
 class Page(HTMLParser):
@@ -52,16 +53,10 @@ def test_the_page_has_no_inline_script(page: httpx.Response) -> None:
 
 
 def test_the_policy_allows_no_other_scripts_and_no_framing(cloud: LocalCloud, page: httpx.Response) -> None:
-    for answer in (
-        page,
-        httpx.get(f"{cloud.http}/docs/swagger-ui-bundle.js"),
-        httpx.get(f"{cloud.http}/docs/begin.js"),
-    ):
+    for answer in (page, *(httpx.get(f"{cloud.http}/docs/{name}") for name in ("swagger-ui-bundle.js", "begin.js"))):
         rules = dict(rule.strip().split(" ", 1) for rule in answer.headers["Content-Security-Policy"].split(";"))
-        assert rules["default-src"] == "'none'"
-        assert rules["script-src"] == "'self'"
-        assert rules["connect-src"] == "'self'"
-        assert rules["frame-ancestors"] == rules["base-uri"] == rules["form-action"] == "'none'"
+        assert rules["script-src"] == rules["connect-src"] == "'self'"
+        assert {rules[name] for name in ("default-src", "frame-ancestors", "base-uri", "form-action")} == {"'none'"}
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Referrer-Policy"] == "no-referrer"
 
@@ -82,4 +77,4 @@ def test_the_document_is_not_sent_to_an_online_validator(cloud: LocalCloud) -> N
 
 def test_the_pages_package_is_not_imported_at_a_cold_start() -> None:
     code = "import sys; from codelab.rest.app import create_app; create_app(); print('fastapi_swagger' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+    assert run(sys.executable, "-c", code).stdout == "False\n"

@@ -11,6 +11,9 @@ import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import CATALOGUE, KNOWN
 
+from tests.processes import run
+from tests.protocol.test_tools import with_path
+from tests.security.test_denials import make
 from tests.turns.world import World, refusal
 
 HOOK = ".git/hooks/pre-commit"
@@ -21,9 +24,7 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run git as an IDE may run it, with only the repository's config."""
     quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "HOME": str(folder)}
     names = {f"GIT_{who}_{what}": "a@b.example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    command = ["git", *arguments]
-    environment = {"PATH": os.environ["PATH"], **quiet, **names}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return run("git", *arguments, cwd=folder, env={"PATH": os.environ["PATH"], **quiet, **names})
 
 
 @pytest.fixture
@@ -40,20 +41,13 @@ def repository(tmp_path: Path) -> Path:
 
 
 def refused(tool: str, /, **arguments: Any) -> tuple[ErrorCode, str]:
-    with pytest.raises(ProtocolError) as caught:
-        KNOWN[tool].check(arguments)
-    return caught.value.code, caught.value.details["field"]
+    error = refusal(lambda: KNOWN[tool].check(arguments))
+    return error.code, error.details["field"]
 
 
 # ---------------------------------------------------------------- paths
 
-PATHS = {
-    "git.diff": {"path": "P"},
-    "git.status": {"path": "P"},
-    "git.log": {"path": "P"},
-    "git.commit": {"message": "m", "files": ["a.py", "P"]},
-    "search_in_project": {"query": "x", "path": "P"},
-}
+PATHS = ("git.diff", "git.status", "git.log", "git.commit", "search_in_project")
 OPTIONS = {
     "an option that writes": f"--output={HOOK}",
     "an option that names more paths": "--pathspec-from-file=x",
@@ -72,19 +66,12 @@ OPTIONS = {
 }  # fmt: skip
 
 
-def with_path(tool: str, path: str) -> dict[str, Any]:
-    def put(value: Any) -> Any:
-        return [put(item) for item in value] if isinstance(value, list) else path if value == "P" else value
-
-    return {name: put(value) for name, value in PATHS[tool].items()}
-
-
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("tool", PATHS)
 def test_paths_that_look_like_options_are_refused(tool: str, option: str) -> None:
     code, field = refused(tool, **with_path(tool, option))
     assert code is ErrorCode.INVALID_PATH
-    assert field in PATHS[tool]
+    assert field in KNOWN[tool].paths
 
 
 @pytest.mark.parametrize("magic", [":(exclude)a", ":!a", ":/", ":(attr:x)", ":"])
@@ -137,8 +124,7 @@ def test_the_attack_works_on_git_and_is_refused_by_the_server(tool: str, reposit
     for autonomy in ("manual", "balanced", "autonomous"):
         world = World()
         world.configure(autonomy=autonomy)
-        world.say()
-        (call_id,) = world.answer("", (tool, {"path": option}))
+        (call_id,) = make(world, (tool, {"path": option}))
         call = world.call_item(call_id)
         assert call["state"] == "failed"
         assert ErrorCode.INVALID_PATH.value in str(call)
@@ -154,8 +140,7 @@ def test_the_attack_works_on_git_and_is_refused_by_the_server(tool: str, reposit
 )
 def test_an_edit_cannot_make_a_path_an_option(tool: str, good: dict[str, Any], bad: dict[str, Any], field: str) -> None:
     world = World()
-    world.say()
-    (call_id,) = world.answer("", (tool, good))
+    (call_id,) = make(world, (tool, good))
     error = refusal(lambda: world.decision(call_id, "edit", modified_arguments=bad))
     assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, f"modified_arguments.{field}")
     assert world.call_item(call_id)["state"] == "awaiting_approval"
@@ -175,18 +160,8 @@ NO_BRANCHES = (
     "a/.b", "a.lock", "a.lock/b", "\ud800",
 )  # fmt: skip
 BRANCHES = (
-    "main",
-    "feature/new-auth",
-    "fix-1.2",
-    "a/-b",
-    "a@b",
-    "a/@",
-    "#12",
-    "\u0434\u0430",
-    "v1.locks",
-    "a.b",
-    "x{y}",
-)
+    "main", "feature/new-auth", "fix-1.2", "a/-b", "a@b", "a/@", "#12", "\u0434\u0430", "v1.locks", "a.b", "x{y}",
+)  # fmt: skip
 REMOTES = (
     "--receive-pack=touch owned; git-receive-pack", "-x", "ext::sh -c touch% owned", "ext::sh", "fd::7", "a::b",
     "https://evil.example/x.git", "ssh://-oProxyCommand=touch/x", "git@evil.example:x", "../x", "/tmp/x",

@@ -17,7 +17,9 @@ from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from tests.functions import events
 from tests.ide import Ide
+from tests.processes import command_lines
 from tests.security.raw import ask, keys
 from tests.waiting import until
 
@@ -50,22 +52,8 @@ def send(request: httpx.Request) -> httpx.Response:
 
 def decision(session: str, call_id: str) -> dict[str, Any]:
     """An approval's event, as from API Gateway, with a user of the attacker's choice."""
-    context = {
-        "routeKey": "hitl_decision",
-        "eventType": "MESSAGE",
-        "connectionId": "forged=",
-        "connectedAt": 0,
-        "requestTimeEpoch": 0,
-        "requestId": "forged",
-        "messageId": "forged",
-        "apiId": "api",
-        "stage": "v1",
-        "domainName": "localhost",
-        "identity": {"sourceIp": "127.0.0.1"},
-        "authorizer": {"principalId": "local", "user_id": "local", "session_id": session, "user": "local"},
-    }
     body = {"type": "hitl_decision", "call_id": call_id, "decision": "approve"}
-    return {"requestContext": context, "body": json.dumps(body), "isBase64Encoded": False}
+    return events.message("forged=", events.authorizer_context(session, user="local"), body["type"], json.dumps(body))
 
 
 @pytest.mark.parametrize("prefix", ["", "/", f"/{'0' * 64}", "/worker/1", "/%2e"])
@@ -145,8 +133,7 @@ def test_the_emulator_checks_that_a_body_matches_its_signature(demo_cloud: Local
 
 @pytest.mark.parametrize("origin", ["https://evil.test", "null", "http://localhost:3000"])
 def test_pages_cannot_use_the_emulator_even_with_the_keys(demo_cloud: LocalCloud, origin: str) -> None:
-    request = signed(demo_cloud, "/", keys(demo_cloud), "dynamodb", b"{}", **LIST_TABLES, Origin=origin)
-    answer = send(request)
+    answer = send(signed(demo_cloud, "/", keys(demo_cloud), "dynamodb", b"{}", **LIST_TABLES, Origin=origin))
     assert answer.status_code == 403
     assert "access-control-allow-origin" not in answer.headers
 
@@ -202,12 +189,11 @@ def test_only_the_documented_ports_are_open(demo_cloud: LocalCloud) -> None:
         until(lambda: httpx.get(stream, timeout=60).status_code == 200)
     named = {demo_cloud.info["port"], *(urlsplit(demo_cloud.info[name]).port for name in ("emulator", "internal"))}
     listening = {}
-    root = psutil.Process(demo_cloud.info["pid"])
-    for process in [root, *root.children(recursive=True)]:
+    for process, line in command_lines(demo_cloud).items():
         with contextlib.suppress(psutil.NoSuchProcess):
             for socket in process.net_connections("inet"):
                 if socket.status == psutil.CONN_LISTEN:
-                    listening[socket.laddr.port] = (socket.laddr.ip, process.cmdline())
+                    listening[socket.laddr.port] = (socket.laddr.ip, line)
     assert {address for address, _ in listening.values()} == {"127.0.0.1"}
     others = {port: line for port, (_, line) in listening.items() if port not in named}
     # The demonstration model has no users and stores nothing.
@@ -219,11 +205,7 @@ def test_only_the_documented_ports_are_open(demo_cloud: LocalCloud) -> None:
 
 def test_no_command_line_contains_a_secret(demo_cloud: LocalCloud) -> None:
     """Other users of the machine can see command lines."""
-    root = psutil.Process(demo_cloud.info["pid"])
-    lines = []
-    for process in [root, *root.children(recursive=True)]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            lines.append(" ".join(process.cmdline()))
+    lines = [" ".join(line) for line in command_lines(demo_cloud).values()]
     assert len(lines) > 5
     assert not [line for line in lines if any(secret in line for secret in secrets(demo_cloud))]
 

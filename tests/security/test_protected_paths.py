@@ -8,7 +8,7 @@ from codelab.protocol.errors import ErrorCode
 from codelab.protocol.protected import PROTECTED, PROTECTED_FILES
 from codelab.protocol.tools import CATALOGUE
 
-from tests.security.test_denials import Call, remember, states
+from tests.security.test_denials import Call, make, remember, states
 from tests.turns.world import World, refusal
 
 HUNK = "@@ -1 +1 @@\n-one\n+evil\n"
@@ -102,8 +102,7 @@ def test_no_setting_turns_the_approval_off(settings: dict[str, Any], autonomy: s
 @pytest.mark.parametrize("pattern", ["**", ".git/**", "*", None])
 def test_no_rule_allows_it(scope: str, pattern: str | None) -> None:
     world = World()
-    world.say()
-    (call_id,) = world.answer("", write(".git/config"))
+    (call_id,) = make(world, write(".git/config"))
     wish = {"scope": scope, **({"pattern": pattern} if pattern else {})}
     error = refusal(lambda: world.decision(call_id, "approve", remember=wish))
     assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember")

@@ -50,9 +50,7 @@ def victim(system: System) -> Iterator[System]:
 
 
 def refused(system: System, connection: str = "c1") -> bool:
-    return any(
-        frame["type"] == "error" and frame["error_code"] == "RATE_LIMITED" for frame in system.aws.frames(connection)
-    )
+    return any(frame.get("error_code") == "RATE_LIMITED" for frame in system.aws.frames(connection))
 
 
 def steps_of(system: System, connection: str, session: str = "s1") -> int:
@@ -136,14 +134,14 @@ def test_a_thief_fills_the_context_and_asks_for_calls(victim: System) -> None:
         taken += not refused(victim)
         victim.send("c1", "context_update", action="remove_file", data={"path": f"f{n}.md"})
     assert taken == FLOOD
-    arguments = {"path": "a", "content": "x" * 8_000}
-    body = {"session_id": "s1", "tool_name": "write_file", "arguments": arguments}
+    body = {"session_id": "s1", "tool_name": "write_file", "arguments": {"path": "a", "content": "x" * 8_000}}
     assert victim.http("POST", "/tools/execute", body=body, query="wait=0")[0] == 429
 
 
-def invoked_by(
-    invoke: Callable[[dict[str, Any]], dict[str, Any]], victim: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
+Invoke = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def invoked_by(invoke: Invoke, victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """`rest_api` invokes `llm_request` by `invoke`, which gets the payload and returns Lambda's answer."""
     victim.function("llm_request")
     client = SimpleNamespace(invoke=lambda **given: invoke(json.loads(given["Payload"])))
@@ -154,28 +152,32 @@ def _body(answer: Any) -> io.BytesIO:
     return io.BytesIO(json.dumps(answer).encode())
 
 
+REQUEST = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "object"}}
+
+
+def asked(victim: System, request: dict[str, Any] = REQUEST) -> Counter[int]:
+    """The statuses of a flood of Requests."""
+    return Counter(victim.http("POST", "/requests", body=request)[0] for _ in range(FLOOD))
+
+
 def test_a_thief_calls_the_model_over_http(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each Request counts against the token's user before `llm_request` runs it."""
     schema = {"type": "object", "properties": {"fruit": {"type": "string"}}, "required": ["fruit"]}
-    body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": schema}
-    asked = 0
+    invoked: list[dict[str, Any]] = []
 
     def invoke(request: dict[str, Any]) -> dict[str, Any]:
-        nonlocal asked
-        asked += 1
+        invoked.append(request)
         victim.model.answers.append('{"fruit": "apple"}')
         return {"Payload": _body(victim.function("llm_request")(request))}
 
     invoked_by(invoke, victim, monkeypatch)
-    statuses = Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD))
-    assert statuses == {200: 5, 429: FLOOD - 5}
-    assert asked == 5, "refused before anything is spent"
+    assert asked(victim, {**REQUEST, "schema": schema}) == {200: 5, 429: FLOOD - 5}
+    assert len(invoked) == 5, "refused before anything is spent"
 
 
 def test_a_thief_runs_too_many_requests_in_parallel(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow model keeps them running: `rest_api` stops waiting, `llm_request` does not."""
     victim.environment["REQUESTS_PER_MINUTE"] = "0"
-    body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "object"}}
     under_way: list[dict[str, Any]] = []
 
     def invoke(request: dict[str, Any]) -> dict[str, Any]:
@@ -183,17 +185,16 @@ def test_a_thief_runs_too_many_requests_in_parallel(victim: System, monkeypatch:
         raise ReadTimeoutError(endpoint_url="http://lambda")
 
     invoked_by(invoke, victim, monkeypatch)
-    assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {502: 3, 429: FLOOD - 3}
+    assert asked(victim) == {502: 3, 429: FLOOD - 3}
     assert len(under_way) == 3
     for request in under_way[:2]:
         victim.model.answers.append("{}")
         victim.function("llm_request")(request)
-    assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {502: 2, 429: FLOOD - 2}
+    assert asked(victim) == {502: 2, 429: FLOOD - 2}
 
 
 def test_a_thief_sends_invalid_requests(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each holds two executions for a while, although it does not reach the model."""
-    body = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "nothing"}}
 
     def invoke(request: dict[str, Any]) -> dict[str, Any]:
         with pytest.raises(InvalidRequest) as refused:
@@ -202,7 +203,7 @@ def test_a_thief_sends_invalid_requests(victim: System, monkeypatch: pytest.Monk
         return {"FunctionError": "Unhandled", "Payload": _body(error)}
 
     invoked_by(invoke, victim, monkeypatch)
-    assert Counter(victim.http("POST", "/requests", body=body)[0] for _ in range(FLOOD)) == {422: 5, 429: FLOOD - 5}
+    assert asked(victim, {**REQUEST, "schema": {"type": "nothing"}}) == {422: 5, 429: FLOOD - 5}
 
 
 def test_a_revoked_thief_takes_tickets_on_an_open_connection(victim: System) -> None:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from codelab.delivery.post import render
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns.caller import Caller
 
-from tests.security.test_denials import Call
+from tests.security.test_denials import Call, make
 from tests.turns.world import IDE, World, refusal
 
 OTHER = Caller("ann", "s1", "conn-2", extensions=True)
@@ -31,23 +32,19 @@ def allowed(platform: str | None = "linux", **settings: Any) -> World:
     return world
 
 
-def make(world: World, *wanted: Call) -> list[str]:
-    """The ids of calls that the agent makes in parallel."""
-    if world.register.status == "idle":
-        world.say()
-    return world.answer("", *wanted)
-
-
-def done(world: World, call_id: str, **decision: Any) -> None:
-    """Approve the call if needed, and send its result."""
+def remember(world: World, wanted: Call = TEST) -> None:
+    """Approve the call if needed, remembering that, and send its result."""
+    (call_id,) = make(world, wanted)
     if world.call_item(call_id)["state"] == "awaiting_approval":
-        world.decision(call_id, "approve", **decision)
+        world.decision(call_id, "approve", remember={"scope": "session"})
     world.result(call_id, result={"success": True, "exit_code": 0})
 
 
-def remember(world: World, wanted: Call = TEST) -> None:
-    (call_id,) = make(world, wanted)
-    done(world, call_id, remember={"scope": "session"})
+def not_remembered(world: World, call_id: str, wish: dict[str, str], field: str) -> None:
+    """The call cannot be approved with this wish."""
+    error = refusal(lambda: world.decision(call_id, "approve", remember=wish))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, field)
+    assert world.call_item(call_id)["state"] == "awaiting_approval", "nothing was decided"
 
 
 def remembering(autonomy: str = "balanced") -> World:
@@ -122,9 +119,7 @@ def test_other_commands_are_not_remembered(settings: dict[str, Any], platform: s
     world = allowed(platform, **settings)
     (call_id,) = make(world, wanted)
     assert world.of_type("tool_call")[-1]["remember"] is None
-    error = refusal(lambda: world.decision(call_id, "approve", remember={"scope": "session"}))
-    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember")
-    assert world.call_item(call_id)["state"] == "awaiting_approval", "nothing was decided"
+    not_remembered(world, call_id, {"scope": "session"}, "remember")
 
 
 @pytest.mark.parametrize(
@@ -133,8 +128,7 @@ def test_other_commands_are_not_remembered(settings: dict[str, Any], platform: s
 def test_only_session_scope_without_a_pattern_is_accepted(wish: dict[str, str], field: str) -> None:
     world = allowed()
     (call_id,) = make(world, TEST)
-    error = refusal(lambda: world.decision(call_id, "approve", remember=wish))
-    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, f"remember.{field}")
+    not_remembered(world, call_id, wish, f"remember.{field}")
 
 
 def test_rules_end_when_the_operator_turns_the_setting_off() -> None:
@@ -157,12 +151,12 @@ def test_clients_without_extensions_get_no_remember_field() -> None:
     world.join(Caller("ann", "s1", "plain"))
     make(world, TEST)
     (event,) = [event for event in world.events if event.frame["type"] == "tool_call"]
-    told = {
-        connection: render(event, connection, world.register, None)  # type: ignore[arg-type]
+    told, plain = (
+        render(event, connection, world.register, None)  # type: ignore[arg-type]
         for connection in (IDE.connection_id, "plain")
-    }
-    assert told[IDE.connection_id] == event.frame
-    assert told["plain"] == {name: value for name, value in event.frame.items() if name != "remember"}
+    )
+    assert told == event.frame
+    assert plain == {name: value for name, value in event.frame.items() if name != "remember"}
 
 
 # -- denials win -----------------------------------------------------------------------------------------------------
@@ -198,21 +192,22 @@ CHANGES: dict[str, Call] = {
 }  # fmt: skip
 
 
+SETTLED: dict[str, Callable[[World, str], Any]] = {
+    "result": lambda world, call_id: world.result(call_id, result={"success": True}),
+    "error": lambda world, call_id: world.result(call_id, error="it said that it failed"),
+    "time": lambda world, _: world.pass_time(121),
+    "cancel": lambda world, _: world.cancel(),
+}
+
+
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("settled", ["result", "error", "time", "cancel"])
-def test_a_rule_ends_when_the_agent_may_have_written_a_file(change: Call, settled: str) -> None:
+@pytest.mark.parametrize("settle", SETTLED.values(), ids=SETTLED)
+def test_a_rule_ends_when_the_agent_may_have_written_a_file(change: Call, settle: Callable[[World, str], Any]) -> None:
     world = remembering("autonomous")
     (call_id,) = make(world, change)
     if world.call_item(call_id)["state"] == "awaiting_approval":
         world.decision(call_id, "approve")
-    if settled == "result":
-        world.result(call_id, result={"success": True})
-    elif settled == "error":
-        world.result(call_id, error="it said that it failed")
-    elif settled == "time":
-        world.pass_time(121)
-    else:
-        world.cancel()
+    settle(world, call_id)
     assert runs(world, TEST) == [False]
     assert world.remembered() == [], "and it is listed no more"
     remember(world)
@@ -296,9 +291,8 @@ def hostile() -> list[Call]:
         )
     ]  # fmt: skip
     joined += [f"{evil}{joint}npm test" for joint in (";", " && ", " || ", " | ", " & ", "\n", "\r\n", "; ", "|", "&")]
-    joined += [
-        f"{evil} {option} npm test" for option in ("-o", "-d", "-H", "--data", "--next", "-K", "-T", "@", ",", "=")
-    ]
+    options = ("-o", "-d", "-H", "--data", "--next", "-K", "-T", "@", ",", "=")
+    joined += [f"{evil} {option} npm test" for option in options]
     expanded = [
         f"npm test {word}"
         for word in (
@@ -335,8 +329,9 @@ def hostile() -> list[Call]:
             "node_modules/evil", "a&b", "a|b", "'.'", '"."', "\uff0e", "*", "packages/a", ". ", " ",
         )
     ]  # fmt: skip
-    assert len(set(joined + expanded + before + changed)) == len(joined + expanded + before + changed)
-    return [*map(run, (*joined, *expanded, *before, *changed)), *folders]
+    lines = [*joined, *expanded, *before, *changed]
+    assert len(set(lines)) == len(lines)
+    return [*map(run, lines), *folders]
 
 
 def test_a_rule_does_not_cover_a_hostile_command_line() -> None:

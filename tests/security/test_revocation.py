@@ -11,7 +11,7 @@ from codelab.sessions.dynamodb.values import to_dynamodb
 
 from tests.functions import events
 from tests.functions.recorder import QUERY, READ, READ_MANY, TRANSACTION
-from tests.functions.system import Context, System
+from tests.functions.system import ROUTES, Context, System
 from tests.functions.test_sweep import Died, die
 from tests.scripted_model import call
 from tests.security.signing import bearing, signed
@@ -56,12 +56,7 @@ def test_a_revoked_users_connections_are_closed_without_a_frame(system: System) 
     connect(system, "c2")
     connect(system, "c3", "s2")
     connect(system, "bobs", "s1", user="bob")
-    said = revoke(system)
-    assert {name: said[name] for name in ("sessions", "connections", "complete")} == {
-        "sessions": 2,
-        "connections": 3,
-        "complete": True,
-    }
+    assert revoke(system).items() >= {"sessions": 2, "connections": 3, "complete": True}.items()
     assert system.aws.calls.count("DeleteConnection") == 3
     assert system.aws.posts == []
     assert system.connections() == set()
@@ -75,24 +70,19 @@ def test_frames_of_a_revoked_connection_are_refused(system: System) -> None:
     (call_id,) = system.item("REGISTER")["calls"]
     revoke(system)
     before = system.item("REGISTER")
-    frames = [
-        ("user_message", {"content": "go on"}),
-        ("hitl_decision", {"call_id": call_id, "decision": "approve"}),
-        ("tool_result", {"call_id": call_id, "result": {"success": True}}),
-        ("context_update", {"action": "remove_file", "data": {"path": "a"}}),
-    ]
-    for frame_type, fields in frames:
-        system.send("thief", frame_type, **fields)
-        assert errors(system, "thief") == ["UNAUTHORIZED"], frame_type
-    for body in (
+    for frame in (
+        {"type": "user_message", "content": "go on"},
+        {"type": "hitl_decision", "call_id": call_id, "decision": "approve"},
+        {"type": "tool_result", "call_id": call_id, "result": {"success": True}},
+        {"type": "context_update", "action": "remove_file", "data": {"path": "a"}},
         {"type": "hello", "client": {"name": "x", "version": "1"}},
         {"type": "resume", "last_seq": 0},
         {"type": "cancel"},
         {"type": "session_config", "autonomy": "autonomous"},
         {"type": "refresh_token", "token": signed(iat=int(time.time()) + 2)},
     ):
-        system.send_raw("thief", "control", json.dumps(body))
-        assert errors(system, "thief") == ["UNAUTHORIZED"], body
+        system.send_raw("thief", frame["type"] if frame["type"] in ROUTES else "control", json.dumps(frame))
+        assert errors(system, "thief") == ["UNAUTHORIZED"], frame
     assert system.item("REGISTER") == before
 
 
@@ -172,8 +162,7 @@ def test_a_second_revocation_closes_only_newer_connections(system: System) -> No
     connect(system, "c1", issued=revoked_at + 2)
     connect(system, "c2", issued=revoked_at + 40)
     system.function("sweep").clock_ms = 10_000
-    said = revoke(system)
-    assert said["connections"] == 1
+    assert revoke(system)["connections"] == 1
     assert system.connections() == {"c2"}
 
 

@@ -2,7 +2,6 @@
 
 import gc
 import json
-import subprocess
 import sys
 import time
 import weakref
@@ -18,9 +17,12 @@ from codelab.llm.schema.bounded import BoundedValidator, Verdict
 from codelab.llm.schema.codec import make_codec
 from codelab.llm.schema.compiled import CompiledSchema
 from codelab.llm.schema.validation import compile_validator
-from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.tools.declared import declared_tool
+
+from tests.processes import run
+from tests.turns.world import refusal
 
 BOUNDS = CallerBounds(frozenset({"m"}), "openai", 1_000_000)
 Schema = dict[str, Any]
@@ -39,12 +41,17 @@ def doubling(keyword: str, depth: int) -> Schema:
     return {"$ref": "#/$defs/d0", "$defs": {**twice, f"d{depth}": {"type": "integer"}}}
 
 
+def parse(schema: Any, *context: Any) -> None:
+    """Parse a bare Request with the schema."""
+    request = {"context": [{"role": "user", "content": "x"}, *context], "schema": schema, "config": {"model": "m"}}
+    parse_bare(request, bounds=BOUNDS)
+
+
 def refused(schema: Any) -> str:
     """The place in the error for the schema in a bare Request."""
-    payload = {"context": [{"role": "user", "content": "x"}], "schema": schema, "config": {"model": "m"}}
     started = time.process_time()
     with pytest.raises(InvalidRequest) as caught:
-        parse_bare(payload, bounds=BOUNDS)
+        parse(schema)
     assert took(started) < _SECONDS
     return caught.value.pointer
 
@@ -124,7 +131,7 @@ started = time.process_time()
 json.dumps(make_codec(schema).schema)
 print(time.process_time() - started, peak_megabytes())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = run(sys.executable, "-c", code, timeout=120, check=True)
     seconds, megabytes = map(float, done.stdout.split())
     assert seconds < _SECONDS
     assert megabytes < _MEGABYTES
@@ -133,26 +140,24 @@ print(time.process_time() - started, peak_megabytes())
 def test_a_schema_in_a_message_has_the_same_budget() -> None:
     """A content of type `tool` contains a schema."""
     tool = {"type": "tool", "name": "t", "parameters": {"properties": {"a": {"pattern": "(?=a)"}}}}
-    payload = {"context": [{"role": "user", "content": "x"}, tool], "schema": {"type": "object"}}
     with pytest.raises(InvalidRequest, match="linear time"):
-        parse_bare(payload, defaults={"model": "m"}, bounds=BOUNDS)
+        parse({"type": "object"}, tool)
 
 
 def test_invalid_declared_tools_are_refused_with_the_place() -> None:
-    parameters = {"properties": {"a": doubling("anyOf", 20)["$defs"]["d0"]}, "$defs": doubling("anyOf", 20)["$defs"]}
+    definitions = doubling("anyOf", 20)["$defs"]
+    parameters = {"properties": {"a": definitions["d0"]}, "$defs": definitions}
     tool = {"name": "t", "description": "d", "parameters": parameters}
-    with pytest.raises(ProtocolError) as caught:
-        parse_frame(json.dumps({"type": "hello", "capabilities": {"tools": [tool]}}))
-    assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
-    assert "/$defs/d" in caught.value.message
+    error = refusal(lambda: parse_frame(json.dumps({"type": "hello", "capabilities": {"tools": [tool]}})))
+    assert error.code is ErrorCode.INVALID_ARGUMENTS
+    assert "/$defs/d" in error.message
 
 
 def test_recursive_and_other_honest_schemas_are_accepted() -> None:
     tree = {"properties": {"kids": {"type": "array", "items": {"$ref": "#"}}, "name": {"pattern": "^[a-z]{1,64}$"}}}
     wide = {"properties": {f"p{n}": {"enum": [f"value {m}" for m in range(30)]} for n in range(300)}}
     for schema in (tree, wide):
-        payload = {"context": [{"role": "user", "content": "x"}], "schema": schema, "config": {"model": "m"}}
-        parse_bare(payload, bounds=BOUNDS)
+        parse(schema)
 
 
 # Answers.
@@ -227,8 +232,8 @@ def met(first: int, count: int) -> tuple[list[Any], int]:
     crashes = 0
     end = first + count
     while first < end:
-        command = [sys.executable, "-m", "tests.security.schema_worker", str(first), str(end - first)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        worker = "tests.security.schema_worker"
+        done = run(sys.executable, "-m", worker, str(first), str(end - first), timeout=None)
         rows += map(json.loads, done.stdout.splitlines())
         if done.returncode == 0:
             break

@@ -31,6 +31,11 @@ ABSURD = {
 }
 
 
+def from_now(seconds: int) -> int:
+    """The time in so many seconds."""
+    return int(time.time()) + seconds
+
+
 @pytest.fixture
 def authorize(system: System) -> Function:
     return system.load("authorize")
@@ -53,7 +58,7 @@ def test_tokens_without_iat_or_exp_are_refused(authorize: Function, claim: str) 
 
 
 def test_tokens_that_live_longer_than_a_day_are_refused(authorize: Function) -> None:
-    now = int(time.time())
+    now = from_now(0)
     assert_taken(authorize, signed(iat=now, exp=now + DAY))
     assert_taken(authorize, signed(iat=now, exp=now + DAY + 60))
     assert_refused(authorize, signed(iat=now, exp=now + DAY + 61))
@@ -62,16 +67,15 @@ def test_tokens_that_live_longer_than_a_day_are_refused(authorize: Function) -> 
 
 def test_the_operator_sets_the_maximum_lifetime_of_tokens(system: System) -> None:
     system.environment = {"JWT_MAX_AGE_S": "900"}
-    authorize, now = system.load("authorize"), int(time.time())
+    authorize, now = system.load("authorize"), from_now(0)
     assert_taken(authorize, signed(iat=now, exp=now + 900))
     assert_refused(authorize, signed(iat=now, exp=now + 1_000))
 
 
 def test_tokens_from_the_future_are_refused(authorize: Function) -> None:
     """It would outlive a revocation."""
-    now = int(time.time())
-    assert_taken(authorize, signed(iat=now + 30, exp=now + 600))
-    assert_refused(authorize, signed(iat=now + 120, exp=now + 600))
+    assert_taken(authorize, signed(iat=from_now(30), exp=from_now(600)))
+    assert_refused(authorize, signed(iat=from_now(120), exp=from_now(600)))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,7 @@ def test_malformed_tokens_are_a_401(authorize: Function, token: str) -> None:
 
 @pytest.mark.parametrize(
     "claims",
-    [{"exp": None}, {"iat": None}, {"exp": int(time.time()) + 3 * DAY}, {"iat": int(time.time()) + 3_600}],
+    [{"exp": None}, {"iat": None}, {"exp": from_now(3 * DAY)}, {"iat": from_now(3_600)}],
     ids=["no end", "no beginning", "too long", "from the future"],
 )
 def test_refresh_refuses_tokens_that_could_not_connect(system: System, claims: dict[str, int | None]) -> None:
@@ -120,13 +124,9 @@ def test_refresh_refuses_tokens_that_could_not_connect(system: System, claims: d
 # -- a connection with an expired token ------------------------------------------------------------------------------
 
 
-def _expires_soon(seconds: int = 30) -> int:
-    return int(time.time()) + seconds
-
-
 def test_an_expired_connection_gets_nothing_of_the_session(system: System) -> None:
-    system.connect("c1", expires=_expires_soon(3_600))
-    system.connect("thief", expires=int(time.time()) - 1)
+    system.connect("c1", expires=from_now(3_600))
+    system.connect("thief", expires=from_now(-1))
     system.ask("c1", "The secret")
     assert "The secret" in json.dumps(system.aws.frames("c1"))
     assert system.aws.frames("thief") == []
@@ -136,22 +136,22 @@ def test_an_expired_connection_gets_nothing_of_the_session(system: System) -> No
 
 def test_frames_waiting_for_an_expired_connection_are_not_sent(system: System) -> None:
     """A replay, and frames that the sweep posts again."""
-    system.connect("c1", extensions=True, expires=_expires_soon(3_600))
+    system.connect("c1", extensions=True, expires=from_now(3_600))
     system.ask("c1", "The secret")
-    system.connect("c2", extensions=True, expires=_expires_soon(30))
+    system.connect("c2", extensions=True, expires=from_now(30))
     control = system.function("control")
     control.clock_ms = 31_000
     system.send_raw("c2", "control", json.dumps({"type": "resume", "last_seq": 0}))
     assert [frame.get("error_code") for frame in system.aws.frames("c2")] == ["SESSION_EXPIRED"]
-    resume = {"kind": "resume", "caller": _caller("c2", _expires_soon(30)), "last_seq": 0}
+    caller = {"user": "ann", "session_id": "s1", "connection_id": "c2", "extensions": True}
     system.aws.reset()
-    control(resume)
+    control({"kind": "resume", "caller": caller | {"expires": from_now(30), "issued": from_now(0)}, "last_seq": 0})
     assert system.aws.frames("c2") == []
 
 
 def test_an_expired_connection_is_closed_without_a_frame(system: System) -> None:
-    system.connect("c1", expires=_expires_soon(30))
-    system.connect("c2", expires=_expires_soon(3_600))
+    system.connect("c1", expires=from_now(30))
+    system.connect("c2", expires=from_now(3_600))
     system.sweep(later_s=60)
     assert system.connections() == {"c1", "c2"}, "it may still be refreshed"
     system.sweep(later_s=91)
@@ -163,7 +163,7 @@ def test_an_expired_connection_is_closed_without_a_frame(system: System) -> None
 
 
 def test_a_refreshed_connection_is_not_closed(system: System) -> None:
-    system.connect("c1", extensions=True, expires=_expires_soon(30))
+    system.connect("c1", extensions=True, expires=from_now(30))
     control = system.function("control")
     control.clock_ms = 45_000
     system.send_raw("c1", "control", json.dumps({"type": "refresh_token", "token": signed()}))
@@ -173,8 +173,8 @@ def test_a_refreshed_connection_is_not_closed(system: System) -> None:
 
 
 def test_calls_of_an_expired_connection_are_handed_on(system: System) -> None:
-    system.connect("c1", expires=_expires_soon(30))
-    system.connect("c2", expires=_expires_soon(3_600))
+    system.connect("c1", expires=from_now(30))
+    system.connect("c2", expires=from_now(3_600))
     system.ask("c1", "", call("read_file", path="a.py"))
     system.send("c2", "user_message", content="I am here")
     assert system.item("REGISTER")["executor"] == "c1"
@@ -182,14 +182,3 @@ def test_calls_of_an_expired_connection_are_handed_on(system: System) -> None:
     assert system.item("REGISTER")["executor"] == "c2"
     assert [frame["tool_name"] for frame in system.aws.frames("c2") if frame["type"] == "tool_call"] == ["read_file"]
     assert system.aws.frames("c1") == []
-
-
-def _caller(connection: str, expires: int) -> dict[str, object]:
-    return {
-        "user": "ann",
-        "session_id": "s1",
-        "connection_id": connection,
-        "extensions": True,
-        "expires": expires,
-        "issued": int(time.time()),
-    }
