@@ -21,7 +21,6 @@ class Quiet:
 def serving(handler: Handler, port: int = 0, tls: SSLContext | None = None) -> Iterator[int]:
     """The port of a server; 0 is any that is free."""
     with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        server.daemon_threads = True
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
