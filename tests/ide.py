@@ -13,6 +13,16 @@ from tests.frames import check_received, check_sent
 #: How long a test waits for one frame before it fails, in seconds.
 PATIENCE = 30.0
 
+#: What answers a frame that is answered by one frame.
+ANSWERS = {
+    **dict.fromkeys(("hello", "session_config"), "session_info"),
+    "resume": "resumed",
+    "switch_agent": "agent_switched",
+    "rules": "rules",
+    "context_update": "context_updated",
+    "upload_request": "upload_ticket",
+}
+
 Execute = Callable[[dict[str, Any]], Any]
 
 
@@ -48,6 +58,11 @@ class Ide:
     def send_raw(self, body: str) -> None:
         self.socket.send(body)
 
+    def request(self, frame_type: str, **fields: Any) -> dict[str, Any]:
+        """Send a frame and read until its answer."""
+        self.send(frame_type, **fields)
+        return self.expect(ANSWERS[frame_type])
+
     def say(self, content: str, **fields: Any) -> None:
         self.send("user_message", content=content, **fields)
 
@@ -72,8 +87,7 @@ class Ide:
 
     def ticket(self, size: int) -> dict[str, Any]:
         """A ticket to upload so many bytes."""
-        self.send("upload_request", bytes=size)
-        return self.expect("upload_ticket")
+        return self.request("upload_request", bytes=size)
 
     def upload(self, frame_type: str, **fields: Any) -> str:
         """Upload a frame. Returns its reference."""

@@ -16,8 +16,7 @@ def routed(ide: Open) -> Callable[[], Ide]:
 
     def open_session() -> Ide:
         session = ide(extensions=True)
-        session.send("switch_agent", agent_type="orchestrator")
-        session.expect("agent_switched", to_agent="orchestrator")
+        session.request("switch_agent", agent_type="orchestrator")
         return session
 
     return open_session
@@ -48,8 +47,7 @@ def test_a_users_choice_wins_over_the_models(routed, model: ScriptedModel) -> No
     model.choose("race", chooses("coder", until=has_chosen))
     session.say(marker)
     session.expect("agent_status", status="thinking")
-    session.send("switch_agent", agent_type="architect")
-    session.expect("agent_switched")
+    session.request("switch_agent", agent_type="architect")
     has_chosen.set()
     session.idle()
     assert [frame["to_agent"] for frame in session.of_type("agent_switched")] == ["orchestrator", "architect"]
@@ -86,8 +84,7 @@ def test_the_architect_may_only_write_markdown(ide: Open, model: ScriptedModel) 
         Says("", [call("write_file", path="plan.md", content="# Plan")]),
         Says("Planned."),
     )
-    session.send("switch_agent", agent_type="architect")
-    session.expect("agent_switched")
+    session.request("switch_agent", agent_type="architect")
     session.converse(marker, lambda _: {"success": True})
     assert {frame["arguments"]["path"] for frame in session.of_type("tool_call")} == {"plan.md"}
     assert "PERMISSION_DENIED" in model.requests["architect"][1]["messages"][-1]["content"]

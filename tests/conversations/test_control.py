@@ -15,8 +15,7 @@ WRITE = call("write_file", path="a", content="b")
 
 def test_hello_is_answered_with_session_info(ide):
     session = ide("greeted")
-    session.send("hello", client={"name": "test", "version": "1"})
-    info = session.expect("session_info")
+    info = session.request("hello", client={"name": "test", "version": "1"})
     assert info["session_id"] == "greeted"
     assert (info["status"], info["agent"], info["last_seq"], info["pending_calls"]) == ("idle", "universal", 0, [])
     assert info["limits"]["websocket_frame_bytes"] == 32_768
@@ -27,8 +26,7 @@ def test_session_info_describes_the_turn_the_calls_and_the_log(ide, model):
     session = ide("described", extensions=True)
     asked = session.call_for(model.script("described", Says("Writing", [WRITE]), Says("Written")))
     session.expect("agent_status", status="waiting_approval")
-    session.send("hello")
-    info = session.expect("session_info")
+    info = session.request("hello")
     assert (info["status"], info["turn_id"]) == ("waiting_approval", asked["turn_id"])
     (pending,) = info["pending_calls"]
     same = {"call_id": asked["call_id"], "deadline": asked["deadline"]}
@@ -39,8 +37,7 @@ def test_session_info_describes_the_turn_the_calls_and_the_log(ide, model):
 
 def test_a_client_that_said_hello_gets_extension_frames(ide, model):
     session = ide()
-    session.send("hello")
-    session.expect("session_info")
+    session.request("hello")
     session.say(model.script("greeting", Says("Hi")))
     session.expect("turn_end")
 
@@ -53,10 +50,8 @@ def test_ping_is_answered_with_its_nonce(ide):
 
 def test_settings_are_kept(ide):
     session = ide("configured")
-    session.send("session_config", when_busy="reject", title="My session")
-    session.expect("session_info")
-    session.send("hello")
-    info = session.expect("session_info")
+    session.request("session_config", when_busy="reject", title="My session")
+    info = session.request("hello")
     assert (info["settings"], info["title"]) == ({"when_busy": "reject"}, "My session")
 
 
@@ -68,8 +63,7 @@ def test_a_plan_is_sent_and_kept_for_clients_that_reconnect(ide, model):
     assert session.idle() == "First a plan.Done."
     assert not session.of_type("tool_call")
     back = ide("planned")
-    back.send("hello")
-    assert back.expect("session_info")["plan"] == items
+    assert back.request("hello")["plan"] == items
 
 
 def test_cancel_stops_a_silent_model_and_the_session_goes_on(ide, model):
@@ -112,8 +106,7 @@ def test_resume_replays_what_was_missed_in_order(ide, model, seen):
     first = ide(f"resumed-{seen}", extensions=True)
     first.ask(model.script("resumed", Says("A few words to replay")))
     second = ide(f"resumed-{seen}")
-    second.send("resume", last_seq=seen)
-    resumed = second.expect("resumed")
+    resumed = second.request("resume", last_seq=seen)
     assert second.frames[:-1] == first.frames[seen:]
     assert resumed["last_seq"] == len(first.frames)
     assert resumed["open_calls"] == []
@@ -124,8 +117,7 @@ def test_resume_lists_the_calls_that_are_still_open(ide, model):
     asked = first.call_for(model.script("reopened", Says("", [WRITE]), Says("Written")))
     first.socket.close()
     second = ide("reopened", extensions=True)
-    second.send("resume", last_seq=0)
-    (pending,) = second.expect("resumed")["open_calls"]
+    (pending,) = second.request("resume", last_seq=0)["open_calls"]
     assert (pending["call_id"], pending["state"]) == (asked["call_id"], "awaiting_approval")
     second.decide(asked, "approve")
     second.result(second.expect("tool_call", requires_approval=False), {"success": True})
@@ -140,8 +132,7 @@ def test_resume_beyond_the_log_requires_a_resync(ide):
 
 def test_a_session_that_interrupts_answers_the_newest_message(ide, model):
     session = ide(extensions=True)
-    session.send("session_config", when_busy="interrupt")
-    session.expect("session_info")
+    session.request("session_config", when_busy="interrupt")
     session.say(model.script("old", Says("old " * 500, delay=0.01)))
     session.expect("assistant_message")
     session.say(model.script("new", Says("New answer")))
@@ -188,5 +179,4 @@ def test_a_session_is_named_by_its_first_answer(demo_ide: Open) -> None:
     session.say("Hello there, what can you do for me today, please?")
     assert session.expect("turn_end")["title"] == "Hello there, what can you do"
     later = demo_ide("titled")
-    later.send("hello")
-    assert later.expect("session_info")["title"] == "Hello there, what can you do"
+    assert later.request("hello")["title"] == "Hello there, what can you do"

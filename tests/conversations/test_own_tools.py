@@ -25,8 +25,7 @@ STAGES = {"name": "ide.stages", "description": "List the stages.", "read_only": 
 @pytest.fixture
 def session(ide):
     opened = ide()
-    opened.send("hello", client={"name": "test"}, capabilities={"tools": [DEPLOY, STAGES]})
-    opened.expect("session_info")
+    opened.request("hello", client={"name": "test"}, capabilities={"tools": [DEPLOY, STAGES]})
     return opened
 
 
@@ -54,15 +53,13 @@ def test_a_hello_with_an_invalid_tool_is_refused_as_a_whole(ide, model):
     session.send("hello", capabilities={"tools": [STAGES, taken]})
     error = session.receive()
     assert (error["error_code"], error["details"]["field"]) == ("INVALID_ARGUMENTS", "capabilities.tools.1.name")
-    session.send("hello", capabilities={"tools": [STAGES]})
-    session.expect("session_info")
+    session.request("hello", capabilities={"tools": [STAGES]})
     assert session.call_for(model.script("after", Says("", [call("ide.stages")])))["tool_name"] == "ide.stages"
 
 
 @pytest.mark.parametrize(("agent", "offered"), [("ask", {"ide.stages"}), ("coder", {"ide.deploy", "ide.stages"})])
 def test_an_agent_is_offered_only_own_tools_that_it_may_use(session, model, agent, offered):
-    session.send("switch_agent", agent_type=agent)
-    session.expect("agent_switched")
+    session.request("switch_agent", agent_type=agent)
     session.ask(model.script("agent", Says("Ready")))
     (asked,) = model.requests["agent"]
     assert {name for name in ("ide.deploy", "ide.stages") if f'"{name}"' in json.dumps(asked)} == offered

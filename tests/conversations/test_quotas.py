@@ -56,8 +56,7 @@ def test_a_turn_over_the_limit_is_refused_until_another_ends(limited: Open, mode
     quick = model.script("quick", Says("Hello."))
     other.say(f"{quick} me too", client_msg_id="m1")
     assert other.expect("turn_end")["reason"] == "completed"
-    other.send("hello")
-    quotas = other.expect("session_info")["quotas"]
+    quotas = other.request("hello")["quotas"]
     assert (quotas["open_turns"]["used"], quotas["messages_per_minute"]["limit"]) == (0, 60)
 
 

@@ -88,8 +88,7 @@ def race(ide: Any, model: Any, table: Table, seed: int) -> None:
     # Answer what is still open, as a client that reconnects would.
     late = ide(session, extensions=True)
     for _ in range(20):
-        late.send("resume", last_seq=0)
-        open_calls = late.expect("resumed")["open_calls"]
+        open_calls = late.request("resume", last_seq=0)["open_calls"]
         if not open_calls:
             break
         for pending in open_calls:

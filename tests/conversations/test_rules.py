@@ -14,11 +14,9 @@ def test_a_remembered_approval_applies_until_it_is_revoked(ide, model):
     wish = {"scope": "session", "pattern": "docs/**"}
     assert session.converse(marker, lambda _: {"success": True}, remember=wish) == "One.Two.Done."
     assert [frame["requires_approval"] for frame in session.of_type("tool_call")] == [True, False, False]
-    session.send("rules", action="list")
-    (rule,) = session.expect("rules")["rules"]
+    (rule,) = session.request("rules", action="list")["rules"]
     assert (rule["pattern"], rule["decision"], rule["scope"]) == ("docs/**", "allow", "session")
-    session.send("rules", action="revoke", rule_id=rule["rule_id"])
-    assert session.expect("rules")["rules"] == []
+    assert session.request("rules", action="revoke", rule_id=rule["rule_id"])["rules"] == []
     again = session.call_for(model.script("write again", Says("", [WRITE]), Says("Done.")))
     assert again["requires_approval"] is True
 
@@ -37,8 +35,7 @@ def test_a_remembered_rejection_applies_without_asking(ide, model):
 
 def test_an_autonomous_session_only_asks_for_commands(ide, model):
     session = ide(extensions=True)
-    session.send("session_config", autonomy="autonomous")
-    assert session.expect("session_info")["settings"] == {"autonomy": "autonomous"}
+    assert session.request("session_config", autonomy="autonomous")["settings"] == {"autonomy": "autonomous"}
     run = call("run_command", command="make")
     session.say(model.script("both", Says("", [WRITE, run]), Says("Done.")))
     asks = {frame["tool_name"]: frame["requires_approval"] for frame in (session.expect("tool_call") for _ in range(2))}
@@ -64,9 +61,7 @@ def test_rules_of_concurrent_sessions_are_all_kept(ide, model):
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(remember, range(6)))
     session = ide(extensions=True)
-    session.send("rules", action="list")
-    rules = [rule for rule in session.expect("rules")["rules"] if rule["covers"].startswith("at-once/")]
+    rules = [rule for rule in session.request("rules", action="list")["rules"] if rule["covers"].startswith("at-once/")]
     assert {rule["covers"] for rule in rules} == {f"at-once/{n}.md" for n in range(6)}
     for rule in rules:  # the other tests have the same user
-        session.send("rules", action="revoke", rule_id=rule["rule_id"])
-        session.expect("rules")
+        session.request("rules", action="revoke", rule_id=rule["rule_id"])

@@ -34,8 +34,7 @@ def test_reading_the_context_matches_the_seed_document(
 
 def test_a_file_added_on_the_websocket_is_removed_over_http(api: httpx.Client, session: str, ide: Open) -> None:
     window = ide(session, extensions=True)
-    window.send("context_update", action="add_file", data={"path": "a.py"})
-    window.expect("context_updated")
+    window.request("context_update", action="add_file", data={"path": "a.py"})
     assert [file["reference"] for file in api.get(f"/context/{session}").json()["files"]] == [True]
     api.post(f"/context/{session}", json={"action": "remove_file", "data": {"path": "a.py"}})
     assert api.get(f"/context/{session}").json()["files"] == []

@@ -129,8 +129,7 @@ def test_events_of_the_websocket_are_streamed_too(
     api: httpx.Client, session: str, window: Open, model: ScriptedModel
 ) -> None:
     ide = window(session)
-    ide.send("switch_agent", agent_type="ask")
-    ide.expect("agent_switched")
+    ide.request("switch_agent", agent_type="ask")
     (event,) = told(api.get(f"/chat/stream/{session}", params={"last_seq": 0, "limit": 1}))
     assert (event["type"], event["to_agent"], event["content"]) == ("agent_switched", "ask", "Switched to ask")
 

@@ -53,8 +53,7 @@ def context_file(path: str) -> Callable[[Client], None]:
 
 def too_many_files(client: Client) -> None:
     for n in range(limits.CONTEXT_FILES):
-        client.send("context_update", action="add_file", data={"path": f"src/{n}.py"})
-        client.expect("context_updated")
+        client.request("context_update", action="add_file", data={"path": f"src/{n}.py"})
     client.send("context_update", action="add_file", data={"path": "one_more.py"})
 
 
@@ -88,8 +87,8 @@ def test_a_refused_frame_does_not_affect_the_next(connect: Connect, code: ErrorC
 
 def test_a_busy_session_with_reject_refuses_messages(connect: Connect, scripted: ScriptedModel) -> None:
     client = connect(extensions=1)
-    client.send("session_config", when_busy="reject")
-    client.expect("session_info")  # Frames are processed in parallel: the message could overtake it.
+    # Its answer is awaited because frames are processed in parallel: the message could overtake it.
+    client.request("session_config", when_busy="reject")
     refused = threading.Event()
     client.say(scripted.script("slow", Says("At last", until=refused)))
     client.expect("agent_status", status="thinking")
@@ -193,8 +192,8 @@ def test_invalid_calls_return_to_the_model_unseen_by_clients(
 ) -> None:
     client = connect(extensions=1)
     if code is ErrorCode.PERMISSION_DENIED:
-        client.send("switch_agent", agent_type="architect")
-        client.expect("agent_switched")  # Frames are processed in parallel: the message could overtake it.
+        # Its answer is awaited because frames are processed in parallel: the message could overtake it.
+        client.request("switch_agent", agent_type="architect")
     else:
         client.send("switch_agent", agent_type="universal")
     assert client.ask(scripted.script("bad", Says("", [UNSENT[code]], piece=100_000), Says("Sorry"))) == "Sorry"
