@@ -181,6 +181,7 @@ def _secret(aws: EmulatedAws, arn: str) -> Any:
 
 
 def _fingerprint() -> dict[str, bytes]:
-    """The files at the top of the checkout except the build's, and the file that a guided deployment writes."""
-    names = {path.name: b"" for path in ROOT.iterdir() if path.name != ".aws-sam"}
+    """The files at the top of the checkout, and the file that a guided deployment writes. The build and the SAM CLI,
+    which the first deployment sets up, have folders of their own."""
+    names = {path.name: b"" for path in ROOT.iterdir() if path.name not in (".aws-sam", ".venv-sam")}
     return names | {SETTINGS.name: SETTINGS.read_bytes()}
