@@ -101,11 +101,22 @@ Application = Callable[[Request], Response | Awaitable[Answer]]
 
 
 class HttpProtocol(asyncio.Protocol):
-    """One keep-alive connection. Requests are answered in order."""
+    """One keep-alive connection. Requests are answered in order.
 
-    def __init__(self, application: Application, open_protocols: "set[HttpProtocol]") -> None:
+    `upgrade` gets the bytes from the head of a WebSocket's upgrade on, after the requests before it were answered. It
+    takes over the transport.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        open_protocols: "set[HttpProtocol]",
+        upgrade: Callable[[bytes], None] | None = None,
+    ) -> None:
         self._application = application
         self._open_protocols = open_protocols
+        self._upgrade = upgrade
+        self._upgrading: bytes | None = None
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[tuple[Request, bool]] = deque()
         self._running: asyncio.Future[Any] | None = None
@@ -134,9 +145,16 @@ class HttpProtocol(asyncio.Protocol):
         self._writable.set()
 
     def data_received(self, data: bytes) -> None:
+        if self._upgrading is not None:
+            self._upgrading += data
+            return
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserUpgrade, httptools.HttpParserError):
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._upgrading is not None:
+                self._upgrading += data[upgrade.args[0] :]
+                self._next()
+        except httptools.HttpParserError:
             self._refuse(400, "Bad Request")
 
     # Callbacks of httptools.
@@ -144,6 +162,7 @@ class HttpProtocol(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._url = b""
         self._headers: dict[str, str] = {}
+        self._lines: list[bytes] = []
         self._header_bytes = 0
         self._body: list[bytes] = []
         self._body_bytes = 0
@@ -155,6 +174,8 @@ class HttpProtocol(asyncio.Protocol):
         self._header_bytes += len(name) + len(value)
         if self._header_bytes > MAX_HEADERS:
             raise ValueError("headers too large")
+        if self._upgrade is not None:
+            self._lines.append(name + b": " + value)
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
         known = self._headers.get(key)
@@ -172,10 +193,16 @@ class HttpProtocol(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
+        upgrades = self._parser.should_upgrade()
+        if upgrades and self._upgrade is not None and "websocket" in self._headers.get("upgrade", "").lower():
+            line = b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, self._parser.get_http_version().encode())
+            self._upgrading = b"\r\n".join([line, *self._lines, b"", b""])
+            return  # The parser raises HttpParserUpgrade now.
         path, query, authority = split_target(self._url.decode("latin-1"))
         method = self._parser.get_method().decode("ascii")
         request = Request(method, path, query, self._headers, b"".join(self._body), self._peer, authority)
-        self._waiting.append((request, self._parser.should_keep_alive()))
+        # The parser stops at any upgrade. One to another protocol is ignored, so the answer is the connection's last.
+        self._waiting.append((request, self._parser.should_keep_alive() and not upgrades))
         if self._running is None:
             self._next()
 
@@ -193,6 +220,10 @@ class HttpProtocol(asyncio.Protocol):
                 continue
             self._running = asyncio.ensure_future(answer)
             self._running.add_done_callback(partial(self._finish, keep_alive))
+        if self._upgrading is not None and self._running is None and not self.transport.is_closing():
+            assert self._upgrade is not None
+            self._open_protocols.discard(self)
+            self._upgrade(self._upgrading)
 
     def _finish(self, keep_alive: bool, done: "asyncio.Future[Answer]") -> None:
         self._running = None

@@ -1,7 +1,8 @@
 """The public port, for both WebSocket and HTTP.
 
 `websockets` only parses GET requests without a body. So this module looks at the head of a connection's first request
-and passes an upgrade to `websockets`, anything else to an HTTP application on the same transport.
+and passes an upgrade to `websockets`, anything else to an HTTP application on the same transport, which passes a later
+upgrade back.
 """
 
 import asyncio
@@ -103,19 +104,19 @@ class PublicPort:
             return http_response(refusal.status, refusal.body.decode())
         return await self._gateway.connect(socket, request)
 
-    def _to_http(self, transport: asyncio.Transport, data: bytes) -> None:
-        protocol = HttpProtocol(self._http, self._protocols)
+    def _to_http(self, transport: asyncio.Transport, data: bytes, upgrade: Callable[[bytes], None]) -> None:
+        protocol = HttpProtocol(self._http, self._protocols, upgrade)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(data)
 
 
 class _FirstLook(ServerConnection):
-    """A connection that becomes a WebSocket only if its first request is an upgrade."""
+    """A connection that becomes a WebSocket with the first request that is an upgrade."""
 
     def __init__(
         self,
-        to_http: Callable[[asyncio.Transport, bytes], None],
+        to_http: Callable[[asyncio.Transport, bytes, Callable[[bytes], None]], None],
         undecided: "set[_FirstLook]",
         *arguments: Any,
         **keywords: Any,
@@ -144,10 +145,14 @@ class _FirstLook(ServerConnection):
         head, self._head = self._head, None
         self.abandon(close=False)
         if _is_upgrade(head[:end] if end >= 0 else head):
-            super().connection_made(self._raw)
-            super().data_received(head)
+            self._to_websocket(head)
         else:
-            self._to_http(self._raw, head)
+            self._to_http(self._raw, head, self._to_websocket)
+
+    def _to_websocket(self, data: bytes) -> None:
+        self._raw.set_protocol(self)
+        super().connection_made(self._raw)
+        super().data_received(data)
 
     def eof_received(self) -> None:
         if self._head is None:
