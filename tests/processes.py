@@ -1,6 +1,7 @@
 """Other processes: programs that a test runs, and those of a local cloud."""
 
 import contextlib
+import signal
 import subprocess
 from typing import Any
 
@@ -21,3 +22,14 @@ def command_lines(cloud: LocalCloud) -> dict[psutil.Process, list[str]]:
         with contextlib.suppress(psutil.NoSuchProcess):
             found[process] = process.cmdline()
     return found
+
+
+def kill_everything(cloud: LocalCloud) -> None:
+    """Without a chance to save or to say goodbye: every process is stopped before the first one is killed."""
+    processes = command_lines(cloud)
+    for sig in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(sig)
+    cloud.process.wait()
+    psutil.wait_procs(processes, timeout=10)

@@ -20,6 +20,7 @@ from codelab_local.connections import Connections
 from codelab_local.deployment import Deployment, Function, deploy
 from codelab_local.emulator import Emulator
 from codelab_local.errors import StartError
+from codelab_local.event_journal import EventJournal
 from codelab_local.function_environment import aws_clients, function_environment, shared_imports
 from codelab_local.function_log import FunctionLog, notice
 from codelab_local.gateway import Gateway
@@ -94,6 +95,8 @@ class Cloud:
         self.port = await self._public.bind(settings.host, settings.port)
         _raise_file_limit()
         self._emulator.start(template.services)
+        if settings.state_dir is not None:
+            self._lambdas.journal = EventJournal(settings.state_dir / "events.jsonl")
         model_url = self._start_model()
         if not settings.cold:
             folders = {path for source in template.sources.values() for path in (source.folder, *source.layers)}
@@ -105,6 +108,7 @@ class Cloud:
         deployment = await asyncio.to_thread(self._deploy, template)
         await self._start_functions(deployment)
         await self._start_gateway(deployment, model_url)
+        self._lambdas.resume()
         self._schedules = Schedules(deployment, self._lambdas, settings.schedule_minute)
         self._schedules.start()
         if settings.watch:
@@ -183,7 +187,9 @@ class Cloud:
     def _deploy(self, template: Template) -> Deployment:
         aws = self._emulator.wait()
         try:
-            return deploy(aws, template, dict(self._settings.parameters), self._settings.region)
+            deployment = deploy(aws, template, dict(self._settings.parameters), self._settings.region)
+            self._emulator.deployed(aws)
+            return deployment
         except (AwsError, OSError) as error:
             raise StartError(f"cannot deploy the template: {error}") from None
         finally:

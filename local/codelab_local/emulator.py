@@ -5,6 +5,7 @@ made here (see `emulator_process.py`), and only runs the services that the templ
 """
 
 import contextlib
+import fcntl
 import http.client
 import os
 import signal
@@ -17,9 +18,11 @@ from codelab_local.aws_api import AwsApi
 from codelab_local.errors import StartError
 from codelab_local.processes import free_port, kill_group, spawn
 from codelab_local.signatures import Credentials
+from codelab_local.table_journal import SNAPSHOT_PATH
 
 START_TIMEOUT = 30.0
 SAVE_TIMEOUT = 20.0
+LOCK_TIMEOUT = 10.0
 
 
 class Emulator:
@@ -58,12 +61,9 @@ class Emulator:
             "CODELAB_LOCAL_KEY_ID": self.credentials.key_id,
             "CODELAB_LOCAL_SECRET": self.credentials.secret,
         }
+        lock = None
         if self._state_dir is not None:
-            try:
-                # Private: it contains conversations and the secret that signs tokens.
-                self._state_dir.mkdir(0o700, parents=True, exist_ok=True)
-            except OSError as error:
-                raise StartError(f"cannot use STATE_DIR {self._state_dir}: {error.strerror}", 2) from None
+            lock = locked(self._state_dir)
             environment |= {
                 "PERSIST_STATE": "1",
                 "STATE_DIR": str(self._state_dir / "services"),
@@ -75,9 +75,12 @@ class Emulator:
         self.process = spawn(
             "codelab_local.emulator_process",
             environment=environment,
+            pass_fds=() if lock is None else (lock,),
             death_signal=signal.SIGTERM,  # It has state to save.
             stderr=subprocess.DEVNULL,
         )
+        if lock is not None:
+            os.close(lock)
 
     def wait(self) -> AwsApi:
         """Wait until the emulator answers. Raises :class:`StartError` if it does not."""
@@ -95,6 +98,11 @@ class Emulator:
                     ) from None
                 time.sleep(0.01)
 
+    def deployed(self, api: AwsApi) -> None:
+        """Have it save everything if it keeps state: a deployment is not journaled."""
+        if self._state_dir is not None:
+            api.request("dynamodb", "POST", SNAPSHOT_PATH)
+
     def stop(self) -> None:
         """Kill it. If it keeps state, first let it exit by itself, because it saves on exit."""
         if self.process is None:
@@ -104,3 +112,26 @@ class Emulator:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(SAVE_TIMEOUT)
         kill_group(self.process)
+
+
+def locked(folder: Path) -> int:
+    """A descriptor that holds the lock of STATE_DIR while a process has it open.
+
+    The emulator of a local cloud that was just killed may still save its state. Raises :class:`StartError`.
+    """
+    try:
+        # Private: it contains conversations and the secret that signs tokens.
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StartError(f"cannot use STATE_DIR {folder}: {error.strerror}", 2) from None
+    deadline = time.monotonic() + LOCK_TIMEOUT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except OSError:
+            if time.monotonic() > deadline:
+                os.close(lock)
+                raise StartError(f"STATE_DIR {folder} is in use by another local cloud", 2) from None
+            time.sleep(0.05)

@@ -1,8 +1,9 @@
 """The process that ministack runs in: `python -m codelab_local.emulator_process`, started by `emulator.py`.
 
-It differs from `python -m ministack` in five ways. It serves HTTP with uvicorn and httptools. It imports the SAM
+It differs from `python -m ministack` in six ways. It serves HTTP with uvicorn and httptools. It imports the SAM
 translator, the slowest part of a deployment, while the server starts. It exits with the local cloud, and saves its
-state. It then deletes the temporary folder. It only accepts requests signed with this run's access key.
+state. It then deletes the temporary folder. It only accepts requests signed with this run's access key. If it keeps
+state, it also loses none when it is killed (`table_journal.py`).
 """
 
 import contextlib
@@ -15,10 +16,13 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from codelab_local.processes import die_with_parent
 from codelab_local.signatures import Credentials, Refused, check_header, key_id_of
+from codelab_local.table_journal import SNAPSHOT_PATH, TableJournal
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -59,9 +63,10 @@ def _serve() -> None:
     import uvicorn
     from ministack import app as ministack  # type: ignore[import-untyped]
 
+    application: Asgi = _keeping_state(ministack) if os.environ.get("PERSIST_STATE") else ministack.app
     # uvicorn instead of the server that ministack brings along, whose HTTP takes as long as everything else in a call.
     uvicorn.run(
-        SignedRequestsOnly(ministack.app, credentials),
+        SignedRequestsOnly(application, credentials),
         host=os.environ["BIND_HOST"],
         port=int(os.environ["GATEWAY_PORT"]),
         http="httptools",
@@ -73,6 +78,32 @@ def _serve() -> None:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=3,  # A client that hangs must not keep it from saving.
     )
+
+
+def _keeping_state(ministack: ModuleType) -> Asgi:
+    """ASGI middleware that journals changes before they are answered."""
+    from ministack.core.persistence import save_all  # type: ignore[import-untyped]
+    from ministack.services import dynamodb  # type: ignore[import-untyped]
+
+    folder = Path(os.environ["STATE_DIR"])
+    folder.mkdir(mode=0o700, exist_ok=True)
+    journal = TableJournal(dynamodb, folder / "journal.jsonl", folder / "dynamodb.json")
+
+    async def application(scope: Message, receive: Receive, send: Send) -> None:
+        async def send_after_journal(message: Message) -> None:
+            if message["type"] == "lifespan.startup.complete":
+                journal.restore()
+            elif message["type"] == "http.response.start":
+                journal.flush()
+            await send(message)
+
+        if scope["type"] == "http" and scope["path"] == SNAPSHOT_PATH:
+            journal.snapshot(lambda: save_all(ministack._build_persistence_save_dict()))
+            await _answer(send, 204)
+        else:
+            await ministack.app(scope, receive, send_after_journal)
+
+    return application
 
 
 class SignedRequestsOnly:
@@ -132,8 +163,12 @@ async def _refuse(send: Send, code: str) -> None:
     body = json.dumps(
         {"__type": code, "message": "The emulator accepts only requests of the local cloud's functions"}
     ).encode()
+    await _answer(send, 403, body)
+
+
+async def _answer(send: Send, status: int, body: bytes = b"") -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

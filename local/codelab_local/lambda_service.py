@@ -9,10 +9,12 @@ import json
 import time
 import uuid
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 from codelab_local.deployment import Function, function_name
+from codelab_local.event_journal import EventJournal
 from codelab_local.function_log import notice
 from codelab_local.http_protocol import Request, Response
 from codelab_local.pool import Pool, Result
@@ -20,15 +22,20 @@ from codelab_local.pool import Pool, Result
 PATH = "/2015-03-31/functions/"
 MAX_SYNCHRONOUS = 6 * 1024 * 1024
 MAX_ASYNCHRONOUS = 1024 * 1024
+_DIED = Result(b'{"errorType": "Runtime.ExitError", "errorMessage": "The local cloud was killed"}', "Unhandled")
 
 
 class LambdaService:
-    """All functions. `retry_minute` is the number of seconds that stand for Lambda's minute between retries."""
+    """All functions. `retry_minute` is the number of seconds that stand for Lambda's minute between retries.
+
+    With a `journal`, asynchronous events outlive this process.
+    """
 
     def __init__(self, pools: dict[str, Pool], retry_minute: float) -> None:
         self.pools = pools
         self._retry_minute = retry_minute
         self._events: set[asyncio.Task[None]] = set()
+        self.journal: EventJournal | None = None
 
     def find(self, reference: str) -> Pool | None:
         """Find a function by name, (partial) ARN or the name of its source folder."""
@@ -50,21 +57,42 @@ class LambdaService:
         pool = self.find(name)
         request_id = str(uuid.uuid4())
         if pool is not None:
-            task = asyncio.get_running_loop().create_task(self._deliver(pool, payload, request_id))
-            self._events.add(task)
-            task.add_done_callback(self._events.discard)
+            if self.journal is not None:
+                self.journal.accepted(request_id, pool.function.name, payload)
+            self._begin(pool, payload, request_id)
         return request_id
+
+    def resume(self) -> None:
+        """Go on with the journal's unfinished events: run those that waited, and take those that ran for failed."""
+        for event in list(self.journal.unfinished.values()) if self.journal is not None else ():
+            pool = self.find(event.function)
+            if pool is None:
+                notice(f"an event of {event.function} is dropped: the template has no such function any more")
+                self._end(event.request_id)
+            else:
+                self._begin(pool, event.payload, event.request_id, died=event.started)
 
     def close(self) -> None:
         for task in self._events:
             task.cancel()
 
-    async def _deliver(self, pool: Pool, payload: bytes, request_id: str) -> None:
+    def _begin(self, pool: Pool, payload: bytes, request_id: str, *, died: bool = False) -> None:
+        task = asyncio.get_running_loop().create_task(self._deliver(pool, payload, request_id, died=died))
+        self._events.add(task)
+        task.add_done_callback(self._events.discard)
+
+    def _end(self, request_id: str) -> None:
+        if self.journal is not None:
+            self.journal.ended(request_id)
+
+    async def _deliver(self, pool: Pool, payload: bytes, request_id: str, *, died: bool) -> None:
+        """`died` means that the first attempt ended with the last run of the local cloud."""
+        started = None if self.journal is None else partial(self.journal.started, request_id)
         function, accepted = pool.function, time.monotonic()
         attempt, condition = 0, ""
         while not condition:
             attempt += 1
-            result = await pool.invoke(payload, request_id)
+            result = _DIED if died and attempt == 1 else await pool.invoke(payload, request_id, started=started)
             if result.error is None:
                 condition = "Success"
             elif attempt > function.retries:
@@ -79,6 +107,7 @@ class LambdaService:
             self.send(destination, _record(function, payload, context, result))
         elif destination is not None:
             notice(f"the destination {destination} of {function.source.name} is not a Lambda function: skipped")
+        self._end(request_id)
 
     # The HTTP API.
 

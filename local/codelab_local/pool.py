@@ -36,6 +36,7 @@ class Invocation:
     done: "asyncio.Future[Result]"
     request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     client_context: str | None = None
+    started: Callable[[], None] | None = None
     deadline: asyncio.TimerHandle | None = None
 
 
@@ -89,10 +90,17 @@ class Pool:
         return self._running + len(self._queue)
 
     def invoke(
-        self, payload: bytes, request_id: str | None = None, client_context: str | None = None
+        self,
+        payload: bytes,
+        request_id: str | None = None,
+        client_context: str | None = None,
+        started: Callable[[], None] | None = None,
     ) -> "asyncio.Future[Result]":
-        """Run the function. Waits for a worker if all are busy. Never raises; failures are results."""
-        invocation = Invocation(payload, self._loop.create_future(), client_context=client_context)
+        """Run the function. Waits for a worker if all are busy, and calls `started` before one gets the request.
+
+        Never raises; failures are results.
+        """
+        invocation = Invocation(payload, self._loop.create_future(), client_context=client_context, started=started)
         if request_id is not None:
             invocation.request_id = request_id
         self._queue.append(invocation)
@@ -119,6 +127,8 @@ class Pool:
         """Answer `invocation/next` with the oldest waiting request, and start its timeout."""
         invocation = self._queue.popleft()
         worker.invocation = invocation
+        if invocation.started is not None:
+            invocation.started()
         self._running += 1
         timeout = self.function.timeout
         invocation.deadline = self._loop.call_later(timeout, self._time_out, worker, invocation)

@@ -250,17 +250,3 @@ def test_wrong_arguments_exit_with_2() -> None:
 def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
     refusal("--template", str(SMALL), STEPS="many", TMPDIR=str(tmp_path))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_state_survives_a_restart_with_state_dir(tmp_path: Path) -> None:
-    environment = {"STATE_DIR": str(tmp_path / "state")}
-    with LocalCloud(SMALL, environment=environment) as cloud:
-        table = cloud.client("dynamodb").list_tables()["TableNames"][0]
-        item = {"pk": {"S": "kept"}, "sk": {"S": "1"}, "n": {"N": "7"}}
-        cloud.client("dynamodb").put_item(TableName=table, Item=item)
-    with LocalCloud(SMALL, environment=environment) as cloud:
-        found = cloud.client("dynamodb").get_item(TableName=table, Key={"pk": item["pk"], "sk": item["sk"]})
-        assert found["Item"] == item
-        assert cloud.invoke("command", {"a": 1}) == {"a": 1}
-        before = cloud.invoke("command", {"do": "count", "kind": "tick"})
-        until(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}) > before)

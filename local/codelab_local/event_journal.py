@@ -1,0 +1,73 @@
+"""The asynchronous events that Lambda has accepted, in a file: `STATE_DIR` loses none when everything is killed.
+
+Each line is `{"accepted": id, "function": name, "payload": text}`, `{"started": id}` or `{"ended": id}`.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+#: The file begins again when it is larger and no event is unfinished.
+_LARGE = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Event:
+    """One accepted event. `started` means that a worker had it when everything ended."""
+
+    request_id: str
+    function: str
+    payload: bytes
+    started: bool = False
+
+
+class EventJournal:
+    """The journal in `path`. `unfinished` are the events by their request ids, at first those of the last run."""
+
+    def __init__(self, path: Path) -> None:
+        self.unfinished: dict[str, Event] = {}
+        if path.exists():
+            self._read(path)
+        written = path.with_suffix(".new")
+        self._file = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        self._size = 0
+        for event in self.unfinished.values():
+            self._write_event(event)
+            if event.started:
+                self._write({"started": event.request_id})
+        written.replace(path)
+
+    def accepted(self, request_id: str, function: str, payload: bytes) -> None:
+        self.unfinished[request_id] = Event(request_id, function, payload)
+        self._write_event(self.unfinished[request_id])
+
+    def started(self, request_id: str) -> None:
+        self._write({"started": request_id})
+
+    def ended(self, request_id: str) -> None:
+        self.unfinished.pop(request_id, None)
+        self._write({"ended": request_id})
+        if not self.unfinished and self._size > _LARGE:
+            os.ftruncate(self._file, 0)
+            self._size = 0
+
+    def _write_event(self, event: Event) -> None:
+        self._write({"accepted": event.request_id, "function": event.function, "payload": event.payload.decode()})
+
+    def _write(self, line: dict[str, str]) -> None:
+        self._size += os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def _read(self, path: Path) -> None:
+        for text in path.read_bytes().splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue  # It was killed in the middle of it.
+            if "accepted" in line:
+                event = Event(line["accepted"], line["function"], line["payload"].encode())
+                self.unfinished[event.request_id] = event
+            elif "ended" in line:
+                self.unfinished.pop(line["ended"], None)
+            elif line.get("started") in self.unfinished:
+                self.unfinished[line["started"]].started = True
