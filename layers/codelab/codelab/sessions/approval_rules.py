@@ -45,6 +45,7 @@ class ApprovalRules:
         return RULE_KEYS[self.scope]
 
     def changed(self, rules: tuple[ApprovalRule, ...]) -> Self:
+        """A copy with these rules in place of the old ones, and the next version."""
         return replace(self, version=self.version + 1, rules=rules)
 
     def attributes(self) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 Arbitrary JSON (arguments, results, frames) is stored as a JSON string, because DynamoDB's own types would change its
 numbers and refuse its empty keys. Content over `CONTENT_BYTES` is an object in S3, and the item has a reference to it.
+
+Each item class has `key()`, the sort key; `attributes()`, what is stored besides the key; and `of(item)`, which reads a
+stored item. `replaces`, where there is one, says whether a transaction may overwrite the item; if not, it fails.
 """
 
 import hashlib

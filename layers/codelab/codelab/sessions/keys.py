@@ -50,6 +50,7 @@ def usage_key(now: int) -> str:
 
 
 def slot_key(k: int) -> str:
+    """The sort key of slot `k`, counted from 0, in the user's own partition."""
     return f"{_SLOT}{k}"
 
 
@@ -75,22 +76,27 @@ def _part(name: str) -> str:
 
 
 def input_key(input_id: str) -> str:
+    """The sort key of an accepted user message: the same id gives the same key, so a repeat is recognised."""
     return f"INPUT#{input_id}"
 
 
 def message_key(n: int) -> str:
+    """The sort key of message `n` of the history. Padded with zeros, so that keys sort by number."""
     return f"MESSAGE#{n:09d}"
 
 
 def event_key(seq: int) -> str:
+    """The sort key of the logged frame `seq`. Padded with zeros, so that keys sort by number."""
     return f"EVENT#{seq:012d}"
 
 
 def call_key(call_id: str) -> str:
+    """The sort key of a call."""
     return f"CALL#{call_id}"
 
 
 def summary_key(n: int) -> str:
+    """The sort key of the summary of the first `n` messages."""
     return f"SUMMARY#{n:09d}"
 
 
@@ -100,6 +106,7 @@ def file_digest(path: str) -> str:
 
 
 def file_key(digest: str) -> str:
+    """The sort key of a context file. digest: made from its path by `file_digest`."""
     return f"FILE#{digest}"
 
 

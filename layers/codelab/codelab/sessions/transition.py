@@ -73,6 +73,7 @@ class Transition:
 
     @property
     def writes(self) -> bool:
+        """Whether there is anything to commit; if not, only the effects run."""
         if self.before is None or self.puts or self.slot or self.events or self.deletes or self.before != self.after:
             return True
         return self.before.stored_due_at != self.after.due_at()
