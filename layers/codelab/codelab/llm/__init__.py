@@ -5,6 +5,6 @@
     for event in request.stream(transport, deadline=time.monotonic() + 60):
         ...
 
-Import each name from the module that defines it. Only `client` does I/O and knows threads and the clock; everything
+Import each name from the module that defines it. Only `client` does I/O, uses threads or reads the clock; everything
 else is pure. The package stands alone: it imports nothing else of this project.
 """

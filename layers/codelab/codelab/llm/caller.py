@@ -1,6 +1,6 @@
-"""Bounds for a Request that comes from outside the program.
+"""Limits on Requests from outside the program.
 
-Requests that the program makes itself, and the settings in agents' files, are not bound.
+They do not apply to Requests that the program makes itself, nor to the settings in agents' files.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _PART_FIELDS = {
     "input_audio": frozenset({"input_audio"}),
     "file": frozenset({"file"}),
 }
-#: How deeply a message may be nested; the most characters that a token can have; the tokens of an image.
+#: The maximum nesting depth of a message, the most characters that one token can have, the tokens assumed per image.
 _DEPTH, _CHARS_PER_TOKEN, _IMAGE_TOKENS = 64, 16, 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class CallerBounds:
-    """What a caller may ask for.
+    """What a caller may choose.
 
-    models: the models to choose from. provider: the only profile. context_tokens: the most estimated tokens of messages
-    and schema together.
+    models: the models that a caller may name. provider: the only profile that a caller may name. context_tokens: the
+    maximum of messages and schema together, in estimated tokens.
     """
 
     models: frozenset[str]
@@ -84,7 +84,7 @@ class CallerBounds:
             raise self._too_large()
 
     def check_prepared(self, config: RequestConfig, schema: Any, messages: list[dict[str, Any]]) -> None:
-        """Raise InvalidRequest or ContextTooLarge for what the content handlers have made of the input."""
+        """Raise InvalidRequest or ContextTooLarge if what the content handlers made of the input breaks a limit."""
         self.check_settings(config)
         check_schema(schema)
         for message in messages:
@@ -120,7 +120,7 @@ class CallerBounds:
 def _check_fields(message: Mapping[str, Any]) -> None:
     """Raise InvalidRequest for a field that the caller may not set.
 
-    Providers read settings from messages too (for caching, or a tier), and files by their id in the operator's account.
+    Providers also read settings from messages (caching, a service tier), and files of the operator's account by id.
     """
     for name in message:
         if not name.startswith("_") and name not in _MESSAGE_FIELDS:

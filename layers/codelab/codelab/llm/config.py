@@ -19,7 +19,7 @@ class RequestConfig:
     max_output_tokens, reasoning_effort: sent if given. thinking: whether the model thinks before it answers; None
     leaves it to the profile. n: how many solutions. max_repairs: how often an invalid answer is sent back.
     stream_fields: the string fields to stream, each a name or a dotted path. stream_items: the array whose items are
-    yielded one by one. strategy: the only one to use. strict: False never asks for strict schemas. open_objects:
+    yielded one by one. strategy: use only this one. strict: False never asks for strict schemas. open_objects:
     "close" drops further keys of objects that do not mention additionalProperties, "keep" keeps them. extra_body:
     further fields of the provider's request, sent unchanged.
     """
@@ -43,7 +43,7 @@ class RequestConfig:
 
     @classmethod
     def parse(cls, raw: Any, pointer: str = "/config") -> RequestConfig:
-        """Parse JSON settings at `pointer`. Raises InvalidRequest with the wrong place."""
+        """Parse JSON settings at `pointer`. Raises InvalidRequest with the pointer of the invalid value."""
         if not isinstance(raw, Mapping):
             raise InvalidRequest("the configuration is not an object", pointer)
         known = {f.name for f in fields(cls)}

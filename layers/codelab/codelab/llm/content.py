@@ -37,7 +37,7 @@ def _json(value: Any) -> str:
 
 
 def _said(message: Message, text: str | list[dict[str, Any]], keep: dict[str, Any] | None = None) -> Message:
-    """The message with the text for the model."""
+    """The message with `text` as its content. keep: the original content, for later handlers."""
     said = {**message, "content": text}
     if keep is not None:
         said["_content"] = keep
@@ -68,7 +68,7 @@ def text(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
 def data(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
     """{"type": "data", "kind": "orders", "data": […], "schema": …, "description": …}: data to work with.
 
-    All messages of a kind become one, at the place of the first: objects are merged, lists are joined, anything else is
+    All messages of one kind are combined in the first of them: objects are merged, lists are joined, anything else is
     replaced.
     """
     content = _content(messages)
@@ -101,7 +101,7 @@ def input_(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepa
 
 
 def _latest(type_: str, title: str) -> Callable[[RequestConfig, Any, list[Message]], Prepared]:
-    """A type of which only the latest message counts. It keeps its place."""
+    """The handler of a type whose latest message replaces the earlier ones."""
 
     def handler(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
         content = _content(messages)
@@ -171,7 +171,7 @@ def _settings(config: RequestConfig) -> dict[str, Any]:
 
 @BUILT_IN.register("error")
 def error_(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
-    """{"type": "error", "error": "…" or {"code", "message", …}}: an error that the model should know of."""
+    """{"type": "error", "error": "…" or {"code", "message", …}}: an error that the model should know about."""
     content = _content(messages)
     problem = _field(content, "error", str, dict)
     messages[-1] = _said(messages[-1], _section("Error", content, problem))
@@ -203,7 +203,7 @@ def file(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
 def image(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
     """{"type": "image", "url": "https://…"} or {"type": "image", "data": "base64…", "media_type": "image/png"}.
 
-    `text` comes before it; `detail` is "low", "high" or "auto".
+    An optional `text` precedes the image; `detail` is "low", "high" or "auto".
     """
     content = _content(messages)
     if "url" in content:

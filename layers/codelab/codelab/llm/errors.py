@@ -32,7 +32,7 @@ class RequestError(Exception):
 
 
 class InvalidRequest(RequestError):
-    """The caller made a mistake; no call was made. pointer: the JSON Pointer of the wrong place."""
+    """The caller made a mistake; no call was made. pointer: the JSON Pointer of the invalid value."""
 
     code = "invalid_request"
 
@@ -48,7 +48,7 @@ class ContextTooLarge(InvalidRequest):
 
 
 class ModelError(RequestError):
-    """A run gave no solution.
+    """A run produced no solution.
 
     usage: all tokens of the run. streamed: the streamed text by field. attempts: the calls made.
     """

@@ -1,7 +1,7 @@
 """The ways to ask a model for an answer that fits a schema, and which to try first.
 
-`modes` is the whole decision: from a profile, the Request's settings and the features known to be unsupported to the
-ordered ways to ask.
+`modes` makes the whole decision: it takes a profile, the Request's settings and the features known to be unsupported,
+and yields the ways to ask in order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Mode:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The features that it needs, by the names of `unsupported`."""
+        """The features that this mode needs, named as in `unsupported`."""
         features: set[str] = {self.strategy}
         if self.strict:
             features.add(f"{self.strategy}:strict")

@@ -43,7 +43,7 @@ class Usage:
             and reasoning
             and _count(raw, "total_tokens") == (prompt or 0) + completion + reasoning
         ):
-            completion += reasoning  # for xAI, thoughts are not part of the completion
+            completion += reasoning  # xAI does not count thoughts as part of the completion
         return cls(prompt, completion, cached, reasoning)
 
     def as_dict(self) -> dict[str, int | None]:
@@ -65,8 +65,8 @@ def _count(raw: Any, name: str) -> int | None:
 class Result:
     """The outcome of a Request.
 
-    solution: the first choice, in the shape of the schema. solutions: all `n` choices. strategy: the one used in the
-    end. attempts: the calls made. streamed: the text of the deltas, by field.
+    solution: the first choice, in the shape of the schema. solutions: all `n` choices. strategy: the one of the last
+    call. attempts: the calls made. streamed: the text of the deltas, by field.
     """
 
     solution: Any

@@ -19,8 +19,8 @@ def _reject(name: str) -> Any:
 def parse(text: str, *, prose: bool = False) -> Any:
     """The value of a JSON text. Raises ValueError if it is not JSON.
 
-    Control characters in strings are allowed, and half surrogate pairs become U+FFFD. With `prose`, text may surround
-    the object: the last code fence or the first object that parses counts.
+    Control characters in strings are allowed, and unpaired surrogates become U+FFFD. With `prose`, text may surround
+    the object: the last code fence that parses is used, else the first object.
     """
     text = mend_escapes(text)
     try:

@@ -1,13 +1,13 @@
-"""Turns a context of typed messages into what a model is sent.
+"""Turns a context of typed messages into the messages for a model.
 
-A message is {"role", "content"}. Its content is a string, an OpenAI content list or an object {"type": …, …}, whose
-fields may also be those of the message itself. Each type has a handler
+A message is {"role", "content"}. Its content is a string, an OpenAI content list or an object {"type": …, …}. The
+fields of that object may also stand in the message itself. Each type has a handler
 
     handler(config, schema, messages) -> (config, schema, messages)
 
 that is called for each message of its type, in order. Its message is the last of `messages`, after those already
-handled. A handler may change the configuration, the schema of the solution, and the messages: replace its own by text,
-add others, or merge it into an earlier one.
+handled. A handler may change the configuration, the schema of the solution, and the messages: replace its own with
+text, add others, or merge it into an earlier one.
 
 A handler may keep data about a message under the key `_content`. Later handlers see it, models do not.
 """
@@ -31,7 +31,7 @@ _OPENAI_PARTS = {"text": "text", "image_url": "image_url", "input_audio": "input
 
 
 class ContentError(Exception):
-    """A handler's message is wrong. field: the name of the wrong field."""
+    """The message of a handler is invalid. field: the name of the invalid field."""
 
     def __init__(self, message: str, field: str = "") -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class Registry:
         self._roles = dict(roles or {})
 
     def register(self, type_: str, *, role: str = "user") -> Callable[[Handler], Handler]:
-        """A decorator that registers the handler of a type. role: for messages of this type without one."""
+        """A decorator that registers the handler of a type. role: the role of such messages that name none."""
 
         def registered(handler: Handler) -> Handler:
             self._handlers[type_] = handler
@@ -70,7 +70,7 @@ class Registry:
 
 
 def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry) -> Prepared:
-    """Run the handlers of all messages. Raises InvalidRequest with the wrong place in the context."""
+    """Run the handlers of all messages. Raises InvalidRequest with the pointer of the invalid value."""
     if not isinstance(context, list) or not context:
         raise InvalidRequest("the context is empty" if context == [] else "the context is not a list", "/context")
     out: list[Message] = []
@@ -102,7 +102,7 @@ def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Me
     if role is not None and role not in ROLES:
         raise InvalidRequest(f"unknown role {role!r}; known are {', '.join(ROLES)}", f"{pointer}/role")
     if "type" in raw or ("content" not in raw and "tool_calls" not in raw and _named(raw, registry)):
-        # The message itself has the fields, even those that all messages have: a file's content, a tool's name.
+        # The fields are in the message itself, even those that all messages have: a file's `content`, a tool's `name`.
         content: Any = {key: value for key, value in raw.items() if key != "role"}
         place, envelope = pointer, {}
     else:
@@ -140,7 +140,7 @@ def _typed(content: dict[str, Any], place: str, registry: Registry) -> dict[str,
 
 
 def _named(content: Mapping[str, Any], registry: Registry) -> str | None:
-    """The type that has a field of its name here."""
+    """The first type whose name is a field of the content, or None."""
     return next((type_ for type_ in registry.types if type_ in content), None)
 
 

@@ -17,7 +17,7 @@ STRATEGIES: tuple[Strategy, ...] = ("native", "tool", "json")
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedWhen:
-    """A feature that is unsupported while streaming or thinking is as given. None: in both cases."""
+    """A feature that is unsupported if the call streams, or the model thinks, as given here. None: in either case."""
 
     feature: str
     streaming: bool | None = None
@@ -35,7 +35,7 @@ class Profile:
     stream_usage: bool = True
     # Features "keyword:NAME" for the keywords that strict schemas must not contain.
     unsupported_keywords: frozenset[str] = frozenset()
-    # Whether `tool_choice` names the function, or is "required", which is the same if there is only one function.
+    # Whether `tool_choice` names the function. If not, it is "required": the same, because there is only one function.
     forces_by_name: bool = True
     # A pattern for the names of models that think by default.
     thinking_models: str | None = None
@@ -55,7 +55,7 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile("openai", max_tokens_field="max_completion_tokens", thinking_models=r"^(o\d|gpt-5)"),
         Profile("azure", max_tokens_field="max_completion_tokens", thinking_models=r"^(o\d|gpt-5)"),
-        # It answers bounds with a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
+        # It rejects bounds with a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
         Profile(
             "bedrock",
             unsupported=(UnsupportedWhen("tool:strict"),),
@@ -70,7 +70,7 @@ PROFILES: dict[str, Profile] = {
             thinking_body=_enabled(budget_tokens=4096),
         ),
         Profile("gemini", unsupported=(UnsupportedWhen("tool:strict"),), thinking_models=r"gemini-(2\.5|[3-9])"),
-        # json_schema neither with streaming nor beside tools.
+        # It supports json_schema neither with streaming nor together with tools.
         Profile("groq", unsupported=(UnsupportedWhen("native", streaming=True), UnsupportedWhen("tool:strict"))),
         # It does not support json_schema. While thinking, it supports no forced tool, and with any tool only a history
         # whose assistant messages repeat their thoughts.

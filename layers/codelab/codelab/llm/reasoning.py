@@ -1,15 +1,16 @@
-"""Separates a model's thoughts from its answer if one text has both.
+"""Separates a model's thoughts from its answer if one text contains both.
 
 Some endpoints put thoughts into the text of the answer, as `<reasoning>…</reasoning>` (gpt-oss on Amazon Bedrock, one
 block per chunk), `<think>…</think>` (DeepSeek, Qwen, and servers without a reasoning parser), `<thinking>` or
 `<thought>`. A `Separator` takes such a text in pieces, cut anywhere, and returns the answer without the thoughts.
 
 - Tags may have capitals and attributes. Inside a JSON string, a tag belongs to the answer.
-- A block that is not closed is a thought up to its end. The same tag nests inside a block. Models also mention tags, so
-  if more are opened than closed, the answer begins after the last closing tag.
+- A block that is never closed is a thought up to the end of the text. The same tag nests inside a block. Models also
+  mention tags, so if more are opened than closed, the answer begins after the last closing tag.
 - A closing tag without an opening one makes everything before it a thought, because some templates write the opening
-  tag into the prompt. Therefore text that begins with prose is held back until a tag explains it or it ends; otherwise
-  a draft in unmarked thoughts would be shown. Text that begins with JSON or a code fence is not held back.
+  tag into the prompt. Text that begins with prose is therefore held back until a tag shows what it is, or until it
+  ends; otherwise a draft in unmarked thoughts would be shown. Text that begins with JSON or a code fence is not held
+  back.
 
 The cost is linear: each character is looked at once, and once more when held text is released.
 """
@@ -181,7 +182,7 @@ class Separator:
         self._tail = window[-_TAG_LENGTH:]
         tag, found = _TAG.search(window), _OBJECT.search(window)
         if found is not None and (tag is None or found.start() < tag.start()):
-            self._answered = True  # perhaps: a tag may now be inside a string, so wait for the end
+            self._answered = True  # Not certain: the next tag may be inside a string, so wait for the end.
         elif tag is not None:
             text = "".join(self._held)
             self._held, self._where, self._explained = [], _OUTSIDE, True

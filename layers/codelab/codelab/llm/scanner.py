@@ -2,7 +2,7 @@
 
 It takes pieces of JSON text, cut anywhere, and reports the characters of chosen string fields while the string is still
 open, and each item of one chosen array at its last character. It looks at each character once, so the cost is linear.
-It does not validate: its user parses the whole text at the end.
+It does not validate: the caller parses the whole text at the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BEFORE, _STRUCT, _TEXT, _KEY, _SKIP, _AFTER = range(6)
 
 
 def mend(text: str) -> str:
-    """Join surrogate halves from different pieces. A half without its partner becomes U+FFFD."""
+    """Join surrogate pairs that pieces have split. An unpaired surrogate becomes U+FFFD."""
     if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -346,7 +346,7 @@ _PAIR_OR_HALF = re.compile(
 
 
 def mend_escapes(text: str) -> str:
-    r"""Replace `\ud83d` without its partner by `\ufffd`, so that the parsed text can be encoded as UTF-8."""
+    r"""Replace unpaired escapes such as `\ud83d` with `\ufffd`, so that the parsed text can be encoded as UTF-8."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
     return _PAIR_OR_HALF.sub(lambda m: m.group() if m.group(1) or m.group(2) else "\\ufffd", text)

@@ -1,8 +1,8 @@
-"""Makes the body of a chat completion from a schema and messages, and JSON text from its answer.
+"""Builds the body of a chat completion from a schema and messages, and reads the JSON text from its answer.
 
 - native: the schema goes into `response_format`.
-- tool: the schema is that of the parameters of a function that the model is told to call.
-- json: the schema is part of the system prompt, and the provider only promises a JSON object.
+- tool: the schema describes the parameters of a function, and the prompt instructs the model to call it.
+- json: the schema is part of the system prompt, and the provider guarantees no more than a JSON object.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Choice:
         self.finish_reason: str | None = None
 
     def take(self, choice: Mapping[str, Any]) -> str:
-        """Take the choice of one chunk or of the whole answer; return the new text of the answer."""
+        """Add the choice of one chunk, or of the whole answer; return the new text of the answer."""
         reason = choice.get("finish_reason")
         if reason:
             self.finish_reason = reason
@@ -156,13 +156,13 @@ class Choice:
         return "".join(texts)
 
     def _call(self, call: Mapping[str, Any]) -> str:
-        """Take a piece of a function call; return what it adds to the answer."""
+        """Add a piece of a function call; return the new text of the answer."""
         function = call.get("function") or {}
         name, index = function.get("name"), call.get("index") or 0
         if self._tool is None:
             self._tool = index
         elif name and self._arguments.complete:
-            self._tool = _NONE  # another call; some providers number all calls the same, or not at all
+            self._tool = _NONE  # another call: some providers give all calls the same index, or none
         if index != self._tool:
             return ""
         if name and name != self.tool_name:  # some providers repeat the name in every piece

@@ -1,4 +1,4 @@
-"""Tools as part of the solution: an array `calls` whose items name a tool and have its arguments.
+"""Tools as part of the solution: an array `calls` whose items name a tool and contain its arguments.
 
 One schema for text and calls lets the text come first and be streamed.
 """

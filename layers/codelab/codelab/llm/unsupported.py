@@ -1,4 +1,4 @@
-"""Which feature a provider's 400 says it does not support.
+"""Finds the feature that a provider's error reports as unsupported.
 
 A feature is a string: a strategy ("native"), "native:strict", "tool_choice", "json_object", "keyword:NAME" of JSON
 Schema, or "parameter:NAME" of the chat completions API.
@@ -13,7 +13,7 @@ from typing import Any
 from codelab.llm.errors import TransportError
 from codelab.llm.modes import Mode
 
-# Keywords that some strict modes do not take although OpenAI's does; a description can say them instead.
+# Keywords that OpenAI's strict mode accepts and some others reject. A description can express them instead.
 REMOVABLE = (
     "pattern",
     "format",
@@ -45,7 +45,7 @@ _FEATURE_WORDS = re.compile(
 def unsupported_feature(error: TransportError, mode: Mode, quoted: Iterable[Any] = ()) -> str | None:
     """The feature that the provider does not support, or None if the error is about something else.
 
-    quoted: JSON values whose words do not count, because the provider may be quoting them.
+    quoted: JSON values whose words are ignored, because the provider may be quoting them.
 
     >>> unsupported_feature(TransportError("'tool_choice' is not supported", status=400), Mode("tool", forced=True))
     'tool_choice'
@@ -68,7 +68,7 @@ def unsupported_feature(error: TransportError, mode: Mode, quoted: Iterable[Any]
         return f"{mode.strategy}:strict"
     if re.search(r"response_format|json_schema|json_object|structured.?output|guided", text, re.IGNORECASE):
         if mode.strategy == "native":
-            # A schema that is too much for strict mode may do without it; a format that is unknown may not.
+            # A schema that strict mode rejects may be accepted without it. An unknown format is rejected either way.
             return "native:strict" if mode.strict and _SCHEMA_ERROR.search(text) else "native"
         if mode.strategy == "json" and mode.typed:
             return "json_object"

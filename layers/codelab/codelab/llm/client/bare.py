@@ -24,8 +24,9 @@ def parse_bare(
 ) -> Request:
     """Parse {"kind": "request", "context", "schema", "config"}.
 
-    defaults: settings that the payload may leave out. bounds: what it may ask for; None for anything. unsupported: the
-    features not to ask for; the Request adds none. Raises InvalidRequest with the wrong place.
+    defaults: settings that the payload may leave out. bounds: limits on what the payload may choose; None for no
+    limits. unsupported: the cache of features that models do not support; the Request adds none to it. Raises
+    InvalidRequest with the pointer of the invalid value.
     """
     if not isinstance(payload, Mapping):
         raise InvalidRequest("the payload is not an object")
@@ -68,8 +69,8 @@ def run_bare(
     """Run a bare Request.
 
     Takes what `parse_bare` takes, and a deadline in seconds of `time.monotonic`. Returns {"solution", "usage",
-    "strategy", "attempts", "finish_reason"}, and "solutions" if n > 1. Raises InvalidRequest for bad input, ModelError
-    without a solution.
+    "strategy", "attempts", "finish_reason"}, and "solutions" if n > 1. Raises InvalidRequest for invalid input, and
+    ModelError if there is no solution.
     """
     request = parse_bare(payload, defaults=defaults, bounds=bounds, unsupported=unsupported)
     result = request.run(transport, deadline=deadline)

@@ -1,7 +1,7 @@
 """Keys for Amazon Bedrock's OpenAI-compatible endpoint, made with the role of the process.
 
-Bedrock takes short-lived bearer tokens. A token is an encoded presigned call of `CallWithBearerToken`: to make one
-takes the role's credentials and no network. The role needs `bedrock:CallWithBearerToken` as well as the invoke actions.
+Bedrock takes short-lived bearer tokens. A token is an encoded presigned call of `CallWithBearerToken`: making one
+needs the role's credentials but no network. The role needs `bedrock:CallWithBearerToken` as well as the invoke actions.
 https://docs.aws.amazon.com/bedrock/latest/userguide/api-keys-generate.html
 
 The first token imports botocore.
@@ -57,7 +57,7 @@ class BedrockKey:
             return self._token
 
     def renew(self, rejected: str) -> bool:
-        """Replace a token that Bedrock rejected; return whether there is another one now."""
+        """Replace a token that Bedrock rejected; return whether a different one is available now."""
         with self._lock:
             now = self._clock()
             if self._token == rejected and (self._renewed is None or now - self._renewed >= _RENEW_EVERY_S):

@@ -1,8 +1,8 @@
 """The openai SDK as a Transport, without a model object per chunk.
 
 The SDK builds a pydantic object for each chunk, which takes 88 µs where parsing the JSON takes 10. Its public
-`with_streaming_response` returns the HTTP response instead. Messages go into `extra_body`, because the SDK transforms
-each other message (7.5 ms for 50 of them).
+`with_streaming_response` returns the HTTP response instead. Messages go into `extra_body`, because the SDK would
+otherwise transform each of them (7.5 ms for 50 messages).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from codelab.llm.errors import TransportError
 
 # Timeout, conflict, too early and rate limit are worth another try, like all errors of the server.
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
-# Groq's codes of a 400 for a wrong answer of the model, where nothing is wrong with the request.
+# Groq's codes for a 400 that the model's answer caused, not the request.
 _FAILED_GENERATIONS = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})
-# Besides 401: what a 403 (Bedrock, proxies) or a 400 (Gemini) says if the key is wrong, not a right or the request.
+# Besides a 401: a 403 (Bedrock, proxies) or 400 (Gemini) about the key, not about a permission or the request.
 _KEY_ERROR = {
     403: re.compile(r"api.?key|authenticat|credential|signature|(security|bearer) token|expired", re.IGNORECASE),
     400: re.compile(r"api.?key", re.IGNORECASE),
 }
 
 _CONNECT_TIMEOUT_S = 5.0
-#: The answers of an endpoint without a list of models.
+#: The status codes of an endpoint without a list of models.
 _NO_LIST = frozenset({404, 405, 501})
 
 _Answer = TypeVar("_Answer")
@@ -66,7 +66,7 @@ class OpenAITransport:
         self._create = self._client.chat.completions.with_streaming_response.create
 
     def warm(self) -> None:
-        """Make the SDK's first call, with its 30-40 ms of lazy imports, while nobody waits. No network."""
+        """Make the SDK's first call, with its 30-40 ms of lazy imports, before a user waits for it. No network."""
         warming = openai.OpenAI(
             base_url=self.base_url,
             api_key="warm",
@@ -134,7 +134,7 @@ class OpenAITransport:
         return ask({"Authorization": f"Bearer {self._key()}"})
 
     def _opened(self, arguments: dict[str, Any], headers: dict[str, str]) -> tuple[Any, Any]:
-        """The context manager of the answer, and the answer, as soon as its headers are there."""
+        """The context manager of the answer, and the answer, as soon as its headers have arrived."""
         manager = self._create(**arguments, extra_headers=headers)
         return manager, manager.__enter__()
 
@@ -143,7 +143,7 @@ class OpenAITransport:
 
 
 def _arguments(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the SDK's call. It sends `extra_body` unchanged."""
+    """The arguments of the SDK's call. The SDK sends `extra_body` unchanged."""
     return {
         "model": body["model"],
         "messages": [],
@@ -203,7 +203,7 @@ def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
         if chunks:
             yield chunks
     if rest.startswith(b"data:") and not rest[5:].strip().startswith(b"[DONE]"):
-        with contextlib.suppress(ValueError):  # half a line: the missing finish reason will tell
+        with contextlib.suppress(ValueError):  # half a line: the missing finish reason becomes the error
             yield [_checked(loads(rest[5:]))]
 
 
@@ -290,6 +290,6 @@ def openai_transport(
 def bedrock_transport(*, base_url: str = "") -> OpenAITransport:
     """A transport that calls Amazon Bedrock as the current role, in the environment's region. Make it once, at init.
 
-    base_url: another endpoint than that of the region. Raises InvalidRequest without a region.
+    base_url: an endpoint other than the region's. Raises InvalidRequest without a region.
     """
     return openai_transport(base_url=base_url or bedrock_base_url(), api_key=BedrockKey())

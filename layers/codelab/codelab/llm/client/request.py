@@ -36,7 +36,7 @@ from codelab.llm.schema.validation import properties_of, repair_message
 from codelab.llm.strategies import TOOL_NAME, Choice, build
 from codelab.llm.unsupported import unsupported_feature
 
-#: Shared by all Requests of the process that are not given another.
+#: The cache of all Requests of the process that do not get another one.
 UNSUPPORTED = UnsupportedFeatures()
 
 
@@ -45,11 +45,11 @@ class Request:
 
     config: a RequestConfig. schema: the JSON Schema of the solution. context: the messages (see `content` for their
     types). registry: the content types, if not the built-in ones. unsupported: the cache of features that models do not
-    support. remember: whether this Request adds to it; it must not if others than the program chose its settings or
+    support. remember: whether this Request adds to it; must be False if a caller of the program chose its settings or
     schema. retry: how failed calls are repeated. clock: measures deadlines, in seconds. admit: called with the config,
     the schema and the messages that the content handlers have made, before anything costly is done; it may raise.
 
-    Raises InvalidRequest with the JSON Pointer of the wrong place. Nothing has been sent then.
+    Raises InvalidRequest with the pointer of the invalid value, before anything is sent.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Request:
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
         if admit is not None:
             admit(self.config, self.schema, self.messages)
-        # The cache is for the program's own schemas: those of others must neither fill it nor stay in memory.
+        # The cache is for the program's own schemas: callers' schemas must neither fill it nor stay in memory.
         self._compiler = compile_schema if admit is None else CompiledSchema
         self._compiled = self._compiler(self.schema, self.config.open_objects)
         self._unsupported = unsupported
@@ -163,7 +163,7 @@ class _Run:
             self._check_finish(choice)
             answer, problem = self._read(choice, compiled)
             if choice.retracted and visible:
-                kept = self._keepable([])  # shown text stands, even if it was a thought
+                kept = self._keepable([])  # text that was shown stays, even if it was a thought
             if problem is None:
                 solution = self._complete(answer, kept)
                 errors = self._compiled.explain(solution)
@@ -234,7 +234,7 @@ class _Run:
         return self._request._compiler(schema, self._config.open_objects)
 
     def _check_finish(self, choice: Choice) -> None:
-        """Raise the error that the finish reason means."""
+        """Raise the error that the choice reports, if it is not a complete answer."""
         reason = choice.finish_reason
         if choice.refusal:
             raise Refusal(choice.refusal)
@@ -254,14 +254,14 @@ class _Run:
     # One call: how to ask, the call itself, its failures.
 
     def _unsupported(self) -> frozenset[str]:
-        """The features not to ask for: those dropped in this run, and those known from others."""
+        """The features not to use: those dropped in this run, those of the profile, and those known from other runs."""
         known = self._request._unsupported.of(self._transport.base_url, self._config.model)
         return self._dropped | self._profile.unsupported_keywords | known
 
     def _drop_feature(self, error: TransportError, mode: Mode, unsupported: frozenset[str]) -> bool:
         """Drop the feature that the error is about, or its whole strategy if that feature was dropped before.
 
-        False if the error is about nothing that can be dropped.
+        Returns False if the error is about no feature that can be dropped.
         """
         feature = unsupported_feature(error, mode)
         if feature in unsupported:
@@ -270,7 +270,7 @@ class _Run:
             return False
         self._dropped |= {feature}
         if self._request._remember:
-            # The provider may be quoting a message, whose author must not decide how others are asked.
+            # The provider may be quoting a message, and its author must not decide how other Requests are made.
             quoted = (it for it in self._request.messages if it.get("role") not in ("system", "developer"))
             if unsupported_feature(error, mode, quoted) in (feature, *unsupported):
                 self._request._unsupported.add(self._transport.base_url, self._config.model, feature)
@@ -284,7 +284,7 @@ class _Run:
         *,
         visible: bool = True,
     ) -> Generator[Event, None, list[Choice]]:
-        """Make the call, as often as needed, and return its choices."""
+        """Call the model, again after failures that allow it, and return the choices of its answer."""
         failures = 0
         last: TransportError | None = None
         while True:
@@ -321,7 +321,7 @@ class _Run:
                 continue
             self.usage += received.usage
             if not received.begun and all(choice.finish_reason is None for choice in received.choices):
-                # A stream that ends before it begins is a lost connection.
+                # A stream that ends before the first token is a lost connection.
                 failures += 1
                 lost = TransportError("the stream ended before the first token", retryable=True)
                 delay = self._request._retry.delay(lost, failures)
@@ -396,7 +396,7 @@ class _Run:
 
 
 class _Received:
-    """What has been received of one call."""
+    """The answer to one call, as far as it has been received."""
 
     __slots__ = ("begun", "choices", "mode", "thoughts", "usage")
 
@@ -409,7 +409,7 @@ class _Received:
         self.thoughts = self.choices[0].thoughts
 
     def take(self, chunks: list[dict[str, Any]]) -> str:
-        """Take chunks; return the new text of the first choice."""
+        """Add chunks; return the new text of the first choice."""
         text = ""
         for chunk in chunks:
             for choice in chunk.get("choices") or ():

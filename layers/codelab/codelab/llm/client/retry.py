@@ -13,8 +13,9 @@ from codelab.llm.errors import TransportError
 class RetryPolicy:
     """Exponential backoff with jitter; `Retry-After` wins.
 
-    attempts: all calls, including the first. base_s: the first wait. cap_s: the longest wait of our own. longest_s: the
-    longest wait that a provider may ask for. All in seconds. jitter: returns a random number from 0 to 1.
+    attempts: all calls, including the first. base_s: the first wait. cap_s: the longest wait without `Retry-After`.
+    longest_s: the longest wait that a provider may request. All waits are in seconds. jitter: returns a random number
+    from 0 to 1.
     """
 
     attempts: int = 4
@@ -28,7 +29,7 @@ class RetryPolicy:
         if not error.retryable or failures >= self.attempts:
             return None
         if error.retry_after is not None:
-            # To wait less is useless; to wait much longer is the caller's decision.
+            # A shorter wait is useless; a much longer one is the caller's decision.
             wanted = error.retry_after
             return wanted + 0.1 * self.base_s * self.jitter() if wanted <= self.longest_s else None
         ceiling = min(self.cap_s, self.base_s * 2.0 ** (failures - 1))

@@ -41,7 +41,7 @@ class Cancellation:
         return self._event.wait(seconds)
 
     def attach(self, interrupt: Callable[[], None]) -> None:
-        """Have `interrupt` called on cancellation, or at once if it has already happened."""
+        """Call `interrupt` on cancellation, or at once if the call is already cancelled."""
         with self._lock:
             self._interrupts.add(interrupt)
         if self._event.is_set():
@@ -72,7 +72,7 @@ class Call:
         return None if self.deadline is None else max(0.0, self.deadline - self.clock())
 
     def bound(self, timeout: float | None) -> float | None:
-        """The shorter of a timeout and what remains."""
+        """The shorter of a timeout and the time that remains, in seconds; None without either."""
         remaining = self.remaining()
         if remaining is None:
             return timeout
@@ -91,7 +91,7 @@ class Transport(Protocol):
 
     @property
     def base_url(self) -> str:
-        """The endpoint. Unsupported features are remembered by it."""
+        """The endpoint's URL. Unsupported features are remembered for each URL."""
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """POST a chat completion. With `body["stream"]`, yield chunks as they arrive, else one list of one object.

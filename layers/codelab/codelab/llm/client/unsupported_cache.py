@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-#: How long a feature is remembered, in seconds: providers and models change, and so may a mistake of ours.
+#: How long a feature is remembered, in seconds: providers and models change, and an error may have been misread.
 KEPT_S = 3_600
 
 
@@ -17,7 +17,7 @@ class UnsupportedStore(Protocol):
         """The unsupported features of a model; called once per process and model."""
 
     def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
-        """Keep the whole set; called when it has grown."""
+        """Save the whole set; called when it has grown."""
 
 
 class UnsupportedFeatures:
@@ -45,7 +45,7 @@ class UnsupportedFeatures:
         return frozenset(feature for feature, until in known.copy().items() if until > now) if known else frozenset()
 
     def add(self, base_url: str, model: str, feature: str) -> None:
-        """Remember a feature and tell the store."""
+        """Remember a feature, and save it in the store."""
         known = self.of(base_url, model)
         if feature in known:
             return

@@ -48,7 +48,7 @@ class Binding:
 
 @contextlib.contextmanager
 def serving(call: Call) -> Iterator[Binding]:
-    """Have the requests that this thread writes inside the block serve `call`."""
+    """Bind the requests that this thread writes inside the block to `call`."""
     binding = Binding(call)
     _current.binding = binding
     try:
@@ -83,7 +83,7 @@ class _Stream(httpcore2.NetworkStream):
         self._inner.write(buffer, timeout)
 
     def _interrupt(self) -> None:
-        # To shut the TCP socket down wakes a thread that is blocked in recv; to close it does not.
+        # Shutting down the TCP socket wakes a thread that is blocked in recv; closing it does not.
         sock = self._inner.get_extra_info("socket")
         if sock is not None:
             with contextlib.suppress(OSError):
