@@ -1,7 +1,7 @@
 """Validation with bounded work. The work is estimated first, because compiled code cannot be interrupted.
 
-The estimate counts the places that apply to the parts of a value, in time linear in the pairs of both, where the
-validator itself may take exponential time. To explain an error costs far more than to find one.
+The estimate counts how often a place of the schema applies to a part of the value. It looks at each pair of a place and
+a part once, where the validator itself may take exponential time. Explaining an error costs far more than finding one.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from codelab.llm.schema.budget import depth_of, inner_values, same_value
 from codelab.llm.schema.nodes import matcher
 from codelab.llm.schema.references import References
 
-#: Places that a validator may visit (0.1 µs each), and that it may explain (from 10 µs each, and kilobytes).
+#: How often a validator may visit a place (0.1 µs each), and how many errors it may explain (10 µs and more each).
 _VISITS, _EXPLAINED = 2_000_000, 4000
 #: Pairs of a place and a part of the value that the estimate may look at.
 _PAIRS = 60_000
 #: A schema with fewer places, with references followed, needs no estimate: its work is proportional to the value.
 _PLAIN = 4_000
-#: How deeply a value may be nested to be explained: the validator quotes no deeper ones.
+#: The maximum nesting depth of a value to explain: the validator does not quote deeper ones.
 _DEPTH = 200
-#: An error copies its value; so many parts of it cost as much as another place.
+#: An error copies its value: this many parts of the value cost as much as one more error.
 _COPIED = 16
 
 
@@ -38,7 +38,7 @@ class Verdict(Enum):
 
 
 class BoundedValidator:
-    """A validator that does not begin what would be too much work. schema: what the validator was made from."""
+    """A validator that does not start if it would take too much work. schema: what the validator was made from."""
 
     def __init__(self, schema: Any, validator: jsonschema_rs.Validator) -> None:
         self.validator = validator
@@ -79,7 +79,7 @@ class _TooMuch(Exception):
 class _Effort:
     """Counts, for each pair of a schema and a part of the value, the places visited and the cost to explain errors.
 
-    A circle of references that returns to the same value ends there.
+    A cycle of references that returns to the same value is followed once.
     """
 
     def __init__(self, references: References) -> None:

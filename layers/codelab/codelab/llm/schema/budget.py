@@ -1,8 +1,8 @@
-"""The budget of a schema that comes from outside.
+"""The budget of a schema from outside the program.
 
 A schema is a program that runs over each answer. A small one can cause any amount of work, through references that
-double, patterns that repeat, or enumerations. So this counts places (subschemas) as they are written, as they apply to
-one value, and with all references followed.
+double, patterns that repeat, or enumerations. This module therefore counts places (subschemas) as they are written, as
+they apply to one value, and with all references followed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AUTOMATA_BYTES, _AUTOMATON_BYTES = 4 << 20, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SchemaBudget:
-    """The most that a schema may have.
+    """The limits on a schema.
 
     nbytes: bytes as JSON. places: JSON values. depth: levels of nesting. enum: values of one enumeration. patterns:
     different patterns. pattern_chars: characters of each. per_value: subschemas that apply to one value, with
@@ -57,9 +57,10 @@ REQUEST = SchemaBudget()
 
 
 def check_schema(schema: Any, budget: SchemaBudget = REQUEST, pointer: str = "/schema") -> None:
-    """Raise InvalidRequest for a schema that exceeds the budget or has a pattern without linear time.
+    """Raise InvalidRequest for a schema that exceeds the budget, or whose patterns cannot be matched in linear time.
 
-    Look-around and back references have no linear time. pointer: of the schema. Does not check whether it is valid.
+    Patterns with look-around or back references cannot. pointer: where the schema is in the input. Does not check
+    whether the schema is valid.
     """
     if not isinstance(schema, (dict, bool)):
         raise InvalidRequest("the schema is neither an object nor a boolean", pointer)
@@ -76,13 +77,13 @@ def check_schema(schema: Any, budget: SchemaBudget = REQUEST, pointer: str = "/s
 
 
 def linear_patterns(patterns: int) -> jsonschema_rs.RegexOptions:
-    """Options that match patterns in linear time, with a size that allows this many of them."""
+    """Options to match patterns in linear time, with a size limit that leaves room for this many of them."""
     size = max(4096, min(_AUTOMATON_BYTES, _AUTOMATA_BYTES // max(1, patterns)))
     return jsonschema_rs.RegexOptions(size_limit=size, dfa_size_limit=size)
 
 
 def depth_of(value: Any, most: int) -> int:
-    """How deeply a JSON value is nested. Stops looking beyond `most`."""
+    """How deeply a JSON value is nested. Stops counting beyond `most`."""
     level, depth = [value], 0
     while level and depth <= most:
         level = [item for node in level for item in _items(node)]
@@ -133,7 +134,7 @@ def _compiles(pattern: str, options: jsonschema_rs.RegexOptions) -> bool:
 
 
 class _Place:
-    """The place of a node. It only makes a JSON Pointer when there is an error."""
+    """The place of a node. A call returns its JSON Pointer, which is only needed for an error."""
 
     __slots__ = ("name", "parent")
 
@@ -153,7 +154,7 @@ class _Place:
 class _Written:
     """The places of a schema's objects by id, and its patterns with the first place of each.
 
-    Raises InvalidRequest for more than the budget.
+    Raises InvalidRequest if the schema exceeds the budget.
     """
 
     def __init__(self, schema: dict[str, Any], budget: SchemaBudget, pointer: str) -> None:
@@ -208,7 +209,7 @@ class _Followed:
         self._known_sizes: dict[int, int] = {}
 
     def check(self) -> None:
-        """Raise InvalidRequest for more than the budget."""
+        """Raise InvalidRequest if the schema exceeds the budget."""
         self._applied(self._root, 0, set())
         stack, seen = [self._root], {id(self._root)}
         while stack:

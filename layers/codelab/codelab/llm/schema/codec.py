@@ -4,7 +4,7 @@
     codec.schema              # what is sent
     codec.decode(answer)      # the answer in the original shape
 
-The strict schema is a relaxation: it says what can be said strictly, and the original schema validates the decoded
+The strict schema is a relaxation: it states what strict mode can express, and the original schema validates the decoded
 answer afterwards. With `open_objects="close"`, objects that do not forbid further keys lose them on purpose.
 """
 
@@ -27,7 +27,7 @@ from codelab.llm.schema.nodes import (
 )
 from codelab.llm.schema.strict import NeedsWrapping, Settings, StepCounter, TooLarge, Unsatisfiable
 
-# From generous to frugal.
+# From the most detailed schema to the least.
 _ATTEMPTS = (
     Settings(),
     Settings(branches=4, values=500, characters=60_000),
@@ -38,7 +38,7 @@ _ATTEMPTS = (
     Settings(levels=2, width=20, branches=1, values=10, characters=1_000),
 )
 
-# For all attempts together; a step takes about a microsecond.
+# The steps of all attempts together. A step takes about a microsecond.
 _MAX_STEPS = 400_000
 
 
@@ -58,8 +58,8 @@ class Codec:
     def decode(self, answer: Any) -> Any:
         """The answer in the original shape.
 
-        Never raises: an answer that does not have the strict form is restored as far as possible, and the original
-        schema will say what is wrong with it.
+        Never raises: an answer that does not have the strict form is restored as far as possible, and validation
+        against the original schema finds what is wrong with it.
         """
         node = self._node
         if node is None:
@@ -71,7 +71,7 @@ class Codec:
         return _restored(node, answer)
 
     def strict_path(self, path: Sequence[str]) -> tuple[str, ...] | None:
-        """Where a string field or an array of the original is in the strict form; None if it is not there as such."""
+        """The path in the strict form of a string field or array of the original; None if the form has none for it."""
         node = self._node
         for name in path if node is not None else ():
             node = _field(node, name)

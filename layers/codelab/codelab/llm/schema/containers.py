@@ -72,7 +72,7 @@ class Tuple(Node):
 
 
 class Entry:
-    """One kind of entry of a map: the node of the values, and which keys (None for any)."""
+    """One kind of entry of a map. node: of the values. matches: whether a key is of this kind; None for any key."""
 
     __slots__ = ("matches", "node")
 
@@ -140,7 +140,7 @@ class Field:
 
 
 class Object(Node):
-    """An object with known keys. extra: the node of the further ones, under the name `extra_name`."""
+    """An object with known keys. extra: the node of further keys, in the property `extra_name`."""
 
     __slots__ = ("extra", "extra_name", "fields", "names")
 

@@ -41,7 +41,7 @@ class Context(ABC):
         """The properties that a schema mentions, through references and allOf."""
 
     def text(self, plain: Sequence[dict[str, Any]] = ()) -> Place:
-        """A string with JSON text. plain: the schemas that a limit leaves out."""
+        """A string with JSON text. plain: the schemas that do not fit a limit."""
         words = f"{JSON_TEXT} of a value for {short_json(plain[0])}" if plain else "Any value, as JSON text"
         return Place([Branch({"type": "string", "description": words}, Text(), "string")], cut=bool(plain))
 

@@ -60,7 +60,7 @@ class Converter(Context):
         self._active: dict[tuple[int, ...], Definition] = {}
         self._converted: dict[tuple[int, ...], list[Definition]] = {}
         self._definitions: list[Definition] = []
-        self._numbers: Counter[str] = Counter()  # how often each name was wanted
+        self._numbers: Counter[str] = Counter()  # how often each name was requested
         self._same_value: list[Definition] = []  # the places being converted that hold the same value
         # By the id of a schema: the schema, kept alive so that no other gets its id, and a number that is equal for
         # equal schemas.
@@ -73,7 +73,7 @@ class Converter(Context):
     def root(self, depth: int = 0) -> tuple[Schema, Node, bool]:
         """The strict schema, the node of the document, and whether it had to be wrapped in an object.
 
-        depth: 1 if it is known that it will be wrapped.
+        depth: 1 if the schema will be wrapped, else 0.
         """
         place = self.convert((self._document,), depth, root=True)
         root = next((definition for definition in self._definitions if definition.is_root), None)
@@ -138,7 +138,7 @@ class Converter(Context):
         try:
             place = self._convert_gathered(gathered, depth)
         except Unsatisfiable:
-            # A place inside may refer to it all the same.
+            # A place inside may still refer to it.
             definition.link.node, definition.schema = Text(), {"type": "string", "description": "Never used"}
             raise
         finally:
@@ -183,7 +183,7 @@ class Converter(Context):
         return place
 
     def _count_place(self) -> None:
-        """Raise TooLarge for one place too many: a small schema may ask for any number of them."""
+        """Count a place. Raises TooLarge if there are too many: a small schema may expand to any number of places."""
         self._places += 1
         self.steps.spend(_STEPS_PER_PLACE)
         if self._places > self.settings.places:
@@ -227,7 +227,7 @@ class Converter(Context):
     def _combinations(
         self, gathered: Gathered, groups: list[tuple[str, list[Raws]]], hints: list[Raw], depth: int
     ) -> Place:
-        """Unions beside other keywords: each combination of branches becomes a branch, while there are few."""
+        """Unions beside other keywords: each combination of branches becomes a branch, if there are few."""
         width = sum(len(raw["properties"]) for raw in gathered.plain if isinstance(raw.get("properties"), dict))
         kept: list[tuple[str, list[Raws]]] = []
         count = 1
@@ -272,13 +272,13 @@ class Converter(Context):
         place.cut = place.cut or found.cut
 
     def _distinct(self, branches: list[Branch], depth: int) -> list[Branch]:
-        """The branches without those that say the same, or that decoding could not tell apart."""
+        """The branches without duplicates, and without those that decoding could not tell apart."""
         text = next((branch for branch in branches if isinstance(branch.node, Text)), None)
         if text is not None:  # JSON text is a string and stands for every string
             branches = [branch for branch in branches if branch.kind != "string"] + [text]
         out: list[Branch] = []
         seen: set[Any] = set()
-        complete: set[str | None] = set()  # the kinds of which all values are among the branches already
+        complete: set[str | None] = set()  # the kinds with a branch for all of their values
         arrays = sum(branch.kind == "array" for branch in branches)
         for branch in branches:
             if arrays > 1 and isinstance(branch.node, Entries) and depth + branch.height + 2 <= self.settings.levels:
@@ -294,7 +294,7 @@ class Converter(Context):
             out.append(branch)
             if isinstance(branch.node, Plain) and branch.node.allowed is None:
                 complete.add(branch.kind)
-        # These are strings with a meaning, and must be tried before any string.
+        # These accept only special forms of a value, so they must be tried first.
         out.sort(key=lambda branch: not isinstance(branch.node, (Labels, Boxed, NullText)))
         return out
 
@@ -405,7 +405,7 @@ class Converter(Context):
 
 
 def _hint(raws: Raws) -> str:
-    """What a definition may be named after."""
+    """A name for a definition: the end of the reference or the title, empty without either."""
     for raw in raws:
         if isinstance(raw, dict):
             reference = raw.get("$ref")

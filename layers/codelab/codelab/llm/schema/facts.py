@@ -1,6 +1,6 @@
 """What a schema says about one place.
 
-Several schemas apply to a place: its own, what that refers to, its `allOf`, the branch of a union. `gather` lists them;
+Several schemas apply to a place: its own, those it refers to, its `allOf`, the branch of a union. `gather` lists them;
 `Facts` is their conjunction, keyword by keyword.
 """
 
@@ -48,7 +48,7 @@ class Gathered:
 def gather(
     raws: Iterable[Raw], references: References, legacy: bool, steps: StepCounter, into: Gathered | None = None
 ) -> Gathered:
-    """List the schemas that apply, through references and `allOf`. Choose no branches of unions."""
+    """List the schemas that apply, following references and `allOf`. The unions stay groups of branches."""
     out = into or Gathered()
     seen = {id(raw) for raw in out.plain}
     stack = [*raws][::-1]

@@ -33,7 +33,7 @@ APPLICATORS = ("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"
                "dependentSchemas")  # fmt: skip
 CONSTRAINTS = frozenset(IMPLIED) | {"type", "enum", "const", "not"} | set(APPLICATORS)
 
-# By type, what strict mode does not have, so that the description says it.
+# By type, the keywords that strict mode does not have. The description states them instead.
 _IN_WORDS = {
     "string": ("minLength", "maxLength", "contentEncoding", "contentMediaType"),
     "object": ("minProperties", "maxProperties", "propertyNames", "dependentRequired", "dependencies"),
@@ -84,14 +84,14 @@ def safe_pattern(pattern: Any) -> bool:
 
 
 def number(value: Any) -> Any:
-    """A finite number, or None."""
+    """The value if it is a finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return value
 
 
 def count(value: Any) -> int | None:
-    """A whole number from 0, or None."""
+    """The value if it is a whole number from 0, else None."""
     value = number(value)
     return int(value) if value is not None and value >= 0 and float(value).is_integer() else None
 

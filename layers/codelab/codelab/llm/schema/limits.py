@@ -1,6 +1,6 @@
 """The limits of strict mode, and how much of them a strict schema uses.
 
-The vendor does not say how it counts levels, so this counts the careful way: the root is level 0, and each step into a
+The vendor does not say how it counts levels, so this counts conservatively: the root is level 0, and each step into a
 property, into items or into a branch of a union is one more, also through references (each followed once).
 """
 
@@ -14,9 +14,9 @@ MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10
 MAX_ENUM_VALUES = 1_000
 MAX_CHARACTERS = 120_000
-#: An enum of more values than this may not have more characters than that.
+#: An enum with more than LONG_ENUM values may have at most MAX_LONG_ENUM_CHARACTERS characters.
 LONG_ENUM, MAX_LONG_ENUM_CHARACTERS = 250, 15_000
-#: Our own limit: places may be written out any number of times.
+#: A limit of our own, because the strict schema may repeat a place any number of times.
 MAX_PLACES = 20_000
 
 

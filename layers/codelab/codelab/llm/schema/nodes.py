@@ -1,8 +1,8 @@
 """Convert values between their original and their strict form, with one node per place in the schema.
 
 `decode` restores the original form. With `exact` it raises Mismatch if the value does not have the node's strict form,
-so that a union finds the right branch. Without, it restores what it can, because a provider may enforce nothing; the
-original schema decides whether the result is valid.
+so that a union finds the right branch. Without `exact` it restores what it can, because a provider may enforce nothing;
+the original schema decides whether the result is valid.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Mismatch(Exception):
 #: What unions have decoded so far, by the ids of union and value. The branches of a union decode the same parts in
 #: turn: without this, the work would double at each level.
 Tried = dict[tuple[int, int], tuple[Any, Any]]
-# A value, never raised: an exception that is raised repeatedly keeps the frames of each time.
+# Returned, never raised: an exception that is raised repeatedly keeps the frames of every raise.
 MISMATCH = Mismatch()
 _INFINITY = float("inf")
 # The size of one compiled pattern.

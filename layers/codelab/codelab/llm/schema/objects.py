@@ -38,7 +38,7 @@ def object_(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]) ->
                 raise
             continue
         if optional and context.keep and place.null and depth + 2 <= context.settings.levels:
-            # Here null means absent, so that null itself becomes a word.
+            # Null means absent here, so null itself is written as a string.
             place = Place([null_as_text(), *place.branches], False, place.description, place.title, place.cut)
         properties[name] = context.written(place, depth + 1, null=optional)
         fields.append(Field(name, place.node, optional))
@@ -65,7 +65,7 @@ def object_(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]) ->
 def _members(
     context: Context, facts: Facts, hints: Sequence[Raw]
 ) -> tuple[dict[str, tuple[Raw, ...]], bool, Kinds, bool]:
-    """The keys of an object, as (known, closed, kinds, implicit).
+    """The keys of an object: (known, closed, kinds, implicit).
 
     known: the known keys with their schemas. closed: there are no others. kinds: those of further keys. implicit: the
     schema does not mention further keys.
@@ -119,7 +119,7 @@ def _members(
 
 
 def _declares(raw: dict[str, Any]) -> bool:
-    """Whether a schema has a list of keys, which may be empty."""
+    """Whether a schema has `properties`, even if they are empty."""
     return isinstance(raw.get("properties"), dict)
 
 
@@ -219,6 +219,6 @@ def any_entries() -> Schema:
 
 
 def boxed(branch: Branch) -> Branch:
-    """A map in an object, so that it is told from an array in the same union."""
+    """A map in an object, so that decoding can distinguish it from an array in the same union."""
     schema = closed_object({ENTRIES: branch.schema})
     return Branch(schema, Boxed(branch.node), "object", branch.height + 1, branch.size + 1)

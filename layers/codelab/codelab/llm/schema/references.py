@@ -1,6 +1,7 @@
 """Resolves references: pointers, anchors, `$id` (and draft-04's `id`), dynamic and recursive references.
 
-Only inside the document. It is indexed when the first reference needs it: most schemas have none.
+References to other documents are not resolved. The document is indexed when the first reference needs it: most schemas
+have none.
 """
 
 from __future__ import annotations

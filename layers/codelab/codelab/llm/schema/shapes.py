@@ -48,6 +48,6 @@ def branches_of(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]
         schema = describe({"type": "boolean"}, facts.description("boolean"))
         out.append(Branch(schema, Plain("boolean"), "boolean"))
     if facts.types is None and context.keep:
-        # Its keywords only imply these types: nothing says that it has one of them.
+        # The keywords only imply these types: a value of another type is valid too.
         out += context.text().branches
     return Place(out, "null" in types)

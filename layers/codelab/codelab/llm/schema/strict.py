@@ -1,4 +1,4 @@
-"""Parts of a strict schema while it is being made."""
+"""The parts of a strict schema while it is being built."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from codelab.llm.schema.nodes import Link, Node, Null, Union
 
 Schema = dict[str, Any]
 NULL: Schema = {"type": "null"}
-JSON_TEXT = "JSON text"  # the description of a place that is JSON text for lack of room begins so
+JSON_TEXT = "JSON text"  # begins the description of a place that is JSON text because of a limit
 EXTRA = "_extra"  # the property, and the definition, of further keys
 
 
@@ -18,7 +18,7 @@ class Unsatisfiable(Exception):
 
 
 class NeedsWrapping(Exception):
-    """The root must be wrapped in an object, which needs one more level than there is."""
+    """The root must be wrapped in an object, which needs one level more than is left."""
 
 
 class TooLarge(Exception):
@@ -27,7 +27,7 @@ class TooLarge(Exception):
 
 @dataclass(slots=True)
 class StepCounter:
-    """The steps left for a schema. Whatever a small schema can ask for any number of times costs steps."""
+    """The steps left for a schema. Work that a small schema can cause any number of times costs steps."""
 
     left: int
 
@@ -40,7 +40,7 @@ class StepCounter:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How much to spell out. The codec tries generous settings first.
+    """How much of a schema to write out; the rest is JSON text. The codec tries the most detailed settings first.
 
     levels: below this depth everything is JSON text. width: properties per object. branches: combinations of unions.
     values and characters: of all enums. places: in all.
@@ -70,7 +70,8 @@ class Definition:
     height: int = 0
     size: int = 0
     references: list[Schema] = field(default_factory=list)
-    # Whether a cycle without any step in between was cut inside it; such a schema is only right where it was made.
+    # Whether a branch was left out because it leads back to a surrounding union of the same value. The schema is then
+    # only correct inside that union.
     partial: bool = False
 
 

@@ -1,7 +1,7 @@
 """Validation against the original schema, with errors that a model can act on.
 
 The dialect is the one that `$schema` names, else 2020-12. A schema without `$schema` that is only valid in an older
-draft (array `items`, boolean `exclusiveMinimum`) is read in that draft. Nothing is fetched: a reference to another
+draft (array `items`, boolean `exclusiveMinimum`) is read as that draft. Nothing is fetched: a reference to another
 document makes the schema invalid. Patterns are matched in linear time, and those with look-around or back references
 with bounded backtracking (`budget` does not accept them from outside).
 """
@@ -17,14 +17,14 @@ import jsonschema_rs
 from codelab.llm.errors import InvalidRequest, json_pointer
 
 _OLDER = (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft4Validator)
-# Bounds only patterns that need backtracking.
+# Limits only patterns that need backtracking.
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 _MAX_ERRORS = 8
 _MAX_VALUE = 200
 
 
 def compile_validator(schema: Any) -> jsonschema_rs.Validator:
-    """The validator of a schema. Raises InvalidRequest with the wrong place in the schema."""
+    """The validator of a schema. Raises InvalidRequest with the pointer of the invalid value."""
     if not isinstance(schema, (dict, bool)):
         raise InvalidRequest("the schema is neither an object nor a boolean", "/schema")
     if isinstance(schema, dict) and isinstance(schema.get("$schema"), str) and not _is_known(schema["$schema"]):
