@@ -392,7 +392,7 @@ export interface SessionInfoFrame {
   seq?: number;
 }
 
-/** What was remembered; the answer to `rules`. An extension frame. */
+/** The remembered rules; the answer to `rules`. An extension frame. */
 export interface RuleListFrame {
   type: "rules";
   /** The session's rules, then the user's, oldest first. */
@@ -531,7 +531,7 @@ export interface PlanStep {
   status: "pending" | "in_progress" | "completed";
 }
 
-/** The parts of a turn's prompts, in estimated tokens. Without the Request that chooses an agent. */
+/** The parts of a turn's prompts, in estimated tokens. The Request that chooses an agent is not included. */
 export interface PromptDetails {
   /** The agent's instructions. */
   system_tokens: number;
@@ -564,7 +564,7 @@ export interface Remember {
   pattern?: string | null;
 }
 
-/** The rule that an approval of the call can be remembered as. */
+/** The approval rule that an approval of the call can create. */
 export interface Remembrance {
   /** What the rule covers without a pattern, human-readable; commands in full. */
   rule: string;
@@ -572,7 +572,7 @@ export interface Remembrance {
   scopes: ("session" | "user")[];
 }
 
-/** A remembered decision, made for later calls without asking. */
+/** A remembered decision, applied to later calls without asking. */
 export interface RuleInfo {
   /** The rule's id, for `revoke`. */
   rule_id: string;

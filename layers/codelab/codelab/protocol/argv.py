@@ -27,9 +27,9 @@ def check_operand(path: str) -> None:
 
 
 def check_ref(name: str) -> None:
-    """Raise ProtocolError INVALID_ARGUMENTS unless git accepts `name` for a branch or a remote.
+    """Raise ProtocolError INVALID_ARGUMENTS unless git accepts `name` as the name of a branch or a remote.
 
-    The address of a remote is refused too: `ext::sh -c ...` would run a program.
+    The URL of a remote is refused too: `ext::sh -c ...` would run a program.
     """
     if not name or name in ("@", "HEAD") or _NOT_IN_REF.search(name) or _is_option(name):
         why = "Not a valid name of a branch or a remote (see git check-ref-format)"

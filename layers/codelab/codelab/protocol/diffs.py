@@ -2,7 +2,7 @@
 
 Only a strict form is accepted, in which git and patch(1) find the same names. Each file of a diff is
 
-    diff --git a/NAME b/NAME     optional, with git's lines on modes, a new or deleted file, a rename or a copy
+    diff --git a/NAME b/NAME     optional, then git's lines about modes, a new or deleted file, a rename or a copy
     --- a/NAME
     +++ b/NAME                   the same name, or /dev/null on one side for a new or deleted file
     @@ -1,2 +1,3 @@              hunks with exactly the announced number of lines
@@ -47,8 +47,8 @@ _ESCAPE = re.compile(rb'\\([0-7]{3}|["\\])')
 def check_diff(diff: str) -> list[str]:
     """The paths in `diff`, each once, in order of appearance.
 
-    A single line has none: it cannot be applied, and the IDE reports that. Raises ProtocolError: INVALID_ARGUMENTS with
-    the line for a malformed diff; INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
+    Empty for a single line: it cannot be applied, and the IDE reports that. Raises ProtocolError: INVALID_ARGUMENTS,
+    with the line, for a malformed diff; INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
     """
     return list(_named(diff))
 

@@ -50,7 +50,7 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class CodeFacts:
-    """Documentation of a code: `meaning` in a few words, `sent` for when it is sent, `met` for where.
+    """Documentation of a code: what it means (`meaning`), when it is sent (`sent`) and where a client meets it (`met`).
 
     `retryable` is the default: the same request may succeed later. An `error` frame's own `retryable` overrides it.
     """
@@ -213,7 +213,7 @@ def known_code(name: str) -> ErrorCode:
 
 
 class ProtocolError(Exception):
-    """A refusal. `codelab.gateway.app` turns it into an `error` frame, `codelab.rest.errors` into an HTTP answer.
+    """A refusal. `codelab.gateway.app` sends it as an `error` frame, `codelab.rest.errors` as an HTTP answer.
 
     `details` may hold `field`, the name of the offending field, and anything else that helps to correct the input.
     """

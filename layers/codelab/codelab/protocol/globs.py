@@ -1,4 +1,4 @@
-"""Globs as in .gitignore: `*.md` is any such file, `docs/*.md` one in docs, `docs/**` everything below docs.
+"""Globs as in .gitignore: `*.md` matches any such file, `docs/*.md` one in docs, `docs/**` everything below docs.
 
 Patterns come from users, so matching takes quadratic time at worst, never exponential.
 """

@@ -348,7 +348,7 @@ class Referenced(ClientFrame):
     def uploaded(self, body: str) -> ClientFrame:
         """Parse the uploaded frame. Its type and call_id must match this one's.
 
-        A message without an id gets one from the upload, so that sending it again is a repeat. Raises ProtocolError.
+        A message without an id gets one from the upload, so that a repeat is recognised. Raises ProtocolError.
         """
         frame = parse_frame(body)
         call_id = getattr(frame, "call_id", None)

@@ -14,7 +14,7 @@ INLINE_FRAME_BYTES = 120_000
 BATCH_CHARS = 10_000
 #: Bytes of a frame sent by reference, and of the arguments of a call (Tools Specification, "frame").
 PAYLOAD_BYTES = 10_000_000
-#: Bytes of one content (arguments, a result) that an item holds itself; a larger one is stored in S3. DynamoDB takes
+#: Bytes of one content (arguments, a result) in an item; a larger one is stored in S3. DynamoDB takes
 #: 400 KB per item and 4 MB per transaction, and one transaction may settle all calls of an answer, each with its
 #: arguments, their edit, a result, its tool and the part the model sees.
 CONTENT_BYTES = 32_000

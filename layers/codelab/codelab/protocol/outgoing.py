@@ -66,7 +66,7 @@ class PayloadFrame(ServerFrame):
 
 
 class Remembrance(BaseModel):
-    """The rule that an approval of the call can be remembered as."""
+    """The approval rule that an approval of the call can create."""
 
     rule: str = Field(description="What the rule covers without a pattern, human-readable; commands in full.")
     scopes: list[Literal["session", "user"]] = Field(description="The scopes allowed in `remember`.")
@@ -140,7 +140,7 @@ class Error(ServerFrame):
 
     @classmethod
     def of(cls, error: ProtocolError) -> "Error":
-        """The frame of an error."""
+        """The frame that reports `error`."""
         return cls(
             content=error.message,
             message=error.message,
@@ -153,7 +153,7 @@ class Error(ServerFrame):
 
 
 class PromptDetails(BaseModel):
-    """The parts of a turn's prompts, in estimated tokens. Without the Request that chooses an agent."""
+    """The parts of a turn's prompts, in estimated tokens. The Request that chooses an agent is not included."""
 
     system_tokens: int = Field(description="The agent's instructions.")
     tools_tokens: int = Field(description="The tools it may call.")
@@ -305,7 +305,7 @@ class SessionInfo(ServerFrame):
 
 
 class RuleInfo(BaseModel):
-    """A remembered decision, made for later calls without asking."""
+    """A remembered decision, applied to later calls without asking."""
 
     rule_id: str = Field(description="The rule's id, for `revoke`.")
     scope: Literal["session", "user"] = Field(description="Where the rule applies.")
@@ -321,7 +321,7 @@ class RuleInfo(BaseModel):
 
 
 class RuleList(ServerFrame):
-    """What was remembered; the answer to `rules`."""
+    """The remembered rules; the answer to `rules`."""
 
     extension: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
 """Files whose content other programs execute, such as git hooks and editor tasks.
 
-Every change of them needs a human's approval. The server does not know which spellings the user's file system treats
+Every change to them needs a human's approval. The server does not know which spellings the user's file system treats
 as one file, so it compares names as the most tolerant file system would.
 """
 
@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-#: One or more names anywhere in a path → the program that runs what is written there. `*` is any part of a name.
+#: One or more names anywhere in a path → the program that runs what is written there. `*` matches any part of a name.
 PROTECTED = {
     ".git": "git: hooks, and programs that its config names (core.fsmonitor, core.pager, aliases)",
     ".gitconfig": "git: programs that its config names",
@@ -69,7 +69,7 @@ PROTECTED = {
     ".zlogout": "Zsh, when it exits",
     ".ssh": "ssh: trusted keys and hosts, and programs that its config names",
 }
-#: The same for the last name of a path only.
+#: The same, but only for the last name of a path.
 PROTECTED_FILES = {
     "HEAD": "git: turns a folder into a repository, whose config git obeys",
     "*.code-workspace": "VS Code: tasks and settings of a workspace",

@@ -22,9 +22,9 @@ NAME = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
 #: Limits of one tool's schema: its places, before and after references are resolved, and their nesting depth.
 _PLACES = 2_000
 _DEPTH = 40
-#: Keywords that would let a reference point anywhere but to a place in this schema.
+#: Keywords that let a reference point to something other than a place in this schema.
 _ELSEWHERE = frozenset({"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"})
-#: Names of the catalogue; they are reserved in any case.
+#: The catalogue's names, which are reserved in upper and lower case.
 _TAKEN = frozenset(name.casefold() for name in (*KNOWN, *ALIASES))
 _POINTER = re.compile(r"#(/[^#]*)?")
 

@@ -16,9 +16,9 @@ import jsonschema_rs
 class ResultForm:
     """The expected form of a result or of a part of one.
 
-    `schema` is its JSON Schema. `names` maps an expected name to other accepted names. `bare` is the property that a
-    value other than an object stands for. `acknowledges`: null means success. `parts` are the forms of list entries, by
-    property.
+    `schema` is its JSON Schema. `names` maps an expected name to other accepted names. `bare`: a value that is
+    not an object is read as this property. `acknowledges`: null means success. `parts` are the forms of list entries,
+    by property.
     """
 
     schema: dict[str, Any] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from codelab.protocol.tools.results import ResultForm
 #: What a call can do: read, change files, or run any program.
 Risk = Literal["read", "write", "execute"]
 
-#: Characters of a validator's message.
+#: The maximum length of a validator's message in an error.
 _MESSAGE_CHARS = 500
 
 
@@ -37,7 +37,7 @@ class Tool:
     description: read by the model.
     parameters: the JSON Schema of the arguments.
     result: the form of the results.
-    approval: whether the policy asks by default.
+    approval: whether the policy asks for approval by default.
     always_approval: no setting turns the approval off.
     harmless: argument values with which a call changes nothing.
     waits_for_human: the call gets the approval deadline instead of the tool deadline.
@@ -169,7 +169,7 @@ class Tool:
 
 
 def _short(message: str) -> str:
-    """Cut a validator's message: it quotes the whole value."""
+    """The message of a validator, cut to a maximum length, because it quotes the whole value."""
     return message if len(message) <= _MESSAGE_CHARS else f"{message[:_MESSAGE_CHARS]} …"
 
 
