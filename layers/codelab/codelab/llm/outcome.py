@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Usage:
-    """Tokens, summed over all attempts. None if the provider does not say."""
+    """Tokens, summed over all attempts. None if the provider does not report them."""
 
     prompt: int | None = None
     completion: int | None = None

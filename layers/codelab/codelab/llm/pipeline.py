@@ -31,7 +31,7 @@ _OPENAI_PARTS = {"text": "text", "image_url": "image_url", "input_audio": "input
 
 
 class ContentError(Exception):
-    """The message of a handler is invalid. field: the name of the invalid field."""
+    """The message that a handler takes is invalid. field: the name of the invalid field."""
 
     def __init__(self, message: str, field: str = "") -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class Registry:
         self._roles = dict(roles or {})
 
     def register(self, type_: str, *, role: str = "user") -> Callable[[Handler], Handler]:
-        """A decorator that registers the handler of a type. role: the role of such messages that name none."""
+        """A decorator that registers the handler of a type. role: the role of messages of this type that name none."""
 
         def registered(handler: Handler) -> Handler:
             self._handlers[type_] = handler

@@ -276,7 +276,7 @@ class Scanner:
         try:
             value: Any = json.loads(mend_escapes(mend(text)), strict=False)
         except ValueError:
-            return  # not JSON; parsing the whole answer will say so
+            return  # not JSON; parsing the whole answer reports it
         out.append(ItemDone(self._index, value, self.attempt))
         self._index += 1
 

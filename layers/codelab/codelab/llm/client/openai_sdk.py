@@ -21,7 +21,7 @@ from codelab.llm.client.transport import Call
 from codelab.llm.client.wire import Binding, InterruptibleTransport, serving
 from codelab.llm.errors import TransportError
 
-# Timeout, conflict, too early and rate limit are worth another try, like all errors of the server.
+# Timeout, conflict, too early and rate limit. All errors from 500 are retryable too.
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 # Groq's codes for a 400 that the model's answer caused, not the request.
 _FAILED_GENERATIONS = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})

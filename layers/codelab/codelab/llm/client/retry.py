@@ -11,7 +11,7 @@ from codelab.llm.errors import TransportError
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Exponential backoff with jitter; `Retry-After` wins.
+    """Exponential backoff with jitter, unless the provider sends `Retry-After`.
 
     attempts: all calls, including the first. base_s: the first wait. cap_s: the longest wait without `Retry-After`.
     longest_s: the longest wait that a provider may request. All waits are in seconds. jitter: returns a random number

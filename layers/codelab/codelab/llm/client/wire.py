@@ -1,7 +1,7 @@
 """HTTP for the openai SDK, with cancellation and a deadline, which its own client lacks.
 
 Another thread can interrupt a blocked read, even before the provider has sent its headers (a thinking model is silent
-for minutes), and each read ends at the call's deadline, however often the provider sends a byte. Both need the socket,
+for minutes), and each read ends at the call's deadline, even if the provider keeps sending bytes. Both need the socket,
 so this is an httpx transport on httpcore's public interface whose network streams know the call they serve. A stream
 gets its call when the thread that makes the call writes the request.
 """
@@ -40,7 +40,7 @@ class Binding:
             self.call.cancellation.attach(interrupt)
 
     def release(self) -> None:
-        """Free the connection for other calls: a late cancel does not touch it."""
+        """Detach the call from the connection, so that a late cancel does not interrupt the next call on it."""
         if self._interrupt is not None:
             self.call.cancellation.detach(self._interrupt)
             self._interrupt = None

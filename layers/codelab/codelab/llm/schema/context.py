@@ -13,7 +13,7 @@ from codelab.llm.schema.strict import EXTRA, JSON_TEXT, Branch, Place, Schema, S
 
 
 class Context(ABC):
-    """One attempt to convert a schema. `Converter` implements it; the modules of the single types use it.
+    """One attempt to convert a schema. `Converter` implements it; the modules for each type use it.
 
     keep: whether objects that say nothing about further keys keep them. without: keywords to leave out.
     """

@@ -21,7 +21,7 @@ _ARRAY = ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "un
 _STRING = ("pattern", "format", "minLength", "maxLength", "contentEncoding", "contentMediaType")
 _NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
-# The type that each keyword is about: a schema without a type is taken to mean these types.
+# The type that each keyword is about: a schema without a type is read as if it named these types.
 IMPLIED: dict[str, str] = (
     dict.fromkeys(_OBJECT, "object")
     | dict.fromkeys(_ARRAY, "array")

@@ -1,4 +1,4 @@
-"""What the branches of a union say about it."""
+"""Predicates on unions and their branches."""
 
 from __future__ import annotations
 
