@@ -88,13 +88,10 @@ def test_input_and_error_become_sections() -> None:
     assert text_of({"type": "error", "error": {"code": "E1"}}) == '# Error\n{"code": "E1"}'
 
 
-@pytest.mark.parametrize("type_", ["state", "plan"])
-def test_only_the_latest_state_or_plan_is_kept(type_: str) -> None:
+@pytest.mark.parametrize(("type_", "title"), [("state", "Current state"), ("plan", "Plan")])
+def test_only_the_latest_state_or_plan_is_kept(type_: str, title: str) -> None:
     messages = prepared({"type": type_, type_: ["old"]}, HELLO, {"type": type_, type_: ["new"]}).messages
-    assert messages[0] == HELLO
-    assert messages[1]["role"] == "system"
-    assert '["new"]' in messages[1]["content"]
-    assert len(messages) == 2
+    assert messages == [HELLO, {"role": "system", "content": f'# {title}\n["new"]'}]
 
 
 def test_meta_adds_facts_and_changes_settings() -> None:

@@ -115,7 +115,7 @@ def _latest(type_: str, title: str) -> Callable[[RequestConfig, Any, list[Messag
 # {"type": "state", "state": {…}}: the current state.
 BUILT_IN.register("state", role="system")(_latest("state", "Current state"))
 # {"type": "plan", "plan": […]}: what to do, and what is done.
-BUILT_IN.register("plan", role="system")(_latest("plan", "CompiledSchema"))
+BUILT_IN.register("plan", role="system")(_latest("plan", "Plan"))
 
 
 @BUILT_IN.register("tool", role="system")
