@@ -34,7 +34,11 @@ _END = (
 
 def _whole(solution: dict[str, object]) -> bytes:
     choice = {"index": 0, "message": {"role": "assistant", "content": json.dumps(solution)}, "finish_reason": "stop"}
-    data = json.dumps({"object": "chat.completion", "choices": [choice]}).encode()
+    return _answer({"object": "chat.completion", "choices": [choice]})
+
+
+def _answer(value: dict[str, object]) -> bytes:
+    data = json.dumps(value).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(data) + data
 
 
@@ -42,10 +46,17 @@ def _whole(solution: dict[str, object]) -> bytes:
 _SUMMARY = _whole({"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []})
 
 
+#: `/health` asks for the models.
+_MODELS = _answer({"object": "list", "data": []})
+
+
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(b"GET "):
+                writer.write(_MODELS)
+                continue
             found = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
             assert found is not None, "the SDK says how long its body is"
             body = json.loads(await reader.readexactly(int(found[1])))
