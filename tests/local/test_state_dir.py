@@ -1,6 +1,7 @@
 """STATE_DIR: what a local cloud keeps when it ends, also if all of its processes are killed."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,8 @@ def test_no_write_is_lost_by_a_kill_nor_by_a_restart(start: Start, tmp_path: Pat
 def test_accepted_events_outlive_a_kill(start: Start, tmp_path: Path) -> None:
     """One event runs and is retried, as its function's settings have it; one waits and then runs for the first time."""
     with start() as cloud:
-        cloud.invoke("background", {"name": "running", "seconds": 1.5}, asynchronous=True)
+        # It fails once in any case, also if this machine is so slow that it ends before it is killed.
+        cloud.invoke("background", {"name": "running", "seconds": 1.5, "failures": 1}, asynchronous=True)
         cloud.invoke("background", {"name": "waiting"}, asynchronous=True)
         first = until(lambda: recorded(cloud, "background", "running#1"))
         kill_everything(cloud)
@@ -90,9 +92,13 @@ def test_accepted_events_outlive_a_kill(start: Start, tmp_path: Path) -> None:
         assert until(lambda: recorded(cloud, "background", "running#2")) == first  # with the same request id
         until(lambda: recorded(cloud, "background", "waiting#1"))
         assert recorded(cloud, "background", "waiting#2") is None
-        events = tmp_path / "state" / "events.jsonl"
-        until(lambda: events.read_text().count("ended") == 2)
-    assert EventJournal(events).unfinished == {}
+        until(lambda: unfinished(tmp_path) == [])
+
+
+def unfinished(folder: Path) -> list[str]:
+    """The ids of the events that the next start would go on with."""
+    copied = shutil.copy(folder / "state" / "events.jsonl", folder / "copied")
+    return list(EventJournal(Path(copied)).unfinished)
 
 
 def test_two_clouds_cannot_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
