@@ -1,1 +1,1 @@
-"""Takes logged frames to the clients: posting, the streaming sender, payloads by reference."""
+"""Delivers logged frames to the clients: posting, the streaming sender, payloads by reference."""

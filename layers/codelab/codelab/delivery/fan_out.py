@@ -99,7 +99,7 @@ class FanOut:
         targets: Iterable[str],
         delivery: Delivery | None = None,
     ) -> Delivery:
-        """Post `events` to those `targets` (connection ids) that they are for, as a part of `delivery` or of a new one.
+        """Post each event to the `targets` (connection ids) that it is for, as a part of `delivery` or of a new one.
 
         A single connection that keeps up is posted to in the caller's thread: nobody else waits, and no thread has to
         be woken.

@@ -92,7 +92,7 @@ class _UnsentError(OSError):
 
 
 class _TellsUnsent:
-    """urllib3 ignores a connection that closes while it sends, and then only sees that no answer comes."""
+    """Raises _UnsentError where urllib3 would ignore that the connection closed, and wait for an answer."""
 
     def send(self, data: Any) -> None:
         try:

@@ -17,12 +17,12 @@ from codelab.sessions.register import Register
 from codelab.turns import compaction
 from codelab.turns.usage import counted
 
-#: A summary begins only if the invocation has this much time left (ms), may take this long, and must leave the margin.
+#: In ms: the least time left to begin a summary, the most time it may take, and the time it must leave.
 _LEAST_MS, _MOST_MS, _MARGIN_MS = 20_000, 60_000, 5_000
 
 
 class Compactor:
-    """One per process. A summary that is not finished is made after the next step."""
+    """One per process. A summary that was not finished is tried again after the next step."""
 
     def __init__(self, engine: Engine, transport: Transport, unsupported: UnsupportedFeatures) -> None:
         self._engine = engine

@@ -52,7 +52,7 @@ class Deleter:
         return True
 
     def _close_connections(self, begun: Transition) -> None:
-        """Send the session's connections an error and close them, because no frame of theirs would find the session."""
+        """Send the session's connections an error and close them: their frames would no longer find the session."""
         assert begun.before is not None
         frame = Error.of(ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")).wire()
         connected, now = begun.before.connections, self._engine.clock()
@@ -62,7 +62,7 @@ class Deleter:
                 self._engine.poster.attempt(connection_id, frame)
             self._engine.poster.close(connection_id)
 
-        # Once and in parallel, because connections that do not answer must not use up the request's time.
+        # One try each and in parallel, because connections that do not answer must not use up the request's time.
         with ThreadPoolExecutor(max_workers=CONNECTIONS_PER_SESSION) as pool:
             list(pool.map(tell, connected))
 

@@ -31,7 +31,7 @@ from codelab.turns.draft import Draft
 
 E = TypeVar("E")
 
-#: No allowance has to remain in addition to what is counted.
+#: The default `room` of `reserve`: only what is counted has to fit.
 _NO_MORE = Spending()
 #: Newest frames that one repair posts again. A client that misses older ones notices the gap and resumes.
 _REPOST = 500
@@ -113,7 +113,7 @@ class Engine:
         decide: Callable[[Draft], Transition | None],
         patience_s: float = PATIENCE_S,
     ) -> Transition | None:
-        """Commit a decision and run its effects. Returns what was committed, None if nothing was to be done."""
+        """Commit a decision and run its effects. Returns what was committed, None if there was nothing to do."""
         transition = self.decide(user, session_id, decide)
         if transition is not None:
             self.run_effects(transition, patience_s)
@@ -191,7 +191,7 @@ class Engine:
                 logger().warning("not counted", extra={"user": user, "error": str(error)})
 
     def look(self, caller: Caller) -> Register | None:
-        """Read the caller's session, None if there is none, in one read.
+        """Return the caller's session, None if there is none. Costs one read.
 
         Raises ProtocolError UNAUTHORIZED if the caller's token was revoked.
         """
@@ -208,7 +208,7 @@ class Engine:
             admission.check(caller, items)
 
     def reserve(self, caller: Caller, spent: Spending, room: Spending = _NO_MORE) -> int:
-        """Count what the caller is about to use if the quotas allow it and `room` in addition.
+        """Count what the caller is about to use, if the quotas allow that plus `room`.
 
         For requests that read no register: one conditional write, none if the user has no limits. Returns the time (ms)
         to which it is counted. Raises ProtocolError RATE_LIMITED.

@@ -15,7 +15,7 @@ class Meter:
         self._engine = engine
         self._user = user
         self._asked = Spending()
-        #: The plan of the user who began the turn.
+        #: The user's plan, from the register.
         self.user_plan = ""
 
     def add(self, usage: Mapping[str, int], estimate: int = 0) -> None:

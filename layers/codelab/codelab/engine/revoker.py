@@ -1,8 +1,8 @@
 """Revokes a user's tokens: earlier tokens become invalid, and the connections opened with them are closed.
 
-The item is written first: from then on such a token opens no connection, and its requests and frames are refused. Then
-the connections in all of the user's sessions are closed. A connection that was authorized just before the revocation
-and joined after its session was processed is closed by the sweep, which repeats the second part.
+The item is written first: from then on a revoked token opens no connection, and its requests and frames are refused.
+Then the connections in all of the user's sessions are closed. A connection that was authorized just before the
+revocation and joined after its session was processed is closed by the sweep, which repeats the second part.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Revoker:
         self._engine = engine
 
     def revoke(self, user: str, remaining_ms: Callable[[], int]) -> tuple[int, Ended]:
-        """Revoke the user's tokens and close their connections. Returns its time (seconds) and what was closed."""
+        """Revoke the user's tokens and close their connections. Returns the time (seconds) and what was closed."""
         revoked_at = self._engine.store.revocations.revoke(user, self._engine.clock())
         logger().warning("tokens revoked", extra={"user": user, "revoked_at": revoked_at})
         return revoked_at, self._end(user, revoked_at, remaining_ms)

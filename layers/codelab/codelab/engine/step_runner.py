@@ -1,7 +1,7 @@
 """Runs the steps of a turn in `llm_request`: acquires, asks the model, streams its answer to the clients, commits.
 
 Steps that follow at once (after a refused call, or for a queued message) run in the same invocation if there is time,
-because Lambda takes a function that invokes itself for a loop.
+because Lambda stops a function that keeps invoking itself (recursive loop detection).
 """
 
 import time
@@ -272,7 +272,7 @@ def _estimated(parts: "Future[dict[str, int]] | None", streamed: list[str]) -> i
 
 
 def log_failure(error: RequestError, request_id: str, **where: str) -> None:
-    """Log the provider's words, which are stored nowhere else. Clients see the `request_id` to look them up."""
+    """Log the provider's error text, which is stored nowhere else. Clients get the `request_id` to look it up."""
     said: dict[str, Any] = {"request_id": request_id, "kind": error.code, "error": error.message, **where}
     if isinstance(error, TransportError):
         said |= {"status": error.status, "body": error.body}

@@ -2,7 +2,7 @@
 
 app = WebSocketApp(user_message)  # decisions of `turns`
 
-@app.route(Ping)  # a frame that no decision takes
+@app.route(Ping)  # a frame without a decision
 def ping(frame: Ping, caller: Caller, engine: Engine) -> None: ...
 
 handler = app.handler
@@ -105,5 +105,5 @@ class WebSocketApp:
             )
 
     def _refuse(self, caller: Caller, error: ProtocolError) -> None:
-        """Post the error, the only frame for a connection with an expired token. It says nothing of the session."""
+        """Post the error, even if the connection's token has expired: it reveals nothing about the session."""
         self._engine.poster.post(caller.connection_id, Error.of(error).wire())

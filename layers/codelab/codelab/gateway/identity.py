@@ -17,9 +17,9 @@ _TOKEN_PREFIX = "token."
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The subject of a valid token, when it was issued and ends, in seconds since the epoch, and its plan.
+    """A valid token's subject, when it was issued and when it expires (seconds since the epoch), and the user's plan.
 
-    Both times are 0 where no tokens are used: then nothing ends. The plan picks the user's limits.
+    Without tokens both times are 0, and nothing expires. The plan determines the user's limits.
     """
 
     user: str

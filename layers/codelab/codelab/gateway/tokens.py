@@ -1,9 +1,9 @@
 """Verifies tokens (JWT). Only functions that see a token import this, because it needs PyJWT.
 
-A system uses one of two ways: a shared secret (HS256), or the public keys of an identity provider (JWKS). Each has a
-fixed list of algorithms. The token's header does not choose, so `none` is refused, and a public key cannot pass for a
-secret. Every token says when it was issued and when it expires, so that none lasts forever and a user's tokens can be
-revoked.
+A deployment uses one of two methods: a shared secret (HS256), or the public keys of an identity provider (JWKS). Each
+has a fixed list of algorithms. The token's header does not choose one, so `none` is refused, and a public key cannot
+pass for a secret. Every token must say when it was issued and when it expires, so that no token lasts forever and a
+user's tokens can be revoked.
 """
 
 import time
@@ -51,11 +51,11 @@ class Keys(Protocol):
         """The key for a token. Raises InvalidToken."""
 
     def renew(self, key: Any) -> bool:
-        """After `key` did not fit a token: whether there is another key for it now."""
+        """Look for another key after a signature did not match `key`. Returns whether there is one."""
 
 
 class SharedSecret:
-    """One secret that both sides know. Once it is rotated, only the new one counts."""
+    """One secret that both sides know. After a rotation, only the new one is accepted."""
 
     algorithms = _SHARED
 

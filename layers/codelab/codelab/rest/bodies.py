@@ -21,7 +21,7 @@ class Body(BaseModel):
 
 
 class JsonRoute(DirectRoute):
-    """A route that reads its body as JSON, whatever its Content-Type: by default, curl sends that of a form."""
+    """A route that reads its body as JSON whatever its Content-Type, because curl sends a form's by default."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

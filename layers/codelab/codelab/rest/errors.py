@@ -72,7 +72,7 @@ _CONTENT = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorA
 
 
 def document(app: FastAPI) -> None:
-    """Add the schemas that `refusals` refers to to the app's OpenAPI document."""
+    """Add the schemas that `refusals` uses to the app's OpenAPI document."""
     make = app.openapi
 
     def with_errors() -> dict[str, Any]:

@@ -11,7 +11,7 @@ _NAME = "pydantic.v1"
 def without_pydantic_1() -> Iterator[None]:
     """Make `import pydantic.v1` fail inside the block.
 
-    FastAPI checks of every type in a route whether it is a model of Pydantic 1, and imports Pydantic 1 for that, which
+    FastAPI checks for every type in a route whether it is a model of Pydantic 1. For that it imports Pydantic 1, which
     takes a tenth of the application's import time. If the import fails, FastAPI assumes that it is not.
     """
     if _NAME in sys.modules:

@@ -45,7 +45,7 @@ class LogReader:
         self.is_over = self.is_gone = False
 
     def read(self, now: int) -> list[tuple[int, dict[str, Any]]]:
-        """The next events as (seq, event), perhaps none. now: milliseconds. Reads the table once, at times thrice."""
+        """The next events as (seq, event), perhaps none. now: milliseconds. Reads the table one to four times."""
         if self._is_revoked(now):
             self.is_gone, self.is_behind = True, False
             return []
@@ -69,7 +69,7 @@ class LogReader:
         return self._issued <= self._store.revocations.revoked_at(self._register.user)
 
     def _next(self, count: int, now: int) -> list[tuple[int, dict[str, Any]]]:
-        """The next frames up to the first gap: if two are written during the read, it may miss the first."""
+        """The next frames up to the first gap: if two are written during the read, it may return only the second."""
         first = self.seq + 1
         events = self._store.events(self._register.pk, first, first + count - 1, now)
         return [(event.seq, self._shown(event)) for place, event in enumerate(events) if event.seq == first + place]

@@ -4,7 +4,7 @@ A streaming host passes every event on at once. A buffering one (API Gateway bef
 end, so the stream ends as soon as it has events, or none can be expected soon, and the client reconnects. Both send the
 same events, each with its `seq` as the id, so that a client that was cut off continues without a gap.
 
-No stream lasts long. Lambda does not tell a function that its client left: it runs, and is paid for, to its end.
+No stream lasts long. Lambda does not tell a function that its client left: it runs, and costs money, until its end.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class EventStream(StreamingResponse):
 
 @dataclass(slots=True)
 class _Course:
-    """How far a stream is, and when it ends. Times are seconds of the monotonic clock.
+    """How far a stream has got, and when it ends. Times are seconds of the monotonic clock.
 
     ends_with_turn: the client gave no position, so it wants the latest turn only.
     """
@@ -203,7 +203,7 @@ def _come_back_ms(reader: LogReader) -> int:
 
 
 async def _events(reader: LogReader, found: list[tuple[int, dict[str, Any]]], course: _Course) -> AsyncIterator[bytes]:
-    """A read that fails ends the stream: the client comes back, with the id of what it has."""
+    """The events until the stream ends. A failed read ends it: the client reconnects with the id of its last event."""
     while True:
         for seq, event in found:
             yield course.tell(seq, event)

@@ -4,7 +4,7 @@ Arbitrary JSON (arguments, results, frames) is stored as a JSON string, because 
 numbers and refuse its empty keys. Content over `CONTENT_BYTES` is an object in S3, and the item has a reference to it.
 
 Each item class has `key()`, the sort key; `attributes()`, what is stored besides the key; and `of(item)`, which reads a
-stored item. `replaces`, where there is one, says whether a transaction may overwrite the item; if not, it fails.
+stored item. `replaces`, if present, says whether a transaction may overwrite the item; if not, the transaction fails.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ def dumps(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AboutItem:
-    """What the session's creator said about it; callers can read it back, and no turn reads it."""
+    """The data that the session's creator supplied. Callers can read it back; no turn reads it."""
 
     replaces: ClassVar[bool] = False
 
@@ -71,7 +71,7 @@ def is_same(kept: Content | None, content: dict[str, Any]) -> bool:
 
 
 def refer(content: Any, objects: dict[str, str]) -> Reference | None:
-    """Add content that is too large for an item to `objects` (JSON text by digest). Returns None if it is not."""
+    """Add content to `objects` (JSON text by digest) if it is too large for an item. Returns None if it is not."""
     text = dumps(content)
     size = len(text.encode())
     if size <= limits.CONTENT_BYTES:
@@ -169,7 +169,7 @@ class CallItem:
     Large contents are references in a stored call; in a transition they may be either.
     """
 
-    #: It is written over the stored call, because the register's version guards it.
+    #: It may overwrite the stored call, because the register's version guards it.
     replaces: ClassVar[bool] = True
 
     call_id: str

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
-#: What turns a field's value into the stored one, and the inverse.
+#: A function from a field's value to the stored one, and its inverse.
 Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
@@ -46,7 +46,7 @@ class Layout(Generic[T]):
         return found
 
     def read(self, item: Mapping[str, Any], **known: Any) -> T:
-        """The entry with these attributes, and the `known` fields; what is neither has its default.
+        """The entry with these attributes and the `known` fields; other fields have their defaults.
 
         Other attributes are ignored: a newer version of this code may have written more, while both are deployed.
         """
@@ -58,7 +58,7 @@ class Layout(Generic[T]):
 
     @property
     def as_map(self) -> Form:
-        """The form of a field that has many entries, by key."""
+        """The form of a field that is a dict of entries."""
         return (
             lambda entries: {key: self.write(entry) for key, entry in entries.items()},
             lambda stored: {key: self.read(item) for key, item in stored.items()},

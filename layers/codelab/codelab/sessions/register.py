@@ -66,7 +66,7 @@ class Connection:
     platform: str = ""
 
     def may_be_joining(self, now: int) -> bool:
-        """May `$connect` not have returned yet? Until then API Gateway answers posts with 410, as for a closed one."""
+        """Might `$connect` still run? Until it returns, API Gateway answers posts with 410, as if it were closed."""
         return not self.greeted and now < self.joined + REPAIR_AFTER_MS
 
     def has_expired(self, now: int) -> bool:
@@ -98,7 +98,7 @@ class OutOfTurnCall(CallEntry):
 
 @dataclass(slots=True)
 class FileEntry:
-    """A context file's tokens and bytes, which bounds are checked with; the rest is in its FILE item."""
+    """A context file's tokens and bytes, for checking the limits; the rest is in its FILE item."""
 
     tokens: int
     size: int
@@ -177,7 +177,7 @@ class Register:
     #: The slot of the open turn, `{k}.{random}`, and until when (ms) it is held; empty if turns need no slots.
     slot: str = ""
     slot_until: int = 0
-    #: The plan of the user who spoke last: it determines the limits of the running turn.
+    #: The user's plan when they sent the last message: it determines the limits of the running turn.
     user_plan: str = ""
 
     #: The calls of the current step, open and settled.

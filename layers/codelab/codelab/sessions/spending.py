@@ -77,14 +77,14 @@ def earlier(spent: Spending, now: int) -> tuple[str, ...]:
 
 
 def period_end(name: str, now: int) -> int:
-    """When (ms) the minute or day ends in which the amount `name` is counted at `now` (ms)."""
+    """When (ms) the minute or day of `now` (ms) ends, whichever the amount `name` is counted by."""
     period = MINUTE_MS if name in BY_MINUTE else DAY_MS
     return (now // period + 1) * period
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One of a user's places for open turns. At `until` (ms) it is free.
+    """One of a user's places for open turns. It is free from `until` (ms) on.
 
     In a transition, `until` 0 releases it. With `taken_at` (ms) it is taken if it is free at that time; without, it is
     kept.

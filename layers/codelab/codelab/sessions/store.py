@@ -122,13 +122,13 @@ class Revocations(Protocol):
         """The time (seconds) up to which tokens of the user are revoked, 0 for none. Read consistently."""
 
     def revoke(self, user: str, now: int) -> int:
-        """Revoke the tokens issued until `now` (ms), and make it due for the sweep. Returns the time in seconds.
+        """Revoke the tokens issued until `now` (ms), and make the user due for the sweep. Returns the time in seconds.
 
         A repeat also revokes the tokens issued since.
         """
 
     def pending(self, user: str) -> tuple[int, tuple[int, str] | None]:
-        """The same time, and the session (last activity in ms, id) after which the sweep continues."""
+        """The time as in `revoked_at`, and the session (last activity in ms, id) after which the sweep continues."""
 
     def save_progress(self, user: str, revoked_at: int, seen_to: tuple[int, str] | None = None) -> None:
         """Record that connections are closed up to the session `seen_to`; None: in all sessions, and nothing is due.
@@ -162,7 +162,7 @@ class SessionStore(Protocol):
         """The register and a call of the session in one round trip; None for what does not exist."""
 
     def read_about(self, pk: str) -> tuple[Register | None, AboutItem | None]:
-        """The register and what the session's creator said about it in one round trip; None for what does not exist."""
+        """The register and the creator's data in one round trip; None for what does not exist."""
 
     def read_tools(self, pk: str) -> tuple[Register | None, ToolsItem]:
         """The register (or None) and the clients' own tools in one round trip."""
@@ -191,7 +191,7 @@ class SessionStore(Protocol):
     def listed(
         self, user: str, limit: int, before: tuple[int, str] | None = None
     ) -> tuple[list[Listed], tuple[int, str] | None]:
-        """The user's sessions by latest activity, and where the next page begins (None: nowhere).
+        """The user's sessions by latest activity, and where the next page begins (None: there is none).
 
         Eventually consistent.
         """
@@ -209,7 +209,7 @@ class SessionStore(Protocol):
         """
 
     def posted(self, register: Register, firsts: Sequence[int]) -> None:
-        """Report that the frames of the transitions that begin with the frames `firsts` were posted.
+        """Report as posted the ranges of frames in the outbox that begin at the seqs `firsts`.
 
         It removes their attributes and does not change `version`, so it never makes a decision fail.
         """

@@ -24,7 +24,7 @@ Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | To
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The name of a step in the asynchronous invoke of `llm_request`, by which a duplicate is recognised."""
+    """Identifies a step in the asynchronous invoke of `llm_request`, so that a duplicate is recognised."""
 
     turn_id: str
     step: int

@@ -59,7 +59,7 @@ def apply(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> Ap
     if is_command:
         found = [it for it in found if alone and commands.holds(draft, it[1].rule_id, tool, arguments)]
     if found and call.requires_approval:
-        rule_set, rule = found[0]  # prefer the session's rules: the user's cost a condition
+        rule_set, rule = found[0]  # the session's rules first: a user's rule costs a condition
         call.requires_approval = False
         call.decision = {"decision": "approve", "rule_id": rule.rule_id, "at": draft.now}
         if is_command:
@@ -135,7 +135,7 @@ def revoke(draft: Draft, rule_id: str) -> None:
 
 
 def listing(draft: Draft) -> RuleList:
-    """All valid rules, without those for commands that have ended. Raises ProtocolError DATABASE_ERROR."""
+    """All valid rules; of those that allow commands, only the one in force. Raises ProtocolError DATABASE_ERROR."""
     rule_sets = [_rule_set(draft, scope) for scope in RULE_KEYS]
     return RuleList(
         rules=[
@@ -160,7 +160,7 @@ def listing(draft: Draft) -> RuleList:
 
 
 def _rule_sets(draft: Draft) -> list[ApprovalRules] | None:
-    """Both rule sets as this transition leaves them, at least as new as known; None if one is unreadable."""
+    """Both rule sets with the draft's changes, no older than the register knows; None if one is unreadable."""
     changed = {item.scope: item for item in draft.puts if isinstance(item, ApprovalRules)}
     draft.need(RULE_KEYS.values())
     try:
@@ -250,7 +250,7 @@ def _digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) -> str:
 
 
 def _written_digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) -> str:
-    """The same with the command line as written, because older denials were stored so."""
+    """The same for the arguments as written; older denials of commands have this digest."""
     paths = [] if tool.risk == "execute" else _path_arguments(arguments, tool)
     if effect == "deny":
         paths = [(name, _folded(path)) for name, path in paths]

@@ -24,7 +24,7 @@ from codelab.turns.text import excerpt, shortened, within_bytes
 
 #: The number of different failing calls that the register stores.
 _FAILURES_KEPT = 32
-#: A call that keeps sending output may take this many times its tool's time.
+#: A call that keeps sending output may take this many times its tool's time-out.
 PROGRESS_CAP = 30
 #: Bytes of output that are stored for an unfinished call.
 PROGRESS_BYTES = 16_000
@@ -200,9 +200,8 @@ def settle(
 def _count_failure(register: Register, call: CallItem, state: CallState) -> None:
     """Count how often in a row the same call has failed."""
     digest = call_digest(call.tool, call.arguments)
-    if (
-        state is CallState.FAILED or "rule_id" in call.decision
-    ):  # nobody would stop repeated calls that a rule allows either
+    # A call that a rule decided counts even if it did not fail, because no human would stop its repeats.
+    if state is CallState.FAILED or "rule_id" in call.decision:
         register.failures[digest] = register.failures.pop(digest, 0) + 1
         while len(register.failures) > _FAILURES_KEPT:
             register.failures.pop(next(iter(register.failures)))

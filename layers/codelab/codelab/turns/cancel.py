@@ -24,7 +24,7 @@ def cancel(draft: Draft, caller: Caller, frame: Cancel) -> Transition | None:
 
 
 def stop(draft: Draft) -> None:
-    """End the turn now or, if a step runs, have its owner end it, which alone knows what was streamed."""
+    """End the turn now or, if a step runs, let its owner end it: only the owner knows what was streamed."""
     register = draft.register
     if register.phase is Phase.RUNNING:
         register.cancelled_at = register.cancelled_at or draft.now

@@ -57,7 +57,7 @@ def holds(draft: Draft, rule_id: str, tool: Tool, arguments: Mapping[str, Any]) 
 
 
 def begin(draft: Draft, call: CallItem, rule_id: str) -> None:
-    """Make this the session's rule. The call runs by it or has created it, so the call does not end it."""
+    """Make this the session's command rule. It allowed `call` or was made from it, so `call` does not end it."""
     call.decision["command_rule"] = draft.register.command_rule = rule_id
 
 

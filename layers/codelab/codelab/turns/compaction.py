@@ -1,7 +1,7 @@
 """Compaction: a summary replaces the older part of a history that outgrows the model's context.
 
 It is due before the context is full, so that it is made after a step's commit, while nobody waits: tools run, or the
-user reads. A step before the summary is ready gets the newest messages that fit. The messages stay in the history. A
+user reads. Until the summary is ready, a step gets the newest messages that fit. The messages stay in the history. A
 summary never changes; the register says which one is the newest.
 """
 
@@ -73,7 +73,7 @@ def is_due(register: Register, settings: Settings) -> bool:
 
 
 def extent(register: Register) -> tuple[Extent, int]:
-    """What to read of the session for the next piece, and the most messages that may be."""
+    """What to read of the session for the next piece, and the most messages to read."""
     return Extent(min(register.history_n, register.summary_n + _PIECE), register.summary_n), _PIECE
 
 

@@ -1,4 +1,4 @@
-"""Connections join and leave a session, which cancels nothing and decides nothing."""
+"""Connections join and leave a session. Neither cancels a turn or decides a call."""
 
 from collections.abc import Iterable
 from types import NoneType
@@ -73,7 +73,7 @@ def _able_to_execute(register: Register, now: int) -> dict[str, Connection]:
 
 
 def touch(draft: Draft, caller: Caller) -> None:
-    """Add the caller's connection if it is missing, and let it take over open calls. Every decision on a frame does it.
+    """Add the caller's connection if it is missing, and let it take over open calls. Decisions about frames call this.
 
     With its first frame, a connection gets the open calls from before it joined. A connection that becomes the executor
     gets the calls that wait for execution. API Gateway may fail to report a closed connection: so, with calls open, the

@@ -29,7 +29,7 @@ _TRIES = 30
 class Decision(Generic[E]):
     """What an event of one kind does to a session.
 
-    event: the type of the event; NoneType if the caller is all there is to know.
+    event: the type of the event; NoneType if it consists only of its caller.
     decide: (draft, caller, event) → the transition, or None if there is nothing to do. It only changes the draft, and
         may be called again for the same event. Raises ProtocolError to refuse the event.
     reads: sort keys of the items that it needs, read in one round trip with the register. Each other item costs another
@@ -125,8 +125,8 @@ def decide_and_commit(
 
     wanted: sort keys of items to read with the register.
     register, known: a register and items that were just read, which save the first read.
-    caller: the sender of the event. Their revocation and the quotas of `asks` are read as well, and revocation is
-        checked.
+    caller: the sender of the event. Their revocation and the quotas of `asks` are read as well, and a revoked token is
+        refused.
     creates: if there is no session, decide about a new one of the caller.
     include_hidden: decide also about a session that is being forked or deleted.
 

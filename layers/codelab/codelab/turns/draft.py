@@ -234,7 +234,7 @@ class Draft:
         if self.events:
             register.outbox[self.events[0].seq] = OutboxEntry(last=self.events[-1].seq, at=self.now)
         while len(register.outbox) > _OUTBOX_ENTRIES:
-            # Under a key that no writer reports, because each writer reports only its own frames.
+            # The merged entry has a negative key, which no writer reports: each reports only its own frames.
             oldest, second = sorted(register.outbox, key=abs)[:2]
             one, other = register.outbox.pop(oldest), register.outbox.pop(second)
             register.outbox[-abs(oldest)] = OutboxEntry(last=max(one.last, other.last), at=min(one.at, other.at))

@@ -34,7 +34,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class CreateSession:
-    """What the creator says about the session."""
+    """The data that the creator supplies."""
 
     user_id: str
     metadata: dict[str, Any]

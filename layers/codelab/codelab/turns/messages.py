@@ -67,5 +67,5 @@ def accepted(decided: Decided) -> InputItem | None:
 
 
 def is_repeat(draft: Draft, message_id: str | None) -> bool:
-    """Was this message accepted before, as far as known? Putting its item detects the other repeats."""
+    """Is this message known to have been accepted before? Putting its item detects the other repeats."""
     return draft.inputs.items.get(keys.input_key(message_id or draft.inputs.event_id)) is not None

@@ -90,7 +90,7 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
 
 
 def _tool(draft: Draft, name: str, known: CallItem | None) -> Tool:
-    """A tool of the executor's or of the catalogue; for a `known` call, the tool that it called.
+    """The executor's own tool, else the catalogue's; for a `known` call, the tool that it called.
 
     Needs the declared tools.
     """

@@ -16,11 +16,11 @@ def cut_off(draft: Draft, connection_id: str) -> Transition:
     """`$disconnect` with 1009: what was sent is lost, most likely the result of a call.
 
     If the connection was executing exactly one call, the call fails with PAYLOAD_TOO_LARGE, because the same result
-    would be cut off again. Of several calls the cause is unknown, so none fails: the client settles the others after it
-    reconnects, until the large one is alone or reaches its deadline. Calls that await approval stay as they are.
+    would be cut off again. With several calls the cause is unknown, so no call fails: the client settles the others
+    after it reconnects, until the large one is alone or reaches its deadline. Calls that await approval do not change.
 
-    A 410 may have removed the connection before, but it stays the executor until another one takes over. This decision
-    ends that, so that a repeat does not fail the next call.
+    A 410 may have removed the connection already, but it stays the executor until another one takes over. This decision
+    removes it as executor, so that a repeat does not fail the next call.
     """
     register = draft.register
     seqs = {it.seq for it in connections.executing(register) if it.connection_id == connection_id}

@@ -151,7 +151,7 @@ def _check(draft: Draft, limits: Limits, spending: Spending) -> Counters:
 def _take_slot(draft: Draft, most: int) -> None:
     """Take one of `most` slots for the turn that begins.
 
-    A random free one, so that concurrent turns rarely choose the same. Raises ProtocolError RATE_LIMITED.
+    Chooses a random free slot, so that concurrent turns rarely choose the same one. Raises ProtocolError RATE_LIMITED.
     """
     wanted = {keys.slot_key(k): k for k in range(most)}
     known = draft.inputs.items

@@ -13,7 +13,7 @@ PART_CHARS = 8_000
 def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
     """All that the model may see of a call: the result itself, or {error}.
 
-    It includes a human's edit (shortened if large), or the model would believe that its own arguments were executed.
+    It includes a human's edit (shortened if large), so that the model does not believe its own arguments were executed.
     A part of another result is shown as plain text, because quoting it again would make it hard to read.
     """
     if call.edited_arguments is not None:

@@ -166,7 +166,7 @@ def _commit_failure(draft: Draft, lease: Lease, failure: Failure) -> Transition:
 def _within_limits(answer: Answer) -> list[tuple[CallRequest, ProtocolError | None]]:
     """The calls to make, each with the error of one that exceeds a limit.
 
-    If there are too many calls, the first excess one is included, whose error tells the model about the rest.
+    If there are too many calls, the first excess one is included, with an error that tells the model about the rest.
     """
     found: list[tuple[CallRequest, ProtocolError | None]] = []
     for request in answer.calls[: limits.CALLS_PER_STEP]:
@@ -198,7 +198,7 @@ def _cut(request: CallRequest, most: int) -> CallRequest:
 def _make_call(
     draft: Draft, request: CallRequest, answer: Answer, problem: ProtocolError | None, *, alone: bool
 ) -> None:
-    """Open a call, or settle it at once, unseen by clients, if it is invalid, denied by a rule or a server tool's.
+    """Open a call. If it is invalid, denied by a rule or for a server tool, settle it at once without sending it.
 
     `problem` is the error of a call over a limit. `alone`: the answer's other calls only read.
     """

@@ -42,8 +42,8 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
         return
     if register.phase is not Phase.RUNNING:
         return
-    # Not by the step in the failed event: a duplicate may have acquired that step, and the failed invocation may have
-    # continued with another one.
+    # Compare the owner, not the step in the failed event: a duplicate may have acquired that step, and the failed
+    # invocation may have continued with another one.
     is_dead = dead is not None and is_leased_by(register, dead)
     ignored_cancel = register.cancelled_at and register.cancelled_at + REPAIR_AFTER_MS <= draft.now
     if not is_dead and not ignored_cancel and register.lease_until > draft.now:
@@ -72,9 +72,8 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
 def _expire_calls(draft: Draft) -> None:
     """Settle overdue calls: without a result a call fails, without an approval it expires."""
     overdue = {call_id: entry for call_id, entry in draft.register.open_calls.items() if entry.due <= draft.now}
-    due = dict(
-        islice(overdue.items(), limits.CALLS_PER_STEP)
-    )  # more do not fit one transaction; the next sweep continues
+    # More do not fit into one transaction; the next sweep continues.
+    due = dict(islice(overdue.items(), limits.CALLS_PER_STEP))
     draft.need(keys.call_key(call_id) for call_id in due)
     for call_id, entry in due.items():
         call = draft.call(call_id)

@@ -23,7 +23,7 @@ def head_and_tail(text: str, most: int) -> str:
 
 
 def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
-    """The same for a call's result, with a note for the agent on how to read the rest.
+    """Like `head_and_tail` for a call's result, with a note that tells the agent how to read the rest.
 
     `text` may itself be an excerpt of a result of `whole` characters; it is then cut further.
     """
@@ -40,7 +40,7 @@ def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
 
 
 def token_estimate(text: str) -> int:
-    """The estimated tokens of a text; of a long one by its beginning."""
+    """The estimated tokens of a text; a long one is estimated from its beginning."""
     if len(text) <= _SAMPLE:
         return estimate_tokens(text)
     return estimate_tokens(text[:_SAMPLE]) * len(text) // _SAMPLE

@@ -14,7 +14,7 @@ from codelab.turns.draft import Draft
 
 Reason = Literal["completed", "cancelled", "max_steps", "refused", "budget", "error"]
 
-#: The `turn_end` reason for these reasons of a failure.
+#: The `turn_end` reason by the error's `reason`; all others end with `error`.
 _ENDINGS: Mapping[str, Reason] = {"refusal": "refused", "content_filter": "refused", "budget": "budget"}
 
 
@@ -115,7 +115,7 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
 
 
 def _input(draft: Draft, input_id: str) -> InputItem | None:
-    """A queued message, which this transition accepts or which was stored before."""
+    """A queued message: one that this draft accepts, or one that was stored before."""
     for item in draft.puts:
         if isinstance(item, InputItem) and item.input_id == input_id:
             return item

@@ -256,7 +256,7 @@ class DynamoDBStore:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _register_update(self, transition: Transition) -> dict[str, Any]:
-        """SET what changed and REMOVE what is gone; unchanged attributes may be changed by others."""
+        """SET what changed and REMOVE what is gone; leave the other attributes, which another writer may change."""
         before, after = transition.before, transition.after
         old = {} if before is None else before.attributes()
         new = after.attributes()
@@ -344,7 +344,7 @@ def _why(error: ClientError, transition: Transition) -> Exception | None:
     reasons: list[dict[str, str]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]
     codes = [reason.get("Code", "None") for reason in reasons]
     failed = [index for index, code in enumerate(codes) if code == "ConditionalCheckFailed"]
-    # The register comes first; the writes after the events need no key to be told apart.
+    # In the order of the writes; None is the register. For the writes after the events, no key is needed.
     written = [None, *transition.puts, *transition.events]
     failed_keys = [item.key() for item in (written[index] for index in failed if index < len(written)) if item]
     inputs = [key for key in failed_keys if key.startswith("INPUT#")]
