@@ -1,4 +1,4 @@
-"""Connections join and leave a session. Neither cancels a turn or decides a call."""
+"""Connections join and leave a session. Neither cancels a turn nor decides a call."""
 
 from collections.abc import Iterable
 from types import NoneType
