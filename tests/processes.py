@@ -1,6 +1,7 @@
 """Other processes: programs that a test runs, and those of a local cloud."""
 
 import contextlib
+import shutil
 import signal
 import subprocess
 from typing import Any
@@ -33,3 +34,4 @@ def kill_everything(cloud: LocalCloud) -> None:
                 process.send_signal(sig)
     cloud.process.wait()
     psutil.wait_procs(processes, timeout=10)
+    shutil.rmtree(cloud.info["folder"], ignore_errors=True)

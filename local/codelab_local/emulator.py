@@ -133,5 +133,7 @@ def locked(folder: Path) -> int:
         except OSError:
             if time.monotonic() > deadline:
                 os.close(lock)
-                raise StartError(f"STATE_DIR {folder} is in use by another local cloud", 2) from None
+                raise StartError(
+                    f"STATE_DIR {folder} is in use by another local cloud: stop it, or name another folder", 2
+                ) from None
             time.sleep(0.05)

@@ -3,8 +3,10 @@
 Each line is `{"accepted": id, "function": name, "payload": text}`, `{"started": id}` or `{"ended": id}`.
 """
 
+import errno
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,24 +41,37 @@ class EventJournal:
         written.replace(path)
 
     def accepted(self, request_id: str, function: str, payload: bytes) -> None:
-        self.unfinished[request_id] = Event(request_id, function, payload)
-        self._write_event(self.unfinished[request_id])
+        """Write the event down before it is accepted. Raises :class:`OSError`."""
+        event = Event(request_id, function, payload)
+        self._write_event(event)
+        self.unfinished[request_id] = event
 
     def started(self, request_id: str) -> None:
-        self._write({"started": request_id})
+        self._try_to_write({"started": request_id})
 
     def ended(self, request_id: str) -> None:
         self.unfinished.pop(request_id, None)
-        self._write({"ended": request_id})
+        self._try_to_write({"ended": request_id})
         if not self.unfinished and self._size > _LARGE:
             os.ftruncate(self._file, 0)
             self._size = 0
 
     def _write_event(self, event: Event) -> None:
-        self._write({"accepted": event.request_id, "function": event.function, "payload": event.payload.decode()})
+        payload = event.payload.decode("utf-8", "surrogateescape")
+        self._write({"accepted": event.request_id, "function": event.function, "payload": payload})
+
+    def _try_to_write(self, line: dict[str, str]) -> None:
+        """On a full disk the event may run again after the next start, as Lambda may run any event twice."""
+        with suppress(OSError):
+            self._write(line)
 
     def _write(self, line: dict[str, str]) -> None:
-        self._size += os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        # The line break before it ends a line that could only be written in part.
+        data = b"\n" + json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        written = os.write(self._file, data)
+        self._size += written
+        if written != len(data):
+            raise OSError(errno.ENOSPC, "the events in STATE_DIR cannot be written")
 
     def _read(self, path: Path) -> None:
         for text in path.read_bytes().splitlines():
@@ -65,7 +80,8 @@ class EventJournal:
             except ValueError:
                 continue  # It was killed in the middle of it.
             if "accepted" in line:
-                event = Event(line["accepted"], line["function"], line["payload"].encode())
+                payload = line["payload"].encode("utf-8", "surrogateescape")
+                event = Event(line["accepted"], line["function"], payload)
                 self.unfinished[event.request_id] = event
             elif "ended" in line:
                 self.unfinished.pop(line["ended"], None)

@@ -145,14 +145,12 @@ class HttpProtocol(asyncio.Protocol):
         self._writable.set()
 
     def data_received(self, data: bytes) -> None:
-        if self._upgrading is not None:
-            self._upgrading += data
-            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             if self._upgrading is not None:
                 self._upgrading += data[upgrade.args[0] :]
+                self.transport.pause_reading()  # A client may not fill the memory while an earlier request runs.
                 self._next()
         except httptools.HttpParserError:
             self._refuse(400, "Bad Request")
@@ -223,6 +221,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._upgrading is not None and self._running is None and not self.transport.is_closing():
             assert self._upgrade is not None
             self._open_protocols.discard(self)
+            self.transport.resume_reading()
             self._upgrade(self._upgrading)
 
     def _finish(self, keep_alive: bool, done: "asyncio.Future[Answer]") -> None:

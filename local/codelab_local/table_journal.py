@@ -60,13 +60,11 @@ class TableJournal:
             os.ftruncate(self._file, 0)
 
     def _changed(self, table: str, event: str, old: Any, new: Any, *rest: Any, **named: Any) -> None:
-        names = self._key_names(table)
-        self._changes.append((table, {name: (new or old)[name] for name in names}, new))
+        known = self._dynamodb._tables.get(table)
+        if known:
+            names = [known[name] for name in ("pk_name", "sk_name") if known[name]]
+            self._changes.append((table, {name: (new or old)[name] for name in names}, new))
         self._emit(table, event, old, new, *rest, **named)
-
-    def _key_names(self, table: str) -> list[str]:
-        found = self._dynamodb._tables.get(table)
-        return [found[name] for name in ("pk_name", "sk_name") if found[name]]
 
     def _apply(self, name: str, key: dict[str, Any], item: dict[str, Any] | None) -> None:
         dynamodb = self._dynamodb

@@ -108,3 +108,18 @@ def test_two_clouds_cannot_share_a_folder(tmp_path: Path, monkeypatch: pytest.Mo
         emulator.locked(tmp_path)
     os.close(held)
     os.close(emulator.locked(tmp_path))
+
+
+def test_an_event_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
+    path, payload = tmp_path / "events.jsonl", '{"a": "ü"}'.encode("utf-16")
+    journal = EventJournal(path)
+    journal.accepted("first", "background", payload)
+    with path.open("ab") as cut_off:
+        cut_off.write(b'{"accepted": "second", "func')
+    journal.accepted("third", "background", b"{}")
+    journal.started("third")
+    found = EventJournal(path).unfinished
+    assert {name: (event.payload, event.started) for name, event in found.items()} == {
+        "first": (payload, False),
+        "third": (b"{}", True),
+    }
