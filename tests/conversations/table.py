@@ -1,5 +1,6 @@
 """Reads and fills a session's items in the local cloud's table."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,21 @@ class Table:
 
     def messages(self, session: str) -> list[dict[str, Any]]:
         return sorted((i for i in self.items(session) if i["sk"].startswith("MESSAGE#")), key=lambda item: item["sk"])
+
+    def frames(self, session: str) -> list[dict[str, Any]]:
+        """The logged frames in order."""
+        found = sorted((i for i in self.items(session) if i["sk"].startswith("EVENT#")), key=lambda item: item["sk"])
+        return [json.loads(item["frame"]) for item in found]
+
+    def end_lease(self, session: str) -> None:
+        """As if the time of the running step's lease were over."""
+        self.dynamodb.update_item(
+            TableName=self.name,
+            Key=to_dynamodb({"pk": f"SESSION#local#{session}", "sk": "REGISTER"}),
+            UpdateExpression="SET lease_until = :past, due_at = :past",
+            ConditionExpression="attribute_exists(lease)",
+            ExpressionAttributeValues=to_dynamodb({":past": 1}),
+        )
 
     def fill(self, session: str, items: Sequence[dict[str, Any]]) -> None:
         """Write these items, which have no `pk`."""

@@ -1,4 +1,4 @@
-"""Races on the running system: results, decisions, cancels and disconnects at once, and owners that die."""
+"""Races on the running system: results, decisions, cancels, disconnects at once; owners that die or are stopped."""
 
 import contextlib
 import json
@@ -158,3 +158,51 @@ def test_another_owner_continues_when_one_is_killed_mid_stream(ide, model, cloud
 def test_twenty_kills_at_random_moments(ide, model, cloud, table):
     for seed in range(100, 120):
         kill_in_mid_stream(ide, model, cloud, table, seed)
+
+
+def stop_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int) -> None:
+    """The sweep gives the step to another attempt; then the first owner goes on, and then another message is said."""
+    choose = random.Random(seed)
+    session, text = f"stopped-{seed}", "word " * 60
+    connection = ide(session, extensions=True)
+    connection.say(model.script(session, Says(text, delay=0.01)))
+    connection.expect("assistant_message")
+    time.sleep(choose.random() * 0.5)
+    stopped = cloud.workers("llm_request")
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        table.end_lease(session)
+        connection.expect("turn_end", reason="completed")
+        if choose.random() < 0.5:
+            connection.say(model.script(f"{session}-next", Says("Next")))
+    finally:
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    connection.idle()
+    until_idle(table, session)
+    time.sleep(0.3)  # what the first owner still does
+    check_history(table, session)
+    discarded = {frame["message_id"] for frame in connection.of_type("message_discarded")}
+    kept = {f["message_id"] for f in connection.of_type("assistant_message")} - discarded
+    for message_id in kept:
+        told = "".join(f["token"] for f in connection.of_type("assistant_message") if f["message_id"] == message_id)
+        assert told in (text, "Next")
+    frames = table.frames(session)
+    assert [frame["seq"] for frame in frames] == list(range(1, len(frames) + 1))
+    for message_id in {frame["message_id"] for frame in frames if frame["type"] == "assistant_message"}:
+        pieces = [frame["is_final"] for frame in frames if frame.get("message_id") == message_id and "token" in frame]
+        assert pieces.count(True) == 1
+        assert pieces[-1], "text was appended behind the end of its message"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_owner_that_was_stopped_and_goes_on_mixes_nothing_in(ide, model, cloud, table, seed):
+    stop_in_mid_stream(ide, model, cloud, table, seed)
+
+
+@pytest.mark.deep
+def test_forty_stops_at_random_moments(ide, model, cloud, table):
+    for seed in range(100, 140):
+        stop_in_mid_stream(ide, model, cloud, table, seed)

@@ -1,13 +1,14 @@
 """The streaming sender beside connections that take nothing: the log goes on, and a cancel is seen."""
 
 import threading
+import time
 
 import pytest
 from codelab.delivery import stream as module
 from codelab.delivery.fan_out import FanOut
 from codelab.delivery.stream import StreamSender
 from codelab.sessions.items import EventItem
-from codelab.sessions.register import Connection, Phase, Register
+from codelab.sessions.register import LEASE_MS, RENEW_MS, Connection, Phase, Register
 from codelab.sessions.transition import Transition
 
 from tests.delivery.test_fan_out import NOW, Connections
@@ -21,10 +22,15 @@ class Store:
     def __init__(self, register: Register) -> None:
         self.register = register
         self.log: list[EventItem] = []
+        self.renewed: list[int] = []
+        #: Seqs that other writers have.
+        self.taken: set[int] = set()
         self.changed = threading.Condition()
 
     def append(self, _: str, event: EventItem) -> bool:
         with self.changed:
+            if event.seq in self.taken:
+                return False
             self.log.append(event)
             self.changed.notify_all()
         return True
@@ -32,15 +38,20 @@ class Store:
     def read(self, _: str) -> Register:
         return self.register.copy()
 
+    def renew(self, register: Register, until: int) -> bool:
+        self.renewed.append(until)
+        return register.lease == self.register.lease
+
     def wait_for(self, entries: int) -> None:
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.log) >= entries, PATIENCE)
 
 
 class Stage:
-    """Two windows, a and b, that take nothing until `release`."""
+    """Two windows, a and b, that take nothing until `release`. `lease_s` is how long the lease still lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, lease_s: float = 3600.0) -> None:
+        self.now = NOW
         self.register = Register("ann", "s1", 0, "universal", phase=Phase.RUNNING, lease="lease", message_id="m1")
         self.store = Store(self.register)
         self.gateway = Connections()
@@ -56,7 +67,8 @@ class Stage:
             Transition(before=None, after=self.register.copy()),
             max_delay_s=0.0,
             retention_s=60,
-            clock=lambda: NOW,
+            clock=lambda: self.now,
+            lease_ends=time.monotonic() + lease_s,
             on_lost=self.lost.set,
         )
         self.sender.start()
@@ -124,3 +136,60 @@ def test_the_end_of_the_text_does_not_wait_for_a_slow_window(monkeypatch):
     assert [event.frame["token"] for event in stage.store.log] == ["all ", "of it"]
     stage.release()
     stage.fan_out.drain()
+
+
+def test_a_taken_seq_is_stepped_over_while_the_lease_is_held():
+    stage = Stage()
+    stage.store.taken = {1, 2}
+    stage.sender.write("text")
+    stage.sender.close()
+    assert [event.seq for event in stage.store.log] == [3]
+    assert stage.sender.sent == ["text"]
+    stage.release()
+    stage.fan_out.drain()
+
+
+def test_the_sender_stops_at_a_seq_that_the_next_owner_has():
+    stage = Stage()
+    stage.sender.write("mine ")
+    stage.store.wait_for(1)
+    stage.release()
+    with stage.store.changed:
+        stage.store.taken = {2}
+        stage.store.register.lease = "another"
+    stage.sender.write("too late")
+    assert stage.lost.wait(PATIENCE)
+    stage.sender.close()
+    stage.fan_out.drain()
+    assert [event.seq for event in stage.store.log] == [1]
+    assert stage.sender.sent == ["mine "]
+    assert stage.taken("a") == stage.taken("b") == [1]
+
+
+def test_the_lease_is_extended_while_the_model_is_silent():
+    stage = Stage()
+    stage.now = NOW + RENEW_MS
+    until(lambda: stage.store.renewed)
+    assert stage.store.renewed == [stage.now + LEASE_MS]
+    stage.sender.close()
+    assert not stage.lost.is_set()
+
+
+def test_a_lease_that_cannot_be_extended_is_lost():
+    stage = Stage()
+    stage.store.read = lambda _: None  # type: ignore[method-assign,assignment,return-value]
+    stage.store.register.lease = "another"
+    stage.now = NOW + RENEW_MS
+    assert stage.lost.wait(PATIENCE)
+    stage.sender.close()
+
+
+def test_a_batch_is_not_posted_after_the_lease_has_ended():
+    """It was appended in time, but the process was stopped before it posted."""
+    stage = Stage(lease_s=0.0)
+    stage.release()
+    stage.sender.write("text")
+    stage.store.wait_for(1)
+    stage.sender.close()
+    stage.fan_out.drain()
+    assert stage.taken("a") == stage.taken("b") == []

@@ -112,9 +112,8 @@ def _register(found: Outcome) -> Iterator[Complaint]:
         return
     if (register["phase"], register["status"]) != ("idle", "idle"):
         yield STUCK, f"phase {register['phase']}, status {register['status']}"
-    left = {"due_at", "due_shard", "calls", "inbox", "lease", "lease_until", "cancelled_at", "message_id"} & set(
-        register
-    )
+    left = {"due_at", "due_shard", "calls", "inbox", "lease", "lease_until", "alive_until", "cancelled_at"}
+    left = (left | {"message_id"}) & set(register)
     left |= {name for name in register if name.startswith(("post#", "slot"))}
     if left:
         yield STUCK, f"the register keeps {sorted(left)}"

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from codelab.sessions.register import LEASE_MS
+
 from tests.functions.recorder import APPEND, CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
 from tests.functions.system import Context, System
 from tests.scripted_model import call
@@ -127,7 +129,7 @@ def test_a_message_that_waited_is_answered_in_the_same_invocation(connected: Sys
     assert INVOKE not in connected.aws.calls
 
 
-def test_the_lease_outlives_the_functions_own_deadline(connected: System) -> None:
+def test_the_lease_is_short_and_the_deadline_of_the_process_is_noted(connected: System) -> None:
     seen = []
 
     def speak() -> Iterator[str]:
@@ -140,7 +142,9 @@ def test_the_lease_outlives_the_functions_own_deadline(connected: System) -> Non
     connected.run_step(Context(remaining_ms=100_000))
     assert seen[0]["phase"] == "running"
     assert seen[0]["attempt"] == 1
-    assert seen[0]["lease_until"] > started + 100_000
+    assert started + LEASE_MS <= seen[0]["lease_until"] < started + 2 * LEASE_MS
+    assert seen[0]["alive_until"] > started + 100_000
+    assert not {"lease_until", "alive_until"} & connected.item("REGISTER").keys()
 
 
 def test_who_is_gone_slows_nobody_down_and_is_forgotten_after_ten_seconds(connected: System) -> None:

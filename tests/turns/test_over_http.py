@@ -61,10 +61,25 @@ def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write():
     world, step = running()
     assert delete(world, Lease("deleter", world.now + 30_000))
     register = world.register
-    assert (register.erase_at, register.purge_after) == (world.now + 30_000, step.until)
+    assert (register.erase_at, register.purge_after) == (world.now + 30_000, step.alive_until)
     assert (register.phase, register.connections, register.history_n, register.title) == (Phase.IDLE, {}, 0, "")
     assert register.due_at() == register.erase_at
     assert register.last_activity == 0, "it is in no list"
+
+
+def test_a_deletion_waits_for_an_owner_whose_step_was_given_to_another():
+    world, first = running()
+    world.pass_time(26)
+    world.answer("Done by the second attempt")
+    assert delete(world, Lease("deleter", world.now + 30_000))
+    assert world.register.purge_after == first.alive_until
+
+
+def test_a_deletion_of_an_idle_session_waits_for_nobody():
+    world = dispatched()
+    world.answer("Done")
+    assert delete(world, Lease("deleter", world.now + 30_000))
+    assert world.register.purge_after == 0
 
 
 def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead():
@@ -73,7 +88,7 @@ def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead():
     assert not delete(world, Lease("other", world.now + 40_000))
     world.now += 30_000
     assert delete(world, Lease("other", world.now + 30_000))
-    assert world.register.purge_after == step.until
+    assert world.register.purge_after == step.alive_until
 
 
 def test_only_its_maker_reveals_a_fork():

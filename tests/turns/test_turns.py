@@ -211,6 +211,33 @@ def test_a_dead_owner_is_followed_by_another_attempt_which_closes_its_message():
     assert [content for _, content in world.history()] == ["hello", "Half a word", "and this"]
 
 
+def test_another_attempt_logs_a_frame_even_if_nothing_was_streamed():
+    world, _ = running()
+    world.pass_time(26)
+    before = len(world.frames)
+    assert world.acquire() is not None
+    assert [frame["status"] for frame in world.frames[before:]] == ["thinking"]
+
+
+def test_text_that_an_owner_appends_after_it_lost_its_lease_is_discarded():
+    world, lease = running()
+    world.pass_time(26)
+    world.stream(lease, "stray")
+    world.acquire()
+    assert [frame["message_id"] for frame in world.of_type("message_discarded")] == [lease.message_id]
+    assert world.of_type("assistant_message")[-1]["aborted"] is True
+
+
+def test_an_owner_keeps_its_step_as_long_as_it_extends_its_lease():
+    world, lease = running()
+    for _ in range(10):
+        world.pass_time(20)
+        assert world.renew(lease)
+    assert world.register.lease == lease.token
+    world.answer("ok", lease=lease)
+    assert world.statuses()[-1] == "idle"
+
+
 def test_attempts_are_bounded_and_the_session_stays_usable():
     world = dispatched()
     for _ in range(3):

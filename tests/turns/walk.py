@@ -70,11 +70,14 @@ class Walk:
         self.others: dict[str, dict[str, Any]] = {}
         self.had_outage = False
         self.leases: list[tuple[Lease, list[str]]] = []
+        #: The log's end as each owner knows it, by its lease's token, until it has noticed that it lost the lease.
+        self.ends: dict[str, tuple[Lease, int]] = {}
         self.call_ids: list[str] = ["call_unknown"]
         self.said: set[str] = set()
 
     EVENTS = (
         "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
+        "renew", "stray_streams", "stray_streams",
         "result", "result", "result", "decide", "decide", "cancel", "configure", "switch", "context", "join", "leave",
         "wait", "owner_dies", "execute", "revoke", "hello",
         "another_begins", "another_begins", "another_ends", "outage",
@@ -112,6 +115,7 @@ class Walk:
         lease = self.world.acquire(step)
         if lease is not None:
             self.leases.append((lease, []))
+            self.ends[lease.token] = (lease, len(self.world.events))
 
     def stream(self) -> None:
         if self.leases:
@@ -119,6 +123,24 @@ class Walk:
             if self.world.register.lease == lease.token and not self.world.register.cancelled_at:
                 text.append("word ")
                 self.world.stream(lease, "word ")
+                self.ends[lease.token] = (lease, len(self.world.events))
+
+    def stray_streams(self) -> None:
+        """An owner that was stopped goes on where it was: it appends, unless another writer has its seq."""
+        if not self.ends:
+            return
+        lease, end = self.ends[self.choose.choice(sorted(self.ends))]
+        if self.world.register.lease == lease.token:
+            return
+        if len(self.world.events) == end:
+            self.world.stream(lease, "stray ")
+            self.ends[lease.token] = (lease, end + 1)
+        else:
+            del self.ends[lease.token]
+
+    def renew(self) -> None:
+        if self.leases:
+            self.world.renew(self.leases[-1][0])
 
     def commit(self) -> None:
         if self.leases:
@@ -129,6 +151,7 @@ class Walk:
             self._commit(*self.choose.choice(self.leases))
 
     def _commit(self, lease: Lease, text: list[str]) -> None:
+        self.ends.pop(lease.token, None)
         wanted = [self.choose.choice(CALLS) for _ in range(self.choose.choice((0, 0, 1, 2, 3, 18)))]
         if self.choose.random() < (0.7 if self.world.register.command_rule else 0.2):
             wanted = [RUN]  # alone, or it asks
@@ -141,6 +164,7 @@ class Walk:
     def fail(self) -> None:
         if self.leases:
             lease, text = self.leases[-1]
+            self.ends.pop(lease.token, None)
             self.world.fail(lease, "".join(text))
 
     def result(self) -> None:
@@ -199,11 +223,12 @@ class Walk:
         self.world.leave(self.choose.choice(CALLERS))
 
     def wait(self) -> None:
-        self.world.pass_time(self.choose.choice((0, 1, 11, 31, 61, 310)))
+        self.world.pass_time(self.choose.choice((0, 1, 11, 24, 31, 61, 310)))
 
     def owner_dies(self) -> None:
         if self.leases:
             lease, _ = self.choose.choice(self.leases[-2:])
+            self.ends.pop(lease.token, None)
             self.world.pass_time(0, dead=lease.token.partition(":")[0])
 
     def another_begins(self) -> None:

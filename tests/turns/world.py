@@ -20,7 +20,7 @@ from codelab.protocol.incoming import (
 )
 from codelab.sessions import keys
 from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem, dumps
-from codelab.sessions.register import Register
+from codelab.sessions.register import LEASE_MS, Register
 from codelab.sessions.spending import Slot, Spending, attribute_of
 from codelab.sessions.store import Duplicate, SeqTaken, SlotTaken
 from codelab.sessions.transition import Step, Transition
@@ -118,6 +118,9 @@ class World:
                 raise Duplicate(item.key())
         if transition.events and transition.events[0].seq <= len(self.events):
             raise SeqTaken
+        if transition.takes_over:
+            assert transition.before is not None
+            assert transition.before.lease_until == self.register.lease_until <= self.now, "the owner is alive"
         if transition.slot is not None and not self._has(transition.slot):
             raise SlotTaken(transition.slot.token)
         self._write(transition)
@@ -183,13 +186,21 @@ class World:
 
     def acquire(self, step: Step | None = None) -> Lease | None:
         step = step or self.invokes[-1]
-        lease = Lease(steps.token(self.new_id(), self.new_id()), self.now + 305_000, "msg_" + self.new_id())
+        token, message_id = steps.token(self.new_id(), self.new_id()), "msg_" + self.new_id()
+        lease = Lease(token, self.now + LEASE_MS, message_id, self.now + 305_000)
         done = self.decide(lambda draft: steps.acquire(draft, step, lease))
         return lease if done else None
 
     def route(self, lease: Lease, agent: str, confidence: float | None = 0.9) -> Transition | None:
         choice = Choice(agent, "It suits", confidence, {"llm_calls": 1})
         return self.decide(lambda draft: routing.route(draft, lease, "orchestrator", choice))
+
+    def renew(self, lease: Lease) -> bool:
+        """Extend the lease as the sender does, past `version`. False: it is lost."""
+        if self.register.lease != lease.token:
+            return False
+        self.register.lease_until = self.now + LEASE_MS
+        return True
 
     def stream(self, lease: Lease, text: str) -> None:
         """Log text as the sender does, past the register."""

@@ -36,10 +36,11 @@ class Delivery:
     """The progress of frames that belong together. `first` is the seq under which the register's outbox has them.
 
     `gone` are the connections that answered 410. `failed`: a frame may not have reached a connected client, and should
-    be posted again.
+    be posted again. Its frames are posted only while `may_post` returns True.
     """
 
     first: int
+    may_post: Callable[[], bool] = lambda: True
     gone: list[str] = field(default_factory=list)
     failed: bool = False
     #: How many connections still wait for it, and whether it has ended for at least one.
@@ -198,6 +199,9 @@ class FanOut:
             if lane.connection.has_expired(self._clock()):
                 self._drop(lane)
                 continue
+            if not batch.delivery.may_post():
+                self._skip(lane, batch)
+                continue
             if is_callers and not lane.keeps_up:
                 _threads.submit(self._post_all, lane)
                 return
@@ -208,7 +212,7 @@ class FanOut:
             if outcome.may_repeat(lane.connection.extensions):
                 if is_callers:
                     continue
-                outcome = self._insist(lane, frame)
+                outcome = self._insist(lane, frame, batch.delivery.may_post)
             self._note(lane, batch, outcome)
 
     def _next(self, lane: _Lane) -> _Batch | None:
@@ -219,13 +223,15 @@ class FanOut:
             self._changed.notify_all()
             return None
 
-    def _insist(self, lane: _Lane, frame: dict[str, Any]) -> PostResult:
-        """Retry a refused frame until `patience_s` has passed."""
+    def _insist(self, lane: _Lane, frame: dict[str, Any], may_post: Callable[[], bool]) -> PostResult:
+        """Retry a refused frame until `patience_s` has passed, as long as it may be posted."""
         outcome = PostResult.REFUSED
         for pause in pauses(self._patience_s):
             with self._changed:
                 if self._changed.wait_for(lambda: self._is_ending, pause):
                     break
+            if not may_post():
+                break
             outcome = self._poster.attempt(lane.connection_id, frame)
             if not outcome.may_repeat(lane.connection.extensions):
                 break
@@ -248,6 +254,13 @@ class FanOut:
                 batch.frames.popleft()
                 if not batch.frames:
                     self._end(lane)
+
+    def _skip(self, lane: _Lane, batch: _Batch) -> None:
+        """Do not post the rest of a batch. It is in the log, so a client that knows `seq` notices the gap."""
+        with self._changed:
+            if lane.waiting and lane.waiting[0] is batch:
+                batch.delivery.failed = True
+                self._end(lane)
 
     def _drop(self, lane: _Lane) -> None:
         """Empty the queue of a connection whose token has expired. If the token is refreshed, the client resumes."""

@@ -5,6 +5,10 @@ The first piece of text is sent at once. Then a batch is sent when the fastest c
 the log and then posted. A consistent read of the register, begun after the append, runs in parallel to the post and
 detects new connections and the loss of the lease. Slower connections get the same batches later. If all are slow, one
 batch per second is logged.
+
+The lease of the step is short, and this thread extends it. A writer whose lease was taken over stops: a frame of the
+new owner has the seq of its next append, and it looks at the register whenever a seq is taken. Nothing stops a post of
+a batch that was appended before, so no batch is posted after the time at which the lease ends without an extension.
 """
 
 import threading
@@ -13,11 +17,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic as _monotonic
 from time import sleep as _sleep
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from codelab.delivery.fan_out import Delivery, FanOut
+from codelab.observability import logger
 from codelab.protocol import limits
 from codelab.protocol.outgoing import AssistantMessage
 from codelab.sessions.items import Audience, EventItem
-from codelab.sessions.register import Phase, Register
+from codelab.sessions.register import LEASE_MS, RENEW_MS, Phase, Register
 from codelab.sessions.store import Conflict, SessionStore
 from codelab.sessions.transition import Transition
 
@@ -45,7 +52,7 @@ class StreamSender:
     It posts the frames of `started`, the transition that acquired the step, then those of `follow`, then the text.
     It calls `on_lost` from its thread when the lease is lost or the turn was cancelled. After `close`, `log_end` is the
     last seq, `sent` the logged text, and `register` the register as last read. `fan_out` may still be posting then.
-    `retention_s` is in seconds; `clock` returns milliseconds.
+    `retention_s` is in seconds; `clock` returns milliseconds; `lease_ends` is in seconds of the monotonic clock.
     """
 
     def __init__(
@@ -57,6 +64,7 @@ class StreamSender:
         max_delay_s: float,
         retention_s: int,
         clock: Callable[[], int],
+        lease_ends: float,
         on_lost: Callable[[], None],
     ) -> None:
         self._store = store
@@ -66,6 +74,8 @@ class StreamSender:
         self._max_delay_s = max_delay_s
         self._retention_s = retention_s
         self._clock = clock
+        self._lease_ends = lease_ends
+        self._renew_at = clock() + RENEW_MS
         self._on_lost = on_lost
         self.register: Register = started.after
         self.log_end = started.after.last_seq
@@ -125,6 +135,7 @@ class StreamSender:
         try:
             self._post_decided()
             while not self.lost:
+                self._renew_in_time()
                 text = self._next()
                 posted = self._post_decided()
                 if text is None:
@@ -141,6 +152,29 @@ class StreamSender:
         except BaseException as error:
             self.failure = error
             self._on_lost()
+
+    def _renew_in_time(self) -> None:
+        """Extend the lease when that is due. If it fails, it is tried again with the next batch."""
+        now = self._clock()
+        if now < self._renew_at:
+            return
+        ends = _monotonic() + LEASE_MS / 1000
+        try:
+            if not self._store.renew(self.register, now + LEASE_MS):
+                self._lose()
+                return
+        except (Conflict, BotoCoreError, ClientError) as error:
+            logger().warning("lease not extended", extra={"session": self.register.pk, "error": str(error)})
+            return
+        self._lease_ends, self._renew_at = ends, now + RENEW_MS
+
+    def _holds_lease(self) -> bool:
+        """May a batch be posted? The lease's end is compared with the monotonic clock, which cannot be set back."""
+        return _monotonic() < self._lease_ends
+
+    def _lose(self) -> None:
+        self.lost = True
+        self._on_lost()
 
     def _post_decided(self) -> bool:
         """Post the frames of decisions that are not posted yet. Returns False if there were none."""
@@ -171,16 +205,18 @@ class StreamSender:
 
     def _send(self, text: str) -> None:
         event = self._append(text)
+        if event is None:
+            return
         # The delay counts from post to post, however long the append takes.
         self._batch_due = _monotonic() + self._max_delay_s
         refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
         known = self._live()
         # A client that misses a batch notices the gap at the next frame; there is always a final one.
-        delivery = self._fan_out.send([event], self.register, known)
+        delivery = self._fan_out.send([event], self.register, known, Delivery(event.seq, may_post=self._holds_lease))
         self._look_at(refresh.result())
         newcomers = [found for found in self._live() if found not in known]
         if newcomers:
-            self._fan_out.send([event], self.register, newcomers)
+            self._fan_out.send([event], self.register, newcomers, Delivery(event.seq, may_post=self._holds_lease))
         self._keep_pace(delivery)
 
     def _keep_pace(self, delivery: Delivery) -> None:
@@ -193,7 +229,8 @@ class StreamSender:
     def _live(self) -> list[str]:
         return self.register.live(self._clock())
 
-    def _append(self, text: str) -> EventItem:
+    def _append(self, text: str) -> EventItem | None:
+        """Append a batch at the log's end. Returns None if the lease is lost; then nothing was appended."""
         while True:
             self.log_end += 1
             frame = AssistantMessage(
@@ -216,6 +253,11 @@ class StreamSender:
                 if self._store.append(self.register.pk, event):
                     self.sent.append(text)
                     return event
+                # Another writer has that seq, perhaps the step's next owner.
+                self._look_at(self._store.read(self.register.pk))
+                if self.lost:
+                    self.log_end -= 1
+                    return None
             except Conflict:
                 self.log_end -= 1
                 _sleep(_CONFLICT_S)
@@ -237,7 +279,6 @@ class StreamSender:
             or register.lease != self._lease
             or register.cancelled_at
         ):
-            self.lost = True
-            self._on_lost()
+            self._lose()
         if register is not None and register.version >= self.register.version:
             self.register = register

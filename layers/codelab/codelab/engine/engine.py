@@ -87,7 +87,16 @@ class Engine:
         )
         if decided.transition is not None:
             self.run_effects(decided.transition, is_awaited=not caller.connection_id)
+        self.revive(decided.register)
         return decided
+
+    def revive(self, register: Register) -> None:
+        """Repair the session now if its step's owner has let its lease end; a user is there and waits for it."""
+        if register.is_abandoned(self.clock()):
+            from codelab.turns import sweep  # seldom needed
+
+            with _left_to_the_sweep(register):
+                self.apply(register.user, register.session_id, sweep.tick)
 
     def decide(
         self,

@@ -33,6 +33,7 @@ def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.
     )
     if begun is None:
         return
+    engine.revive(begun.after)
     replay = _Replay(engine, caller, last_seq, patience_s)
     try:
         _replay(engine, caller, begun, replay)

@@ -30,7 +30,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
 from codelab.sessions.items import MessageItem, ToolsItem
-from codelab.sessions.register import LEASE_MARGIN_MS, Extent, Register
+from codelab.sessions.register import LEASE_MARGIN_MS, LEASE_MS, Extent, Register
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps, titles
@@ -138,10 +138,12 @@ class StepRunner:
             return None
         if register.extent != step.extent:  # the context must contain everything committed before the step
             reading = self._pool.submit(self._conversation, pk, register.extent)
+        lease_ends, now = time.monotonic() + LEASE_MS / 1000, engine.clock()
         lease = Lease(
             token=steps.token(invoked.id, engine.ids()),
-            until=engine.clock() + invoked.remaining_ms() + LEASE_MARGIN_MS,
+            until=now + LEASE_MS,
             message_id="msg_" + engine.ids(),
+            alive_until=now + invoked.remaining_ms() + LEASE_MARGIN_MS,
         )
         started = engine.decide(user, session_id, lambda draft: steps.acquire(draft, step, lease), register=register)
         if started is None:
@@ -156,6 +158,7 @@ class StepRunner:
             max_delay_s=self._settings.stream_max_delay_ms / 1000,
             retention_s=self._settings.event_retention_s,
             clock=engine.clock,
+            lease_ends=lease_ends,
             on_lost=cancellation.cancel,
         )
         sender.start()

@@ -1,7 +1,8 @@
 """The session register: everything that decides what may happen next in a session, in one small item.
 
-It is only changed by compare-and-set on `version`. The one exception cannot disturb another writer: the writer that has
-posted a range of frames removes the range's `post#` attribute. Times are milliseconds since the epoch.
+It is only changed by compare-and-set on `version`. Two exceptions cannot disturb another writer: the writer that has
+posted a range of frames removes the range's `post#` attribute, and the owner of a step extends its lease. Times are
+milliseconds since the epoch.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,10 @@ from codelab.sessions.layout import Layout
 
 #: Time (ms) after which the sweep repairs frames not reported as posted, and steps not acquired.
 REPAIR_AFTER_MS = 10_000
-#: A lease outlives its owner's deadline by this time (ms), so that nobody else starts while the owner may still write.
+#: How long (ms) a step's lease lasts, and how often its owner extends it.
+LEASE_MS = 25_000
+RENEW_MS = 8_000
+#: A process may write until its deadline and this time (ms) after it.
 LEASE_MARGIN_MS = 5_000
 #: Time (ms) in which a connection may refresh its expired token before it is closed.
 REFRESH_MS = 60_000
@@ -160,6 +164,9 @@ class Register:
     dispatched_at: int = 0
     lease: str = ""
     lease_until: int = 0
+    #: Until when (ms) the owner's process may live, and until when processes may live that have lost their lease.
+    alive_until: int = 0
+    stray_until: int = 0
     message_id: str = ""
     #: The end of the log when the step was acquired; the text of `message_id` comes after it.
     message_seq: int = 0
@@ -257,9 +264,18 @@ class Register:
             times.extend(call.due for call in self.open_step_calls.values())
         return min(times, default=None)
 
+    def is_abandoned(self, now: int) -> bool:
+        """Has the running step's owner let its lease end? `now` is in milliseconds."""
+        return self.phase is Phase.RUNNING and self.lease_until <= now
+
     def release(self) -> None:
-        """End the lease: the step's owner has committed, failed or crashed."""
-        self.lease, self.lease_until, self.cancelled_at = "", 0, 0
+        """End the lease: the step's owner has committed or failed, or is known to have crashed."""
+        self.lease, self.lease_until, self.alive_until, self.cancelled_at = "", 0, 0, 0
+
+    def revoke_lease(self) -> None:
+        """Take the lease from an owner that may be alive and still write."""
+        self.stray_until = max(self.stray_until, self.alive_until)
+        self.release()
 
     def copy(self) -> Self:
         """A register that shares no mutable value with this one. Every decision begins with a copy."""

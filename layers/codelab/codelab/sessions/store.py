@@ -214,6 +214,13 @@ class SessionStore(Protocol):
         It removes their attributes and does not change `version`, so it never makes a decision fail.
         """
 
+    def renew(self, register: Register, until: int) -> bool:
+        """Extend the lease of the running step in `register` to `until` (ms). Returns False if it is lost.
+
+        It does not change `version`, so it never makes a decision fail. Raises Conflict while another writer's
+        transaction is in progress; then nothing was extended.
+        """
+
     def remove(self, register: Register) -> None:
         """Remove the register of a deleted session, unless another process has written it."""
 

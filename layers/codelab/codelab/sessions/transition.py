@@ -45,9 +45,9 @@ class Transition:
     """What one event does. `before` None creates the session; an unchanged register writes nothing.
 
     The transaction writes the register, `puts`, `events`, `deletes` (sort keys) and `slot`, which it takes, keeps or
-    releases. `relies_on` are the user's rules, which must not have changed since they were read. `objects` (JSON text
-    by digest) are the large contents that items refer to. They are written before the transaction, and are unused if it
-    fails.
+    releases. `relies_on` are the user's rules, which must not have changed since they were read. `takes_over`: nobody
+    may have extended the lease since the register was read. `objects` (JSON text by digest) are the large contents that
+    items refer to. They are written before the transaction, and are unused if it fails.
 
     The effects run after it, in this order: `invoke`; posting the events; `resend`; `repost` (ranges not reported as
     posted); `replies`, which are frames that are not logged, to one connection each; closing connections with an error
@@ -68,6 +68,7 @@ class Transition:
     replies: tuple[tuple[str, dict[str, Any]], ...] = ()
     objects: Mapping[str, str] = field(default_factory=dict)
     slot: Slot | None = None
+    takes_over: bool = False
     spent: Spending = field(default_factory=Spending)
     counters: Counters = field(default_factory=Counters)
 

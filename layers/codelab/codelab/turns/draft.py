@@ -91,6 +91,7 @@ class Draft:
     replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
     objects: dict[str, str] = field(default_factory=dict)
     relies_on: ApprovalRules | None = None
+    takes_over: bool = False
     #: The event's usage, and the user's counters before it.
     spent: Spending = field(default_factory=Spending)
     counters: Counters = field(default_factory=Counters)
@@ -257,6 +258,7 @@ class Draft:
             replies=replies,
             objects=self.objects,
             slot=slot,
+            takes_over=self.takes_over,
             spent=self.spent,
             counters=self.counters,
         )

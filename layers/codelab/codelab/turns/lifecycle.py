@@ -11,7 +11,7 @@ from typing import Any
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import AboutItem
-from codelab.sessions.register import Phase, Register
+from codelab.sessions.register import Register
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
 from codelab.turns import quotas
@@ -96,12 +96,14 @@ def reveal(draft: Draft, lease: Lease, source: Register, history_n: int, title: 
 def begin_deletion(draft: Draft, lease: Lease) -> Transition | None:
     """Hide the session in order to delete it. None: another process is deleting it.
 
-    A step's owner may write until its lease ends, so the last pass comes after that.
+    A step's owner may write as long as its process lives, so the last pass comes after that.
     """
     before = draft.register
     if before.erase_at and before.lease_until > draft.now:
         return None
-    purge_after = before.purge_after if before.erase_at else before.lease_until if before.phase is Phase.RUNNING else 0
+    purge_after = (
+        before.purge_after if before.erase_at else max(before.lease_until, before.alive_until, before.stray_until)
+    )
     register = _emptied(draft)
     register.purge_after = purge_after
     _take_lease(register, lease)

@@ -26,11 +26,15 @@ _REFUSED_BYTES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An owner's lease: its `token`, until when (ms) it lasts, and the id of the message that the attempt streams."""
+    """An owner's lease: its `token`, until when (ms) it lasts, and the id of the message that the attempt streams.
+
+    `alive_until` is when (ms) the owner's process has ended.
+    """
 
     token: str
     until: int
     message_id: str
+    alive_until: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +81,29 @@ def is_current(register: Register, step: Step) -> bool:
 
 
 def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
-    """Acquire the step; None for a duplicate. Closes the message of an earlier attempt that crashed while streaming."""
+    """Acquire the step; None for a duplicate. Closes the message of an earlier attempt that crashed while streaming.
+
+    The owner of an earlier attempt may be alive and go on streaming. So another attempt always logs a frame behind
+    everything that was streamed: whatever that owner appends is either discarded here, or collides with this frame.
+    """
     register = draft.register
     if owns(register, lease):
         return draft.finish()  # an earlier try was written although it seemed to fail
     if not is_current(register, step):
         return None
-    dead = register.message_id if register.message_id and draft.streamed() else ""
+    earlier = register.message_id
+    dead = earlier if earlier and draft.streamed() else ""
     register.attempt += 1
     register.phase = Phase.RUNNING
-    register.lease, register.lease_until, register.message_id = lease.token, lease.until, lease.message_id
+    if register.stray_until <= draft.now:
+        register.stray_until = 0
+    register.lease, register.lease_until, register.alive_until = lease.token, lease.until, lease.alive_until
+    register.message_id = lease.message_id
     register.message_seq = register.last_seq
     if dead:
         draft.emit(turn.delta(draft, "", dead, is_final=True, aborted=True))
         draft.emit(MessageDiscarded(message_id=dead, turn_id=register.turn_id))
-    draft.set_status(Status.THINKING, "Thinking")
+    draft.set_status(Status.THINKING, "Thinking", is_news=bool(earlier))
     return draft.finish()
 
 

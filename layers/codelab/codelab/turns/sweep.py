@@ -45,13 +45,19 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
     # Compare the owner, not the step in the failed event: a duplicate may have acquired that step, and the failed
     # invocation may have continued with another one.
     is_dead = dead is not None and is_leased_by(register, dead)
-    ignored_cancel = register.cancelled_at and register.cancelled_at + REPAIR_AFTER_MS <= draft.now
-    if not is_dead and not ignored_cancel and register.lease_until > draft.now:
-        return
-    if register.cancelled_at:
+    cancelled_at = register.cancelled_at
+    ignored_cancel = cancelled_at and cancelled_at + REPAIR_AFTER_MS <= draft.now
+    if not is_dead and not ignored_cancel:
+        if not register.is_abandoned(draft.now):
+            return
+        draft.takes_over = True
+    if is_dead:
+        register.release()
+    else:
+        register.revoke_lease()
+    if cancelled_at:
         turn.cancelled(draft, draft.streamed())
         return
-    register.release()
     if register.attempt >= MAX_ATTEMPTS:
         if draft.streamed():
             draft.emit(turn.delta(draft, "", register.message_id, is_final=True, aborted=True))

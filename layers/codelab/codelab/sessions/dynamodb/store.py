@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -232,6 +233,37 @@ class DynamoDBStore:
                     raise
         # Both attempts lost a race: the sweep posts the frames again, and clients drop them by their seq.
 
+    def renew(self, register: Register, until: int) -> bool:
+        """Updates `due_at` only if the register has not changed, as `posted` does."""
+        due_at = replace(register, lease_until=until).due_at()
+        token, ends = {":lease": {"S": register.lease}}, {":until": {"N": str(until)}}
+        unchanged = {
+            "UpdateExpression": "SET lease_until = :until, due_at = :due",
+            "ConditionExpression": "lease = :lease AND version = :version",
+            "ExpressionAttributeValues": {
+                **token,
+                **ends,
+                ":due": {"N": str(due_at)},
+                ":version": {"N": str(register.version)},
+            },
+        }
+        changed = {
+            "UpdateExpression": "SET lease_until = :until",
+            "ConditionExpression": "lease = :lease",
+            "ExpressionAttributeValues": {**token, **ends},
+        }
+        request: Any = {"TableName": self._table, "Key": _key(register.pk, keys.REGISTER)}
+        for attempt in (unchanged, changed):
+            try:
+                self._client.update_item(**request, **attempt)
+                return True
+            except ClientError as error:
+                if _code(error) == "TransactionConflictException":
+                    raise Conflict from None
+                if _code(error) != "ConditionalCheckFailedException":
+                    raise
+        return False
+
     def remove(self, register: Register) -> None:
         with suppress(self._client.exceptions.ConditionalCheckFailedException):
             self._client.delete_item(
@@ -282,6 +314,9 @@ class DynamoDBStore:
         else:
             condition = "version = :version"
             values[":version"] = {"N": str(before.version)}
+        if before is not None and transition.takes_over:
+            condition += " AND lease_until = :lease_until"
+            values[":lease_until"] = {"N": str(before.lease_until)}
         found: dict[str, Any] = {
             "TableName": self._table,
             "Key": {"pk": {"S": after.pk}, "sk": {"S": keys.REGISTER}},
