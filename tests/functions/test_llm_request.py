@@ -7,6 +7,7 @@ from codelab.sessions.register import LEASE_MS
 
 from tests.functions.recorder import APPEND, CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
 from tests.functions.system import Context, System
+from tests.garbage import left_frames
 from tests.scripted_model import call
 
 
@@ -162,3 +163,11 @@ def test_who_joined_just_now_is_not_forgotten_for_an_early_410(connected: System
     connected.aws.gone = {"c2"}  # as API Gateway answers until $connect has returned
     connected.ask("c1", "Hi")
     assert connected.connections() == {"c1", "c2"}
+
+
+def test_a_failed_answer_leaves_no_frame_with_its_messages(connected: System) -> None:
+    connected.ask("c1", "Hi")
+    with left_frames() as left:
+        connected.ask("c1", "")
+    assert [frame["error_code"] for frame in connected.aws.frames("c1") if frame["type"] == "error"] == ["LLM_ERROR"]
+    assert left == []

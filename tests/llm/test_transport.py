@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from typing import Any
 
 import pytest
 from codelab.llm.client.bedrock import BedrockKey
 from codelab.llm.client.openai_sdk import OpenAITransport, openai_transport
+from codelab.llm.client.request import Request
+from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Call
-from codelab.llm.errors import TransportError
+from codelab.llm.config import RequestConfig
+from codelab.llm.errors import ModelError, TransportError
 
-from tests.llm.server import ScriptedServer, delta, event, failing, saying
+from tests.garbage import left_frames
+from tests.llm.schemas import STRING
+from tests.llm.server import Exchange, Script, ScriptedServer, delta, event, failing, saying
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}], "top_k": 3}
 
@@ -92,6 +99,42 @@ def test_an_unreachable_endpoint_is_a_retryable_error() -> None:
     with pytest.raises(TransportError) as caught:
         received(transport)
     assert caught.value.retryable
+
+
+def closes(exchange: Exchange) -> None:
+    exchange.connection.shutdown(socket.SHUT_RDWR)
+
+
+def breaks_off(exchange: Exchange) -> None:
+    exchange.begin()
+    exchange.write(event(delta("a")))
+    closes(exchange)
+
+
+def is_silent(exchange: Exchange) -> None:
+    exchange.closed_by_client()
+
+
+@pytest.mark.parametrize("script", [closes, breaks_off, is_silent, failing(500), failing(400, "no json_schema")])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_failed_call_leaves_no_frame_with_its_messages(
+    server: ScriptedServer, transport: OpenAITransport, script: Script, stream: bool
+) -> None:
+    """A context manager that translates an error is left in a cycle with it (contextlib)."""
+    server.answer(script)
+    request = Request(RequestConfig("m"), STRING, BODY["messages"], retry=RetryPolicy(attempts=2, base_s=0.001))
+    with left_frames() as left:
+        try:
+            deadline = time.monotonic() + (0.2 if script is is_silent else 10)
+            if stream:
+                list(request.stream(transport, deadline=deadline))
+            else:
+                request.run(transport, deadline=deadline)
+        except ModelError:
+            pass
+        else:
+            pytest.fail("the call did not fail")
+    assert left == []
 
 
 def test_warming_up_touches_no_network() -> None:

@@ -246,7 +246,7 @@ class StepRunner:
             log_failure(error, invoked.id, session=register.pk)
             usage = self._counted(error.usage, config) if isinstance(error, ModelError) else {}
         except ProtocolError as error:
-            problem = error
+            problem = error.with_traceback(None)  # it would keep this frame, and the frame the error
         finally:
             sender.close()
             meter.add(usage, _estimated(parts, streamed))

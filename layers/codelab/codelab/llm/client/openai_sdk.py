@@ -94,8 +94,10 @@ class OpenAITransport:
                 # Closes the connection when the answer was not read to its end.
                 manager.__exit__(None, None, None)
         except openai.APIStatusError as error:
+            _forget_frames(error)
             raise _status_error(error) from error
         except (openai.APIConnectionError, httpx2.RequestError) as error:
+            _forget_frames(error)
             call.check()
             detail = error.__cause__ or error
             raise TransportError(
@@ -240,6 +242,17 @@ def _status_error(error: openai.APIStatusError) -> TransportError:
         retry_after=_retry_after(error.response.headers),
         body=(body or "")[:4000],
     )
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Drop the tracebacks of an error and its causes.
+
+    The context managers in which httpcore2 translates errors refer to them from their own tracebacks. So the frames,
+    and the messages that they hold, would stay in memory until a garbage collection, often for hundreds of calls.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__context__
 
 
 def _rejects_key(error: openai.APIStatusError) -> bool:

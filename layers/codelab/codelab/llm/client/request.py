@@ -311,7 +311,7 @@ class _Run:
                     error.retryable = error.retryable or error.status is None
                     raise
                 if self._drop_feature(error, mode, unsupported):
-                    last = error
+                    last = error.with_traceback(None)
                     continue
                 failures += 1
                 delay = self._request._retry.delay(error, failures)
