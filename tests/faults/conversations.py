@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
 from tests.faults.ide import Frame
-from tests.faults.model import CUT, PAUSE, SILENCE, STOP, Says, says
+from tests.faults.model import CUT, NO_SUMMARY, PAUSE, SILENCE, STOP, Says, says
 from tests.faults.player import Conversation, Reaction
 from tests.scripted_model import call
 
@@ -16,9 +16,9 @@ def say(script: str, n: int = 1, **fields: Any) -> Frame:
     return {"type": "user_message", "content": f"[[{script}]] message {n}", "client_msg_id": f"m{n}", **fields}
 
 
-def _long(n: int) -> Frame:
+def _long(n: int, script: str = "long") -> Frame:
     """After three of them the first ones become a summary."""
-    return {"type": "user_message", "content": f"[[long]] message {n} " + "word " * 1_800, "client_msg_id": f"m{n}"}
+    return {"type": "user_message", "content": f"[[{script}]] message {n} " + "word " * 1_800, "client_msg_id": f"m{n}"}
 
 
 def result(frame: Frame, value: Any, **fields: Any) -> Frame:
@@ -187,6 +187,11 @@ CONVERSATIONS = [
         execute=execute,
     ),
     Conversation("a summary", {"long": [_ANSWER]}, [_long(n) for n in range(1, 5)]),
+    Conversation(
+        "a summary that fails",
+        {NO_SUMMARY: [_ANSWER]},
+        [*(_long(n, NO_SUMMARY) for n in range(1, 4)), say(NO_SUMMARY, 4)],
+    ),
     Conversation(
         "the model refuses", {"no": [Says(status=400)], "hi": [_ANSWER]}, [say("no"), say("hi", 2)], execute=execute
     ),

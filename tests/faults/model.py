@@ -35,6 +35,8 @@ _SOLUTIONS = {
     "confidence": {"agent": "coder", "reason": "It suits", "confidence": 0.9},
     "open_tasks": {"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []},
 }
+#: A script whose messages it cannot summarise.
+NO_SUMMARY = "no summary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,9 @@ class ScriptedTransport:
         for field, solution in _SOLUTIONS.items():
             if field in asked:
                 usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-                said = {"message": {"content": json.dumps(solution)}, "index": 0, "finish_reason": "stop"}
+                fails = field == "open_tasks" and f"[[{NO_SUMMARY}]]" in json.dumps(body["messages"])
+                content = "That is hard to say." if fails else json.dumps(solution)
+                said = {"message": {"content": content}, "index": 0, "finish_reason": "stop"}
                 yield [{"choices": [said], "usage": usage}]
                 return
         answer = self._answer(body["messages"])

@@ -72,6 +72,12 @@ BUDGETS: Mapping[str, list[Event]] = {
         ("step 1", {READ: 1 + 2 + 1, READ_MANY: 1 + 1, TRANSACTION: 2 + 1, APPEND: 2, POST: 6, CLEAR: 1}),
         USER_MESSAGE, step(1, 2, 6),
     ],
+    # One that fails costs as much, and the next step nothing.
+    "a summary that fails": [
+        CONNECT, USER_MESSAGE, step(1, 2, 6), USER_MESSAGE, step(1, 2, 6), USER_MESSAGE,
+        ("step 1", {READ: 1 + 2 + 1, READ_MANY: 1 + 1, TRANSACTION: 2 + 1, APPEND: 2, POST: 6, CLEAR: 1}),
+        USER_MESSAGE, step(1, 2, 6),
+    ],
     "agent switch": [
         CONNECT, USER_MESSAGE, step(1, 1, 5), LAST_RESULT, step(2, 2, 6),
         ("switch_agent", USER_MESSAGE[1]),

@@ -1,5 +1,6 @@
 """A long session: what it costs, what the model is sent, and that nothing is lost of what was said."""
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from codelab.llm.client.transport import Call
 from codelab.llm.tokens import estimate_context
+from codelab.observability import logger
 
 from tests.functions.recorder import APPEND, CLEAR, POST, READ, READ_MANY, TRANSACTION
 from tests.functions.system import System
@@ -92,18 +94,53 @@ def test_who_reads_the_answer_does_not_wait_for_the_summary(system: System, memo
     assert system.item("REGISTER")["phase"] == "idle"
 
 
-def test_a_model_that_cannot_summarise_costs_no_turn(system: System, memory: Memory) -> None:
+def test_a_model_that_cannot_summarise_costs_no_turn_and_is_seldom_asked(
+    system: System, memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is asked again only when the history has grown by a quarter, and then once."""
     memory.refuses = True
-    for n in range(30):
+    asked, costs = [], []
+    for n in range(100):
+        before = len(memory.summaries)
         system.say("c1", f"Question {n}: " + "why is that so? " * 40)
-    assert memory.summaries
+        if len(memory.summaries) > before:
+            asked.append((system.item("REGISTER")["summary_failed_tokens"], len(memory.summaries) - before))
+        else:
+            costs.append(Counter(system.aws.calls))
+    tokens, requests = zip(*asked, strict=True)
+    assert requests == (2, *[1] * (len(asked) - 1)), "only the first is repaired"
+    assert all(later >= 1.25 * earlier for earlier, later in itertools.pairwise(tokens))
+    assert len(asked) <= 10
+    assert costs[-1] == costs[0], "between them nothing is read or written"
+    assert [record.message for record in caplog.records].count("compaction failed") == len(asked)
     assert max(estimate_context(body["messages"]) for body in memory.turns) <= BUDGET
     assert "summary_n" not in system.item("REGISTER")
+
+
+def test_when_it_can_again_the_summary_is_made(system: System, memory: Memory) -> None:
+    memory.refuses = True
+    while "summary_failed_tokens" not in system.item("REGISTER"):
+        system.say("c1", "Question: " + "why is that so? " * 40)
     memory.refuses = False
-    system.say("c1", "And now?")
-    assert system.item("REGISTER")["summary_n"] > 0
+    while "summary_n" not in system.item("REGISTER"):
+        system.say("c1", "Question: " + "why is that so? " * 40)
+    assert "summary_failed_tokens" not in system.item("REGISTER")
     system.say("c1", "And then?")
     assert "# Summary" in memory.turns[-1]["messages"][1]["content"]
+
+
+def test_a_failure_counts_in_cloudwatch(system: System, memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    """By the embedded metric format: every metric and dimension that is declared stands in the line."""
+    memory.refuses = True
+    while not memory.summaries:
+        system.say("c1", "Question: " + "why is that so? " * 40)
+    (line,) = [record for record in caplog.records if record.message == "compaction failed"]
+    said = json.loads(logger().registered_formatter.format(line))
+    (declared,) = said["_aws"]["CloudWatchMetrics"]
+    assert said["_aws"]["Timestamp"] > 1_700_000_000_000
+    assert declared["Metrics"] == [{"Name": "SummaryFailed", "Unit": "Count"}]
+    assert said["SummaryFailed"] == 1
+    assert [said[name] for (name,) in declared["Dimensions"]] == ["codelab"]
 
 
 def test_the_model_is_shown_the_files_of_the_context_with_every_question(system: System, memory: Memory) -> None:

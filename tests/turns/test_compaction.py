@@ -91,6 +91,28 @@ def test_a_summary_that_comes_too_late_is_dropped():
     assert summary["content"] == "the first"
 
 
+def test_a_summary_that_failed_is_due_again_when_the_history_has_grown_by_a_quarter():
+    world = grown(4)
+    world.decide(lambda draft: compaction.back_off(draft, draft.before))
+    failed = world.register.history_tokens
+    while world.register.history_tokens < 1.25 * failed:
+        assert not compaction.is_due(world.register, world.settings)
+        world.say("word " * 100)
+        world.answer("ok")
+    assert compaction.is_due(world.register, world.settings)
+    compact(world)
+    assert not world.register.summary_failed_tokens
+
+
+def test_a_failure_is_noted_once_and_not_after_a_summary():
+    world = grown(4)
+    asked = world.register
+    world.decide(lambda draft: compaction.back_off(draft, asked))
+    assert world.decide(lambda draft: compaction.back_off(draft, asked)) is None
+    compact(world)
+    assert world.decide(lambda draft: compaction.back_off(draft, asked)) is None
+
+
 def test_a_summary_may_be_committed_while_the_next_turn_runs():
     world = grown(4)
     piece = piece_of(world)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.keys import usage_key
 from codelab.sessions.register import Phase
-from codelab.turns import lifecycle
+from codelab.turns import compaction, lifecycle
 from codelab.turns.caller import Caller
 from codelab.turns.draft import Draft, Inputs
 from codelab.turns.lifecycle import CreateSession, Lease
@@ -95,6 +95,7 @@ def test_only_its_maker_reveals_a_fork():
     world = World()
     world.say("hello")
     world.answer("Hi")
+    world.decide(lambda draft: compaction.back_off(draft, draft.before))
     source = world.register
     inputs = Inputs(world.now, world.settings, world.new_id, items={usage_key(world.now): None})
     draft = Draft.new("ann", "fork", inputs)
@@ -108,6 +109,7 @@ def test_only_its_maker_reveals_a_fork():
     register = revealed.after
     assert (register.erase_at, register.lease, register.history_n, register.title) == (0, "", 2, "Fork")
     assert register.agent == source.agent
+    assert register.summary_failed_tokens == source.history_tokens > 0, "its model is not asked sooner either"
     assert register.last_activity == world.now
 
 

@@ -97,6 +97,7 @@ STATES: dict[str, tuple[str, str, int]] = {
     "an agent was chosen": ("an agent is chosen", "step 1", 1),
     "a plan is followed": ("a plan, and then a tool", "step 1", 1),
     "a summary was made": ("a summary", "step 1", 3),
+    "a summary failed": ("a summary that fails", "step 1", 3),
     "a large result was stored": ("a large result", "tool_result", 1),
     "a large call is open": ("a large call", "step 1", 1),
     "output comes in pieces": ("partial output", "tool_result", 1),

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
@@ -11,10 +12,12 @@ from codelab.llm.client.transport import Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import ModelError, RequestError
-from codelab.observability import logger
+from codelab.observability import logger, metric
 from codelab.protocol.errors import ProtocolError
 from codelab.sessions.register import Register
+from codelab.sessions.transition import Transition
 from codelab.turns import compaction
+from codelab.turns.draft import Draft
 from codelab.turns.usage import counted
 
 #: In ms: the least time left to begin a summary, the most time it may take, and the time it must leave.
@@ -22,7 +25,7 @@ _LEAST_MS, _MOST_MS, _MARGIN_MS = 20_000, 60_000, 5_000
 
 
 class Compactor:
-    """One per process. A summary that was not finished is tried again after the next step."""
+    """One per process. A summary that was not finished is tried again after the next step; one that failed, later."""
 
     def __init__(self, engine: Engine, transport: Transport, unsupported: UnsupportedFeatures) -> None:
         self._engine = engine
@@ -31,7 +34,7 @@ class Compactor:
         self._unsupported = unsupported
 
     def compact(self, register: Register, config: RequestConfig, meter: Meter, remaining_ms: Callable[[], int]) -> None:
-        """Summarise a piece of the history if that is due. A failure of the model is logged and changes nothing."""
+        """Summarise a piece of the history if that is due. A failure is logged, and noted in the register."""
         if not compaction.is_due(register, self._settings) or remaining_ms() < _LEAST_MS:
             return
         extent, most = compaction.extent(register)
@@ -40,17 +43,32 @@ class Compactor:
         if piece is None:
             return
         deadline = time.monotonic() + min(_MOST_MS, remaining_ms() - _MARGIN_MS) / 1000
+        content = self._summary(register, compaction.messages(piece, read.summary), config, meter, deadline)
+
+        def note(draft: Draft) -> Transition | None:
+            if content is None:
+                return compaction.back_off(draft, register)
+            return compaction.commit(draft, piece, content)
+
         try:
-            asked = compaction.messages(piece, read.summary)
-            config, retry = config.changed(max_repairs=1), RetryPolicy(attempts=2)
+            self._engine.decide(register.user, register.session_id, note)
+        except ProtocolError as error:
+            logger().warning("compaction not stored", extra={"session": register.pk, "error": error.message})
+
+    def _summary(
+        self, register: Register, asked: list[dict[str, Any]], config: RequestConfig, meter: Meter, deadline: float
+    ) -> str | None:
+        """Ask the model for a summary; None if it fails. Asks only once if the last try failed."""
+        tries = 1 if register.summary_failed_tokens else 2
+        config, retry = config.changed(max_repairs=tries - 1), RetryPolicy(attempts=tries)
+        try:
             request = Request(config, compaction.SCHEMA, asked, unsupported=self._unsupported, retry=retry)
             result = request.run(self._transport, deadline=deadline)
-            meter.add(counted(result.usage, None))
-            content = compaction.text_of(result.solution, self._settings)
-            self._engine.decide(
-                register.user, register.session_id, lambda draft: compaction.commit(draft, piece, content)
-            )
-        except (RequestError, ProtocolError) as error:
+        except RequestError as error:
             if isinstance(error, ModelError):
                 meter.add(counted(error.usage, None))
-            logger().warning("compaction failed", extra={"session": register.pk, "error": str(error)})
+            said = {"session": register.pk, "error": str(error), **metric("SummaryFailed")}
+            logger().warning("compaction failed", extra=said)
+            return None
+        meter.add(counted(result.usage, None))
+        return compaction.text_of(result.solution, self._settings)

@@ -199,6 +199,8 @@ class Register:
     turn_n: int = 0
     summary_n: int = 0
     history_tokens: int = 0
+    #: `history_tokens` when the model last failed to summarise them; 0 after a summary.
+    summary_failed_tokens: int = 0
     generation: int = 0
     executor: str = ""
     connections: dict[str, Connection] = field(default_factory=dict)

@@ -22,6 +22,8 @@ from codelab.turns.text import head_and_tail
 _PROMPT_SHARE, _SUMMARY_SHARE = 0.1, 0.15
 #: Shares of the history's room, in tokens and messages: when compaction is due, what it keeps, and its least gain.
 _DUE, _KEPT, _WORTH = 0.75, 0.4, 0.15
+#: How much the history must have grown since the last try if that failed.
+_GROWN = 1.25
 #: The most messages in one summary, so that one call reads them with the last summary and the declared tools; and their
 #: share of the budget.
 _PIECE, _PIECE_SHARE = 98, 0.7
@@ -67,7 +69,9 @@ class Piece:
 
 
 def is_due(register: Register, settings: Settings) -> bool:
-    """Has the part of the history without a summary grown enough for the next summary?"""
+    """Has the part of the history without a summary grown enough for the next summary, also since a failed one?"""
+    if register.history_tokens < _GROWN * register.summary_failed_tokens:
+        return False
     count = register.history_n - register.summary_n
     return register.history_tokens > _DUE * _room(register, settings) or count > _DUE * settings.max_context_messages
 
@@ -127,7 +131,20 @@ def commit(draft: Draft, piece: Piece, content: str) -> Transition | None:
         return None
     register.summary_n = piece.n
     register.history_tokens = max(0, register.history_tokens - piece.tokens)
+    register.summary_failed_tokens = 0
     draft.put(SummaryItem(piece.n, content, draft.now))
+    return draft.finish()
+
+
+def back_off(draft: Draft, asked: Register) -> Transition | None:
+    """Note that the model gave no summary of the history as it was in `asked`, so that it is not asked again soon.
+
+    None if another process made a summary meanwhile, or noted a failure.
+    """
+    register = draft.register
+    if (register.summary_n, register.summary_failed_tokens) != (asked.summary_n, asked.summary_failed_tokens):
+        return None
+    register.summary_failed_tokens = register.history_tokens
     return draft.finish()
 
 
