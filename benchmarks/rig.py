@@ -18,12 +18,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def instant_model() -> Iterator[str]:
-    """The base URL of a running instant model."""
+def instant_model(module: str = "benchmarks.instant_model") -> Iterator[str]:
+    """The base URL of a running instant model, or of another one that is started like it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.instant_model", str(port)], cwd=ROOT)
+    process = subprocess.Popen([sys.executable, "-m", module, str(port)], cwd=ROOT)
     try:
         for _ in range(200):
             with socket.socket() as client:

@@ -85,11 +85,9 @@ class InternalApi:
         return pool.answer(worker, request_id, request.body, error)
 
     def _describe(self) -> Response:
-        functions = {
-            pool.function.source.name: {
-                "name": pool.function.name,
-                "workers": [worker.pid for worker in pool.workers.values() if worker.pid and worker.seen],
-            }
-            for pool in self.lambdas.pools.values()
-        }
+        functions = {}
+        for pool in self.lambdas.pools.values():
+            served = {worker.pid: worker.served for worker in pool.workers.values() if worker.pid and worker.seen}
+            name = pool.function.source.name
+            functions[name] = {"name": pool.function.name, "workers": [*served], "served": [*served.values()]}
         return Response.json(functions)

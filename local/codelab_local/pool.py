@@ -51,6 +51,7 @@ class Worker:
     invocation: Invocation | None = None
     idle_since: float = 0.0
     seen: bool = False
+    served: int = 0
 
 
 class Pool:
@@ -156,6 +157,7 @@ class Pool:
         if invocation is None:
             return
         self._running -= 1
+        worker.served += 1
         if invocation.deadline is not None:
             invocation.deadline.cancel()
         if not invocation.done.done():

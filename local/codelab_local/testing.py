@@ -153,7 +153,7 @@ class LocalCloud:
         return answer
 
     def functions(self) -> dict[str, dict[str, Any]]:
-        """Deployed names and worker pids, by folder name."""
+        """Deployed names, worker pids, and how many requests each worker has served, by folder name."""
         with urllib.request.urlopen(f"{self.info['internal']}/_local/functions", timeout=10) as response:
             found: dict[str, dict[str, Any]] = json.loads(response.read())
         return found

@@ -1,0 +1,216 @@
+"""Twelve sessions for twenty minutes: tools, approvals, reconnects, compaction, and a model that fails now and then.
+
+Prints a table, and what is wrong: failures that a client sees, turns that become slower, functions whose memory grows.
+`python -m benchmarks.soak [MINUTES]` exits with 1 if anything is.
+"""
+
+import json
+import random
+import statistics
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codelab_local import LocalCloud
+
+from benchmarks.rig import instant_model, system
+from benchmarks.soak_model import FAILURES, asks, text
+from tests.follower import Follower
+
+SESSIONS, MINUTES = 12, 20.0
+#: Tokens of a context; a summary is due after a few turns.
+CONTEXT = 6_000
+#: Seconds between the turns of a session, and between two looks at the memory.
+PAUSE_S, SAMPLE_S = 0.2, 5.0
+#: A frame in so many of the running answer is the last that its connection gets.
+BREAKS = 60
+#: The most that the last quarter of the turns may take of the first quarter's time.
+DRIFT = 1.5
+#: A worker is warm after so many events; the most that it may grow then; and how many looks tell that.
+WARM, GROWTH, LOOKS = 200, 1.1, 12
+
+
+@dataclass
+class Soak:
+    """What was seen. `turns` are (when it began, seconds to the first text, seconds to the end), in order."""
+
+    turns: list[tuple[float, float, float]] = field(default_factory=list)
+    calls: int = 0
+    reconnects: int = 0
+    failures: list[str] = field(default_factory=list)
+    model: dict[str, int] = field(default_factory=dict)
+    #: By function and process: what its PSS was, in bytes, at each look since it was warm.
+    memory: dict[str, dict[int, list[int]]] = field(default_factory=dict)
+
+    def drift(self) -> tuple[float, float]:
+        """How many times as long the last quarter's first texts and turns took as the first quarter's, by medians."""
+        ordered = sorted(self.turns)
+        quarter = len(ordered) // 4
+        first, last = ordered[:quarter], ordered[-quarter:]
+        medians = [[statistics.median(turn[n] for turn in part) for n in (1, 2)] for part in (first, last)]
+        return medians[1][0] / medians[0][0], medians[1][1] / medians[0][1]
+
+    def growth(self) -> Iterator[tuple[str, int, float, float]]:
+        """By function: how many of its processes were seen warm for long, their mean megabytes at first and at last."""
+        for function, processes in self.memory.items():
+            seen = [looks for looks in processes.values() if len(looks) >= LOOKS]
+            if seen:
+                first = statistics.mean(statistics.median(looks[:3]) for looks in seen) / 1e6
+                yield function, len(seen), first, statistics.mean(statistics.median(looks[-3:]) for looks in seen) / 1e6
+
+    def complaints(self) -> list[str]:
+        """What is wrong; empty if nothing is."""
+        found = list(self.failures)
+        for name, drift in zip(("first texts", "turns"), self.drift(), strict=True):
+            if drift > DRIFT:
+                found.append(f"{name} take {drift:.2f} times as long in the last quarter")
+        for function, _, first, last in self.growth():
+            if last > GROWTH * first:
+                found.append(f"{function} grows from {first:.1f} to {last:.1f} MB a process")
+        return found
+
+
+class Session:
+    """One client in one session: says something, executes calls, loses its connection now and then."""
+
+    def __init__(self, cloud: LocalCloud, name: str, seen: Soak) -> None:
+        self._name, self._seen = name, seen
+        self._client = Follower(cloud.url(name, extensions=1))
+        self._choose = random.Random(name)
+        self._told = self._resumed = 0
+
+    def run(self, until: float) -> None:
+        turn = 0
+        try:
+            while time.monotonic() < until:
+                self._turn(turn)
+                turn += 1
+                time.sleep(PAUSE_S * 2 * self._choose.random())
+        except Exception as error:
+            self._seen.failures.append(f"{self._name}, turn {turn}: {type(error).__name__}: {error}")
+        finally:
+            self._seen.reconnects += self._client.reconnects
+            self._client.close()
+
+    def _turn(self, turn: int) -> None:
+        """One turn, from the message to the end. Raises AssertionError if the client sees anything wrong."""
+        client, tools = self._client, turn % 3
+        began, first = time.monotonic(), 0.0
+        at = self._told
+        client.send("user_message", content=asks(self._name, turn, tools), client_msg_id=f"m{turn}")
+        while not any(frame["type"] == "turn_end" for frame in client.frames[at:]):
+            client.receive()
+            for frame in client.frames[self._told :]:
+                if frame["type"] == "assistant_message" and frame["token"]:
+                    first = first or time.monotonic() - began
+                self._react(frame)
+            self._told = len(client.frames)
+            for reply in client.unnumbered[self._resumed :]:
+                assert reply["type"] != "error", f"refused: {reply}"
+                for call in reply.get("open_calls", ()):
+                    self._execute(call)
+            self._resumed = len(client.unnumbered)
+            if client.frames[at:] and self._choose.randrange(BREAKS) == 0:
+                client.drop(clean=self._choose.random() < 0.5)
+        self._seen.turns.append((began, first, time.monotonic() - began))
+        self._check(client.frames[at:], [text(self._name, turn, step) for step in range(tools + 1)])
+
+    def _react(self, frame: dict[str, Any]) -> None:
+        if frame["type"] == "tool_call" and frame["requires_approval"]:
+            self._client.send("hitl_decision", call_id=frame["call_id"], decision="approve")
+        elif frame["type"] == "tool_call" and frame.get("execute", True):
+            self._seen.calls += 1
+            self._execute({**frame, "state": "executing"})
+
+    def _execute(self, call: dict[str, Any]) -> None:
+        if call["state"] == "awaiting_approval":
+            self._client.send("hitl_decision", call_id=call["call_id"], decision="approve")
+        else:
+            result = {"content": "print('hello')\n" * 20} if call["tool_name"] == "read_file" else {}
+            self._client.send("tool_result", call_id=call["call_id"], result=result)
+
+    def _check(self, frames: list[dict[str, Any]], said: list[str]) -> None:
+        """The turn ended as it should, and the client has read what the model said, once."""
+        (end,) = (frame for frame in frames if frame["type"] == "turn_end")
+        errors = [frame for frame in frames if frame["type"] == "error"]
+        assert not errors, f"an error: {errors[0]}"
+        assert end["reason"] == "completed", f"ended: {end['reason']}"
+        read: dict[str, str] = {}
+        for frame in frames:
+            if frame["type"] == "assistant_message":
+                read[frame["message_id"]] = read.get(frame["message_id"], "") + frame["token"]
+            elif frame["type"] == "message_discarded":
+                read.pop(frame["message_id"], None)
+        assert list(read.values()) == said, f"read: {list(read.values())}"
+
+
+def pss(pid: int) -> int:
+    """A process's proportional share of memory, in bytes; 0 if it has ended."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return next(1024 * int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+
+
+def look(cloud: LocalCloud, seen: Soak, ended: threading.Event) -> None:
+    """Look at the functions' memory until the end."""
+    while not ended.wait(SAMPLE_S):
+        for function, it in cloud.functions().items():
+            for pid, served in zip(it["workers"], it["served"], strict=True):
+                if served >= WARM and (size := pss(pid)):
+                    seen.memory.setdefault(function, {}).setdefault(pid, []).append(size)
+
+
+def soak(minutes: float) -> Soak:
+    """Run it, and return what was seen."""
+    seen, ended = Soak(), threading.Event()
+    with (
+        instant_model("benchmarks.soak_model") as url,
+        system(url, MAX_CONTEXT_TOKENS=str(CONTEXT)) as cloud,
+        ThreadPoolExecutor(SESSIONS + 1) as threads,
+    ):
+        looking = threads.submit(look, cloud, seen, ended)
+        until = time.monotonic() + 60 * minutes
+        sessions = [Session(cloud, f"soak-{n}", seen) for n in range(SESSIONS)]
+        running = [threads.submit(session.run, until) for session in sessions]
+        for session in running:
+            session.result()
+        ended.set()
+        looking.result()
+        with urllib.request.urlopen(url.removesuffix("/v1") + "/counts", timeout=10) as counts:
+            seen.model = json.loads(counts.read())
+    return seen
+
+
+def show(seen: Soak) -> None:
+    """Print the table."""
+    counts = seen.model
+    failed = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in FAILURES)
+    first, end = (statistics.median(turn[n] for turn in seen.turns) * 1000 for n in (1, 2))
+    firsts, ends = seen.drift()
+    print(f"{len(seen.turns)} turns, {seen.calls} calls of tools, {seen.reconnects} reconnects")
+    print(f"{counts['calls']} calls of the model, {counts['summaries']} for summaries; failed: {failed}")
+    print(f"seen by clients: {len(seen.failures)} failures")
+    print(f"first text p50 {first:.0f} ms, turn {end:.0f} ms; last quarter to first: {firsts:.2f}, {ends:.2f}")
+    for function, processes, before, after in sorted(seen.growth()):
+        print(f"{function:16} {before:6.1f} → {after:5.1f} MB ({after / before:.2f}), {processes} processes")
+
+
+def main(minutes: float) -> int:
+    seen = soak(minutes)
+    show(seen)
+    complaints = seen.complaints()
+    for complaint in complaints:
+        print(f"WRONG: {complaint}")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else MINUTES))
