@@ -52,6 +52,8 @@ class Soak:
         """How many times as long the last quarter's first texts and turns took as the first quarter's, by medians."""
         ordered = sorted(self.turns)
         quarter = len(ordered) // 4
+        if not quarter:
+            return 1.0, 1.0
         first, last = ordered[:quarter], ordered[-quarter:]
         medians = [[statistics.median(turn[n] for turn in part) for n in (1, 2)] for part in (first, last)]
         return medians[1][0] / medians[0][0], medians[1][1] / medians[0][1]
@@ -193,7 +195,7 @@ def show(seen: Soak) -> None:
     """Print the table."""
     counts = seen.model
     failed = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in FAILURES)
-    first, end = (statistics.median(turn[n] for turn in seen.turns) * 1000 for n in (1, 2))
+    first, end = (statistics.median([turn[n] for turn in seen.turns] or [0.0]) * 1000 for n in (1, 2))
     firsts, ends = seen.drift()
     print(f"{len(seen.turns)} turns, {seen.calls} calls of tools, {seen.reconnects} reconnects")
     print(f"{counts['calls']} calls of the model, {counts['summaries']} for summaries; failed: {failed}")
