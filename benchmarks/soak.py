@@ -30,17 +30,18 @@ CONTEXT = 6_000
 PAUSE_S, SAMPLE_S = 0.2, 5.0
 #: A frame in so many of the running answer is the last that its connection gets.
 BREAKS = 60
-#: The most that the last quarter of the turns may take of the first quarter's time.
-DRIFT = 1.5
+#: From which turn on a session's context is full, and so costs the same; and the most that the last quarter of these
+#: turns may take of the first quarter's time.
+FULL, DRIFT = 20, 1.5
 #: A worker is warm after so many events; the most that it may grow then; and how many looks tell that.
 WARM, GROWTH, LOOKS = 200, 1.1, 12
 
 
 @dataclass
 class Soak:
-    """What was seen. `turns` are (when it began, seconds to the first text, seconds to the end), in order."""
+    """What was seen. `turns` are (when it began, seconds to the first text, seconds to the end, its number)."""
 
-    turns: list[tuple[float, float, float]] = field(default_factory=list)
+    turns: list[tuple[float, float, float, int]] = field(default_factory=list)
     calls: int = 0
     reconnects: int = 0
     failures: list[str] = field(default_factory=list)
@@ -50,7 +51,7 @@ class Soak:
 
     def drift(self) -> tuple[float, float]:
         """How many times as long the last quarter's first texts and turns took as the first quarter's, by medians."""
-        ordered = sorted(self.turns)
+        ordered = sorted(turn for turn in self.turns if turn[3] >= FULL)
         quarter = len(ordered) // 4
         if not quarter:
             return 1.0, 1.0
@@ -120,7 +121,7 @@ class Session:
             self._resumed = len(client.unnumbered)
             if client.frames[at:] and self._choose.randrange(BREAKS) == 0:
                 client.drop(clean=self._choose.random() < 0.5)
-        self._seen.turns.append((began, first, time.monotonic() - began))
+        self._seen.turns.append((began, first, time.monotonic() - began, turn))
         self._check(client.frames[at:], [text(self._name, turn, step) for step in range(tools + 1)])
 
     def _react(self, frame: dict[str, Any]) -> None:
