@@ -11,12 +11,14 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 from codelab_local import LocalCloud
 
 from benchmarks.rig import instant_model, system
@@ -27,14 +29,16 @@ SESSIONS, MINUTES = 12, 20.0
 #: Tokens of a context; a summary is due after a few turns.
 CONTEXT = 6_000
 #: Seconds between the turns of a session, and between two looks at the memory.
-PAUSE_S, SAMPLE_S = 0.2, 5.0
+PAUSE_S, SAMPLE_S = 0.2, 2.0
 #: A frame in so many of the running answer is the last that its connection gets.
 BREAKS = 60
 #: From which turn on a session's context is full, and so costs the same; and the most that the last quarter of these
-#: turns may take of the first quarter's time.
-FULL, DRIFT = 20, 1.5
-#: A worker is warm after so many events; the most that it may grow then; and how many looks tell that.
-WARM, GROWTH, LOOKS = 200, 1.1, 12
+#: turns may take of the first quarter's time and CPU time.
+FULL, DRIFT, CPU_DRIFT = 20, 1.5, 1.25
+#: A worker is warm after so many events; and the most that it may grow then.
+WARM, GROWTH = 200, 1.1
+#: How many looks tell anything.
+LOOKS = 12
 
 
 @dataclass
@@ -46,18 +50,43 @@ class Soak:
     reconnects: int = 0
     failures: list[str] = field(default_factory=list)
     model: dict[str, int] = field(default_factory=dict)
+    #: At each look: when, the seconds that the same work took, and the CPU seconds of the system so far.
+    looks: list[tuple[float, float, float]] = field(default_factory=list)
     #: By function and process: what its PSS was, in bytes, at each look since it was warm.
     memory: dict[str, dict[int, list[int]]] = field(default_factory=dict)
 
-    def drift(self) -> tuple[float, float]:
-        """How many times as long the last quarter's first texts and turns took as the first quarter's, by medians."""
+    def drift(self) -> dict[str, float]:
+        """How many times as much the last quarter of the turns took as the first quarter, by medians; empty if too few.
+
+        Latencies are divided by how much slower the machine did the same work, for others may use it too. What that
+        hides, because the system itself keeps the machine busier, shows in the CPU time of a turn.
+        """
         ordered = sorted(turn for turn in self.turns if turn[3] >= FULL)
         quarter = len(ordered) // 4
-        if not quarter:
-            return 1.0, 1.0
-        first, last = ordered[:quarter], ordered[-quarter:]
-        medians = [[statistics.median(turn[n] for turn in part) for n in (1, 2)] for part in (first, last)]
-        return medians[1][0] / medians[0][0], medians[1][1] / medians[0][1]
+        first, last = (self._costs(part) for part in (ordered[:quarter], ordered[-quarter:]))
+        if not first or not last:
+            return {}
+        busier = last["work"] / first["work"]
+        rates = {name: last[name] / first[name] for name in first}
+        return {
+            "first text": rates["first"] / busier,
+            "turn": rates["end"] / busier,
+            "CPU": rates["cpu"],
+            "work": busier,
+        }
+
+    def _costs(self, turns: Sequence[tuple[float, float, float, int]]) -> dict[str, float]:
+        """Of these turns and their time: seconds to first texts and ends, of CPU a turn, and of the work; or empty."""
+        looks = [it for it in self.looks if turns and turns[0][0] <= it[0] <= turns[-1][0]]
+        if len(looks) < LOOKS:
+            return {}
+        (begun, _, before), (ended, _, after) = looks[0], looks[-1]
+        return {
+            "first": statistics.median(turn[1] for turn in turns),
+            "end": statistics.median(turn[2] for turn in turns),
+            "cpu": (after - before) / sum(begun <= turn[0] < ended for turn in turns),
+            "work": statistics.median(it[1] for it in looks),
+        }
 
     def growth(self) -> Iterator[tuple[str, int, float, float]]:
         """By function: how many of its processes were seen warm for long, their mean megabytes at first and at last."""
@@ -70,9 +99,9 @@ class Soak:
     def complaints(self) -> list[str]:
         """What is wrong; empty if nothing is."""
         found = list(self.failures)
-        for name, drift in zip(("first texts", "turns"), self.drift(), strict=True):
-            if drift > DRIFT:
-                found.append(f"{name} take {drift:.2f} times as long in the last quarter")
+        for name, drift in self.drift().items():
+            if name != "work" and drift > (CPU_DRIFT if name == "CPU" else DRIFT):
+                found.append(f"{name}: {drift:.2f} times as much in the last quarter")
         for function, _, first, last in self.growth():
             if last > GROWTH * first:
                 found.append(f"{function} grows from {first:.1f} to {last:.1f} MB a process")
@@ -162,9 +191,26 @@ def pss(pid: int) -> int:
     return next(1024 * int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
 
 
+def work() -> float:
+    """The seconds that a fixed amount of work takes."""
+    began = time.monotonic()
+    sum(range(500_000))
+    return time.monotonic() - began
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process and its descendants, with those that have ended."""
+    total = 0.0
+    for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:4])
+    return total
+
+
 def look(cloud: LocalCloud, seen: Soak, ended: threading.Event) -> None:
-    """Look at the functions' memory until the end."""
+    """Look at the machine's speed, and at the system's CPU time and memory, until the end."""
     while not ended.wait(SAMPLE_S):
+        seen.looks.append((time.monotonic(), work(), cpu_seconds(cloud.process.pid)))
         for function, it in cloud.functions().items():
             for pid, served in zip(it["workers"], it["served"], strict=True):
                 if served >= WARM and (size := pss(pid)):
@@ -197,11 +243,11 @@ def show(seen: Soak) -> None:
     counts = seen.model
     failed = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in FAILURES)
     first, end = (statistics.median([turn[n] for turn in seen.turns] or [0.0]) * 1000 for n in (1, 2))
-    firsts, ends = seen.drift()
     print(f"{len(seen.turns)} turns, {seen.calls} calls of tools, {seen.reconnects} reconnects")
     print(f"{counts['calls']} calls of the model, {counts['summaries']} for summaries; failed: {failed}")
     print(f"seen by clients: {len(seen.failures)} failures")
-    print(f"first text p50 {first:.0f} ms, turn {end:.0f} ms; last quarter to first: {firsts:.2f}, {ends:.2f}")
+    print(f"first text p50 {first:.0f} ms, turn {end:.0f} ms")
+    print("last quarter to first:", ", ".join(f"{name} {drift:.2f}" for name, drift in seen.drift().items()))
     for function, processes, before, after in sorted(seen.growth()):
         print(f"{function:16} {before:6.1f} → {after:5.1f} MB ({after / before:.2f}), {processes} processes")
 
