@@ -246,6 +246,13 @@ CONVERSATIONS = [
         watch_s=0.05,
     ),
     Conversation(
+        "an owner that was stopped",
+        {"stopped": [says("Well, ", PAUSE, "it is ", "done.")]},
+        [say("stopped")],
+        pause_ms=70_000,
+        pauses_once=True,
+    ),
+    Conversation(
         "two clients, one leaves and comes back",
         _ONE_TOOL,
         [say("one")],

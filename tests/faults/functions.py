@@ -6,7 +6,7 @@ the middle of one. Calls of the table go to the emulator that `AWS_ENDPOINT_URL`
 by whoever started us. (A fork of the test's own process would inherit its threads and sockets.)
 
 Messages, both ways, are tuples. To a worker: an `Order`. From it: ("call", operation, nth), ("post", connection_id,
-frame), ("invoke", payload), ("pause",), ("done", result), ("failed", text); post, invoke and pause are answered.
+frame), ("invoke", payload), ("pause", rested_ms), ("done", result), ("failed", text); post, invoke and pause are answered.
 """
 
 import importlib.util
@@ -39,7 +39,7 @@ from urllib3.connection import HTTPConnection
 from urllib3.exceptions import NewConnectionError
 from urllib3.exceptions import ReadTimeoutError as TimeoutOfRead
 
-from tests.faults.fault import INVOKE, POST, READ, TRANSACTION, Fault, Kind
+from tests.faults.fault import CLEAR, INVOKE, POST, READ, TRANSACTION, Fault, Kind
 from tests.faults.model import Script, ScriptedTransport
 
 FUNCTIONS = Path(__file__).parents[2] / "functions"
@@ -58,6 +58,8 @@ FOLDERS = (
 #: What Lambda's context says is left, in milliseconds.
 TIME_LEFT = {"llm_request": 300_000, "sweep": 55_000}
 PATIENCE = 60.0
+#: Seconds in which a sender that is alive has extended its lease.
+_RENEWED_S = 2.0
 _LOOK_S = 0.02
 #: Seconds of silence before the register is read; by default none of a test's length.
 _NEVER = 3600.0
@@ -178,7 +180,19 @@ class Worker:
                 self._changed.wait(_LOOK_S)  # a cancellation notifies nobody here
 
     def _pause(self) -> None:
-        self._now = self._ask("pause")
+        """The model rests. A sender that watches meanwhile also extends its lease."""
+        rested, rests = 0, True
+        while rests:
+            began, extended = self._now, self._ended[CLEAR] + 1
+            self._now, rests = self._ask("pause", rested)
+            rested += self._now - began
+            if stream.WATCH_S < _NEVER:
+                self._until_extended(extended)
+
+    def _until_extended(self, times: int) -> None:
+        """Wait until so many leases were extended, or the sender must have stopped."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended[CLEAR] >= times, _RENEWED_S)
 
     # -- calls of AWS --------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from codelab.sessions.register import RENEW_MS
 from codelab_local.deployment import Api
 from codelab_local.gateway_events import Caller, EventBuilder, scheduled
 
@@ -43,8 +44,9 @@ class Conversation:
 
     `says` are the user's frames: the first one at once, each further one when the agent is idle again. `decide` and
     `execute` answer calls, once a call; `refused` answers an error that names a call; `during` are sent once, when the
-    model pauses for `pause_ms`; at the first frame for which `leaves_at` holds the client loses its connection.
-    `accident` befalls every run. `loose`: how much of a stopped answer was said is a matter of chance.
+    model pauses for `pause_ms` (`pauses_once`: and does so for one attempt alone); at the first frame for which
+    `leaves_at` holds the client loses its connection. `accident` befalls every run. `loose`: how much of a stopped
+    answer was said is a matter of chance.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Conversation:
     during: Sequence[Reaction] = ()
     leaves_at: Callable[[Frame], bool] = lambda _: False
     pause_ms: int = 8_000
+    pauses_once: bool = False
     watch_s: float | None = None
     viewers: int = 0
     before: Sequence[Frame] = ()
@@ -269,8 +272,8 @@ class Player:
                             name = f"{world.events}-{payload['step']}-{payload['attempt']}"
                             self._later(INVOKE_MS, Item("step", payload=payload, request_id=name))
                             worker.send(None)
-                        case ("pause",):
-                            worker.send(self._pause())
+                        case ("pause", rested):
+                            worker.send(self._pause(rested))
                         case ("done" | "failed" as end, _):
                             break
         except (EOFError, ConnectionResetError, BrokenPipeError):
@@ -319,17 +322,24 @@ class Player:
                 self._reconnect(item.ide)
             self._later(RETRY_MS, item)
 
-    def _pause(self) -> int:
-        """The model rests; other events happen. Gives the time when it goes on."""
+    def _pause(self, rested: int) -> tuple[int, bool]:
+        """The model rests; other events happen. Gives the time, and whether it still rests.
+
+        A process that watches meanwhile is given the time in pieces.
+        """
         world, conversation = self.world, self._conversation
+        if world.paused and not rested and conversation.pauses_once:
+            return world.now, False
         if not world.paused:
             world.paused = True
             for delay, frame in conversation.during:
                 self._send(0, frame, delay)
         self._depth += 1
-        self._until(world.now + conversation.pause_ms)
+        left = conversation.pause_ms - rested
+        piece = left if conversation.watch_s is None else min(left, RENEW_MS)
+        self._until(world.now + piece)
         self._depth -= 1
-        return world.now
+        return world.now, piece < left
 
     # -- connections ---------------------------------------------------------------------------------------------
 
