@@ -5,7 +5,6 @@ to the end. The second runs on a table in memory with the latencies and conflict
 the same item at the same time, one is refused.
 """
 
-import io
 import json
 import os
 import re
@@ -15,13 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPMessage
 from typing import Any
 
-import boto3
-from botocore.awsrequest import AWSResponse
-from botocore.compat import HTTPHeaders
-from botocore.config import Config
-from botocore.exceptions import ClientError
+from codelab.aws.connections import Answer, Connections, Request
+from codelab.aws.dynamodb import DynamoDB
+from codelab.aws.errors import AwsRefused
+from codelab.aws.sdk import client
 from codelab.config import USUAL_LIMITS, read_settings
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
@@ -34,7 +33,6 @@ from codelab.sessions.store import SlotTaken
 from codelab.turns import cancel, lifecycle, messages
 from codelab.turns.caller import Caller
 from codelab.turns.lifecycle import CreateSession
-from urllib3 import HTTPResponse
 
 from benchmarks.rig import summary
 
@@ -48,44 +46,42 @@ OFF = {name.upper(): "0" for name in USUAL_LIMITS.model_dump()}
 ON = {name: str(10**9) for name in OFF} | {"OPEN_TURNS": "60"}
 
 
-def engine(client: Any, limits: dict[str, str], invoke: Callable[..., None]) -> Engine:
-    payloads = Payloads(lambda: boto3.client("s3"), "payloads")
+def engine(table: Any, limits: dict[str, str], invoke: Callable[..., None]) -> Engine:
+    payloads = Payloads(lambda: client("s3"), "payloads")
     poster = Poster(lambda: None, payloads)  # type: ignore[arg-type,return-value]
-    store = DynamoDBStore(client, "Table")
+    store = DynamoDBStore(table, "Table")
     return Engine(store, poster, payloads, read_settings(limits), invoke, pause=lambda s: time.sleep(SLOWLY * s))
 
 
 # -- one message ----------------------------------------------------------------------------------------------------
 
 
-def canned(client: Any) -> None:
-    """Answer the client's calls as a table with one idle session would, without leaving the process."""
+def canned() -> None:
+    """Answer all calls as a table with one idle session would, without leaving the process."""
     register = Register("ann", "s1", 1, "universal", version=1, title="A talk")
     stored = {"pk": register.pk, "sk": "REGISTER", "version": 1, **register.attributes()}
     item = to_dynamodb(stored)
     bodies = {"GetItem": {"Item": item}, "BatchGetItem": {"Responses": {"Table": [item]}, "UnprocessedKeys": {}}}
 
-    def answer(event_name: str, **_: Any) -> AWSResponse:
-        body = json.dumps(bodies.get(event_name.rpartition(".")[2], {})).encode()
-        raw = HTTPResponse(io.BytesIO(body), status=200, preload_content=False)
-        return AWSResponse("http://canned.invalid", 200, HTTPHeaders(), raw)
+    def send(_connections: Connections, request: Request) -> Answer:
+        operation = request.headers["X-Amz-Target"].rpartition(".")[2]
+        return Answer(200, HTTPMessage(), json.dumps(bodies.get(operation, {})).encode())
 
-    client.meta.events.register_first("before-send", answer)
+    Connections.send = send  # type: ignore[method-assign]
 
 
 def one_message() -> None:
+    canned()
     began = 0.0
     until_invoke: dict[str, list[float]] = {"off": [], "on": []}
     whole: dict[str, list[float]] = {"off": [], "on": []}
     engines = {}
     for name, limits in (("off", OFF), ("on", ON)):
-        client = boto3.client("dynamodb", config=Config(parameter_validation=False, user_agent="codelab"))
-        canned(client)
 
         def invoke(*_: Any, times: list[float] = until_invoke[name]) -> None:
             times.append(time.thread_time() - began)
 
-        engines[name] = engine(client, limits, invoke)
+        engines[name] = engine(DynamoDB(), limits, invoke)
     caller = Caller("ann", "s1", "c1")
     for n in range(MESSAGES):
         for name, running in engines.items():
@@ -114,8 +110,6 @@ _CLAUSE = re.compile(r"(SET|REMOVE|ADD) (.*?)(?= SET | REMOVE | ADD |$)")
 
 class Table:
     """A table in memory with what sessions need, with latencies, and with DynamoDB's conflicts."""
-
-    exceptions: Any = None
 
     def __init__(self) -> None:
         self._items: dict[str, dict[str, Any]] = {}
@@ -211,10 +205,8 @@ def _holds(part: dict[str, Any], item: dict[str, Any] | None) -> bool:
     return False
 
 
-def _cancelled(codes: list[str]) -> ClientError:
-    reasons = [{"Code": code} for code in codes]
-    answer: Any = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}
-    return ClientError(answer, "TransactWriteItems")
+def _cancelled(codes: list[str]) -> AwsRefused:
+    return AwsRefused("TransactWriteItems", "TransactionCanceledException", reasons=codes)
 
 
 def fifty_sessions(name: str, limits: dict[str, str]) -> None:

@@ -36,7 +36,7 @@ else:
         api_key=secret(configured.llm_api_key, configured.llm_api_key_secret_arn),
     )
 engine = posting_engine()
-unsupported = UnsupportedFeatures(UnsupportedItem(aws.client("dynamodb"), configured.table_name, KEPT_S))
+unsupported = UnsupportedFeatures(UnsupportedItem(aws.dynamodb_client(), configured.table_name, KEPT_S))
 runner = StepRunner(engine, transport, unsupported)
 
 

@@ -1,13 +1,9 @@
 """What the answers to one post mean, and how long a refused one is tried again."""
 
 import pytest
+from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.delivery import post as module
 from codelab.delivery.post import Poster, PostResult, pauses
-from urllib3 import HTTPConnectionPool
-from urllib3.connection import HTTPConnection
-from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError
-
-POOL = HTTPConnectionPool("connections.invalid")
 
 
 class Api:
@@ -35,10 +31,9 @@ def poster(api: Api) -> Poster:
         (200, PostResult.DONE),
         (410, PostResult.GONE),
         (429, PostResult.REFUSED),
-        (NewConnectionError(HTTPConnection("connections.invalid"), "refused"), PostResult.REFUSED),
-        (ConnectTimeoutError("too slow"), PostResult.REFUSED),
-        (ReadTimeoutError(POOL, "/", "no answer"), PostResult.UNKNOWN),
-        (ProtocolError("the connection was closed"), PostResult.UNKNOWN),
+        (AwsUnreachable("refused", never_arrived=True), PostResult.REFUSED),
+        (AwsTimeout("no answer"), PostResult.UNKNOWN),
+        (AwsUnreachable("the connection was closed"), PostResult.UNKNOWN),
         (500, PostResult.UNKNOWN),
         (403, PostResult.DONE),
         (413, PostResult.DONE),

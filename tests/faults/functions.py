@@ -6,11 +6,11 @@ the middle of one. Calls of the table go to the emulator that `AWS_ENDPOINT_URL`
 by whoever started us. (A fork of the test's own process would inherit its threads and sockets.)
 
 Messages, both ways, are tuples. To a worker: an `Order`. From it: ("call", operation, nth), ("post", connection_id,
-frame), ("invoke", payload), ("pause", rested_ms), ("done", result), ("failed", text); post, invoke and pause are answered.
+frame), ("invoke", payload), ("pause", rested_ms), ("done", result), ("failed", text); post, invoke and pause are
+answered.
 """
 
 import importlib.util
-import io
 import itertools
 import json
 import os
@@ -24,21 +24,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import botocore.endpoint
+import codelab.aws.calls
 import codelab.delivery.stream as stream
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from botocore.compat import HTTPHeaders
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
-from codelab import aws, wiring
+from codelab import wiring
+from codelab.aws.connections import Answer, Connections, Request
+from codelab.aws.errors import AwsTimeout, AwsUnreachable
+from codelab.aws.sdk import client
 from codelab.llm.client.transport import Call
 from codelab_local.processes import die_with_parent
-from urllib3 import HTTPConnectionPool, HTTPResponse
-from urllib3.connection import HTTPConnection
-from urllib3.exceptions import NewConnectionError
-from urllib3.exceptions import ReadTimeoutError as TimeoutOfRead
 
+from tests.aws_calls import answer, call_of, is_first, is_last, operation_of
 from tests.faults.fault import CLEAR, INVOKE, POST, READ, TRANSACTION, Fault, Kind
 from tests.faults.model import Script, ScriptedTransport
 
@@ -111,21 +111,18 @@ class Worker:
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             self._handlers[folder] = module.handler
-        invoking = aws.client("lambda")
-        aws.warm(invoking, "invoke", FunctionName="warm")
-        for client in (aws.client("dynamodb"), aws.client("s3"), invoking):
-            events = client.meta.events
-            session = client._endpoint.http_session  # type: ignore[union-attr]
-            events.register_first(
-                "before-send",
-                lambda session=session, **sent: self._before_send(session, **sent),  # type: ignore[arg-type]
-            )
-            events.register("after-call", self._after_call)
-            events.register("after-call-error", self._after_call)
+        self._really_send = Connections.send
+        Connections.send = lambda connections, request: self._send(connections, request)  # type: ignore[assignment,method-assign]
+        store = client("s3")
+        session = store._endpoint.http_session  # type: ignore[attr-defined]
+        store.meta.events.register_first(
+            "before-send",
+            lambda **sent: self._before_send(session, **sent),  # type: ignore[arg-type]
+        )
         wiring.engine().clock = lambda: self._now
-        # The SDK rests before it retries; nothing is won by waiting for that.
+        # There is a rest before each retry; nothing is won by waiting for that.
         without_rest = types.SimpleNamespace(sleep=lambda _seconds: None, time=time.time)
-        botocore.endpoint.time = without_rest  # type: ignore[attr-defined]
+        codelab.aws.calls.time = botocore.endpoint.time = without_rest  # type: ignore[assignment,attr-defined]
 
     # -- after it ------------------------------------------------------------------------------------------------
 
@@ -196,26 +193,47 @@ class Worker:
 
     # -- calls of AWS --------------------------------------------------------------------------------------------
 
+    def _send(self, connections: Connections, request: Request) -> Answer:
+        """In place of `Connections.send`. Nobody is there to be invoked, so invokes are answered here."""
+        operation, first = operation_of(request), is_first(request)
+        kind = self._fault_of(operation, call_of(request))
+        if kind is Kind.KILLED_BEFORE:
+            os._exit(1)
+        if kind is Kind.FAILS:
+            if is_last(request):
+                self._count_end(operation)
+            raise AwsUnreachable("refused", never_arrived=True)
+        if kind is Kind.CONFLICT and first:
+            self._count_end(operation)
+            return _conflict(operation)
+        if operation == INVOKE:
+            self._ask("invoke", json.loads(request.body))
+            answered = answer(202)
+        else:
+            answered = self._really_send(connections, request)
+        if kind is Kind.KILLED_AFTER:
+            os._exit(1)
+        if kind is Kind.ANSWER_LOST and first:
+            raise AwsTimeout("the answer was lost")
+        if kind is Kind.DENIED and first:
+            answered = _conflict(operation)
+        self._count_end(operation)
+        return answered
+
     def _before_send(self, session: Any, request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse | None:
-        operation = event_name.rpartition(".")[2]
-        kind = self._fault_of(operation, _text(request.headers["amz-sdk-invocation-id"]))
-        is_first = _text(request.headers["amz-sdk-request"]).startswith("attempt=1")
+        """The SDK's hook, for S3."""
+        first = _text(request.headers["amz-sdk-request"]).startswith("attempt=1")
+        kind = self._fault_of(event_name.rpartition(".")[2], _text(request.headers["amz-sdk-invocation-id"]))
         if kind is Kind.KILLED_BEFORE:
             os._exit(1)
         if kind is Kind.FAILS:
             raise EndpointConnectionError(endpoint_url=request.url)
-        if kind is Kind.CONFLICT and is_first:
-            return _conflict(request.url, operation)
-        if kind is Kind.DENIED and is_first:
+        if kind is Kind.KILLED_AFTER or (kind is Kind.ANSWER_LOST and first):
             session.send(request)
-            return _conflict(request.url, operation)
-        if kind is Kind.KILLED_AFTER or (kind is Kind.ANSWER_LOST and is_first):
-            if self._answer(operation, request) is None:
-                session.send(request)
             if kind is Kind.KILLED_AFTER:
                 os._exit(1)
             raise ReadTimeoutError(endpoint_url=request.url)
-        return self._answer(operation, request)
+        return None
 
     def post(self, connection_id: str, data: bytes) -> int:
         """A post to a connection: each try is a call of its own."""
@@ -223,12 +241,12 @@ class Worker:
         if kind is Kind.KILLED_BEFORE:
             os._exit(1)
         if kind is Kind.FAILS:
-            raise NewConnectionError(HTTPConnection("connections.invalid"), "refused")
+            raise AwsUnreachable("refused", never_arrived=True)
         status: int = self._ask("post", connection_id, json.loads(data))
         if kind is Kind.KILLED_AFTER:
             os._exit(1)
         if kind is Kind.ANSWER_LOST:
-            raise TimeoutOfRead(HTTPConnectionPool("connections.invalid"), "/", "lost")
+            raise AwsTimeout("the answer was lost")
         return status
 
     def _fault_of(self, operation: str, invocation: str) -> Kind | None:
@@ -242,16 +260,9 @@ class Worker:
         fault = self._fault
         return fault.kind if fault is not None and (fault.operation, fault.nth) == known else None
 
-    def _answer(self, operation: str, request: AWSPreparedRequest) -> AWSResponse | None:
-        """Who is not there is answered for; the table is (None)."""
-        if operation == INVOKE:
-            self._ask("invoke", json.loads(cast("bytes", request.body)))
-            return _response(request.url, 202, {})
-        return None
-
-    def _after_call(self, event_name: str, **_: Any) -> None:
+    def _count_end(self, operation: str) -> None:
         with self._changed:
-            self._ended[event_name.rpartition(".")[2]] += 1
+            self._ended[operation] += 1
             self._changed.notify_all()
 
 
@@ -262,19 +273,14 @@ class _Management:
         self.post = worker.post
 
 
-def _conflict(url: str, operation: str) -> AWSResponse:
+def _conflict(operation: str) -> Answer:
     if operation == TRANSACTION:
         reasons = [{"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}, {"Code": "None"}]
-        return _response(url, 400, {"__type": _TYPE + "TransactionCanceledException", "CancellationReasons": reasons})
-    return _response(url, 400, {"__type": _TYPE + "TransactionConflictException", "message": "Transaction is ongoing"})
+        return answer(400, {"__type": _TYPE + "TransactionCanceledException", "CancellationReasons": reasons})
+    return answer(400, {"__type": _TYPE + "TransactionConflictException", "message": "Transaction is ongoing"})
 
 
 _TYPE = "com.amazonaws.dynamodb.v20120810#"
-
-
-def _response(url: str, status: int, body: dict[str, Any]) -> AWSResponse:
-    raw = HTTPResponse(io.BytesIO(json.dumps(body).encode()), status=status, preload_content=False)
-    return AWSResponse(url, status, HTTPHeaders(), raw)
 
 
 def _text(header: str | bytes) -> str:

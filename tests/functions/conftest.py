@@ -2,13 +2,17 @@
 
 import functools
 import time
+import types
 from collections.abc import Iterator
 
 import boto3
 import botocore.session
 import pytest
+from codelab import aws
+from codelab.aws.session import session
 from moto import mock_aws
 
+from tests.aws_calls import SEND
 from tests.functions.cheap_moto import cheapen
 from tests.functions.recorder import Recorder
 from tests.functions.system import JWT_SECRET, System
@@ -23,6 +27,8 @@ class Sdk:
         session = botocore.session.get_session()
         self.session = boto3.Session(region_name=REGION, botocore_session=session)
         self.own = {name: self.session.client(name) for name in ("dynamodb", "s3", "secretsmanager")}
+        #: In place of the package.
+        self.botocore = types.SimpleNamespace(session=types.SimpleNamespace(get_session=lambda: session))
         self.recorder = Recorder()
         emitter = session.get_component("event_emitter")
         emitter.register_first("before-call", lambda **call: self.recorder.before_call(**call))
@@ -60,6 +66,11 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         kept = sdk()
         kept.recorder = recorder
         monkeypatch.setattr("boto3.DEFAULT_SESSION", kept.session)
+        monkeypatch.setattr("codelab.aws.session.botocore", kept.botocore)
+        monkeypatch.setattr(SEND, lambda _connections, request: recorder.send(request))
+        monkeypatch.setattr("codelab.aws.calls.time", types.SimpleNamespace(sleep=lambda _seconds: None))
+        for made in (session, aws.dynamodb_client, aws.lambda_client, aws.waiting_lambda_client):
+            made.cache_clear()
         running = System(monkeypatch, template, recorder, kept.own["dynamodb"])
         running.table.create_table(**template.table())
         kept.own["s3"].create_bucket(Bucket="payloads", CreateBucketConfiguration={"LocationConstraint": REGION})

@@ -7,12 +7,16 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
+from http.client import HTTPMessage
 from typing import Any
 from urllib.parse import unquote
 
-from botocore.awsrequest import AWSResponse
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
+from codelab.aws.connections import Answer, Request
+from moto.core.models import botocore_stubber
 
+from tests.aws_calls import answer, call_of, operation_of, refusal
 from tests.frames import check_received
 from tests.ide import PATIENCE
 
@@ -20,8 +24,8 @@ READ, READ_MANY, TRANSACTION = "GetItem", "BatchGetItem", "TransactWriteItems"
 APPEND, CLEAR, QUERY = "PutItem", "UpdateItem", "Query"
 INVOKE, POST = "Invoke", "PostToConnection"
 
-#: What botocore takes instead of a call: the HTTP response, and what it would have been parsed to.
-Answer = tuple[AWSResponse, dict[str, Any]]
+#: The HTTP status and the code of an error.
+Refusal = tuple[int, str]
 
 
 class Recorder:
@@ -36,7 +40,9 @@ class Recorder:
         self.folder = ""
         self.actions: set[tuple[str, str]] = set()
         self._changed = threading.Condition()
-        self._rules: list[tuple[str, Callable[[], Answer | None]]] = []
+        #: The answers of this test to calls, by their ids; None: moto's.
+        self._answered: dict[str, Answer | None] = {}
+        self._rules: list[tuple[str, Callable[[], Refusal | None]]] = []
         self._paused = False
         self._under_way = 0
         self._posted: list[dict[str, Any]] = []
@@ -92,21 +98,21 @@ class Recorder:
 
     # -- faults --------------------------------------------------------------------------------------------------
 
-    def once(self, operation: str, rule: Callable[[], Answer | None], *, nth: int = 1) -> None:
+    def once(self, operation: str, rule: Callable[[], Refusal | None], *, nth: int = 1) -> None:
         """Run `rule` at the nth next call of `operation`: it may answer it, raise, or let it go on (None)."""
         self._rules += [(operation, lambda: None)] * (nth - 1) + [(operation, rule)]
 
     def refuse(self, operation: str, status: int, code: str) -> None:
         """The next call of `operation` fails with this error and has no effect."""
-        self.once(operation, lambda: _answer(status, code))
+        self.once(operation, lambda: (status, code))
 
     # -- the connections -----------------------------------------------------------------------------------------
 
     def post(self, connection_id: str, data: bytes) -> int:
         self.note(POST)
         self.actions.add((self.folder, "execute-api:ManageConnections"))
-        if (answer := self._ruled(POST)) is not None:
-            return answer[0].status_code
+        if (refused := self._ruled(POST)) is not None:
+            return refused[0]
         if connection_id in self.gone:
             return 410
         frame = json.loads(data)
@@ -119,38 +125,66 @@ class Recorder:
         self.actions.add((self.folder, "execute-api:ManageConnections"))
         return 204
 
-    # -- botocore's hook -----------------------------------------------------------------------------------------
+    # -- DynamoDB and Lambda -------------------------------------------------------------------------------------
 
-    def before_call(self, model: Any, params: dict[str, Any], **_: Any) -> Answer | None:
+    def send(self, request: Request) -> Answer:
+        """In place of `Connections.send`. A call that is refused is refused at every attempt."""
+        if self._paused:
+            return moto(request)
+        operation, call = operation_of(request), call_of(request)
+        with self._changed:
+            known = call in self._answered
+        if not known:
+            self.note(operation)
+            self.actions.update((self.folder, action) for action in _actions(operation, request.body))
+            self._answered[call] = self._answer(operation, request)
+        with self._changed:
+            self._under_way += 1
+        try:
+            return self._answered[call] or moto(request)
+        finally:
+            self._end()
+
+    def _answer(self, operation: str, request: Request) -> Answer | None:
+        if (refused := self._ruled(operation)) is not None:
+            return refusal(*refused)
+        if operation == INVOKE:
+            assert request.headers["X-Amz-Invocation-Type"] == "Event"
+            self.last_invoke = unquote(request.url).split("/")[-2], json.loads(request.body)
+            self.invokes.append(self.last_invoke)
+            return answer(202)
+        return None
+
+    # -- the SDK's hooks -----------------------------------------------------------------------------------------
+
+    def before_call(self, model: Any, **_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
         """Of the event `before-call`, which is the last that can keep a call from being made."""
         if self._paused:
             return None
         self.note(model.name)
-        self.actions.update((self.folder, action) for action in _actions(model, params))
-        answer = self._answer(model.name, params)
+        permission = _PERMISSIONS.get(model.name, model.name)
+        self.actions.add((self.folder, f"{model.service_model.service_name}:{permission}"))
+        refused = self._ruled(model.name)
         with self._changed:
             self._under_way += 1
-        return answer
+        if refused is None:
+            return None
+        status, code = refused
+        error = {"Error": {"Code": code, "Message": "refused by the test"}}
+        answered = AWSResponse("https://stub.invalid", status, HTTPHeaders(), None)
+        return answered, {"ResponseMetadata": {"HTTPStatusCode": status}, **error}
 
     def after_call(self, **_: Any) -> None:
         """Of `after-call` and `after-call-error`."""
         if not self._paused:
-            with self._changed:
-                self._under_way -= 1
-                self._changed.notify_all()
+            self._end()
 
-    def _answer(self, operation: str, params: dict[str, Any]) -> Answer | None:
-        if (answer := self._ruled(operation)) is not None:
-            return answer
-        if operation == INVOKE:
-            assert params["headers"]["X-Amz-Invocation-Type"] == "Event"
-            path = unquote(params["url_path"]).split("/")
-            self.last_invoke = path[-2], json.loads(params["body"])
-            self.invokes.append(self.last_invoke)
-            return _answer(202)
-        return None
+    def _end(self) -> None:
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
 
-    def _ruled(self, operation: str) -> Answer | None:
+    def _ruled(self, operation: str) -> Refusal | None:
         """What the next rule for the operation says to it."""
         for rule in self._rules:
             if rule[0] == operation:
@@ -159,21 +193,29 @@ class Recorder:
         return None
 
 
+def moto(request: Request) -> Answer:
+    """moto's answer to the request; within `mock_aws`."""
+    headers = HTTPHeaders()
+    for name, value in request.headers.items():
+        headers[name] = value
+    prepared = AWSPreparedRequest(request.method, request.url, headers, request.body, False)
+    found = botocore_stubber("before-send", prepared)
+    assert found is not None, f"moto knows no {request.url}"
+    told = HTTPMessage()
+    for name, value in found.headers.items():
+        told[name] = str(value)
+    return Answer(found.status_code, told, found.content)
+
+
 #: IAM's names where they are not the operation's.
-_PERMISSIONS = {"Invoke": "InvokeFunction", "ListObjectsV2": "ListBucket", "DeleteObjects": "DeleteObject"}
+_PERMISSIONS = {"ListObjectsV2": "ListBucket", "DeleteObjects": "DeleteObject"}
 _WRITES = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
 
 
-def _actions(model: Any, params: dict[str, Any]) -> list[str]:
+def _actions(operation: str, body: bytes) -> list[str]:
     """What a call needs to be allowed: of a transaction what each part of it does."""
-    if model.name == TRANSACTION:
-        parts = json.loads(params["body"])["TransactItems"]
-        return [f"dynamodb:{_WRITES[kind]}" for part in parts for kind in part]
-    return [f"{model.service_model.service_name}:{_PERMISSIONS.get(model.name, model.name)}"]
-
-
-def _answer(status: int, code: str = "") -> Answer:
-    parsed: dict[str, Any] = {"ResponseMetadata": {"HTTPStatusCode": status}}
-    if code:
-        parsed["Error"] = {"Code": code, "Message": "refused by the test"}
-    return AWSResponse("https://stub.invalid", status, HTTPHeaders(), None), parsed
+    if operation == INVOKE:
+        return ["lambda:InvokeFunction"]
+    if operation == TRANSACTION:
+        return [f"dynamodb:{_WRITES[kind]}" for part in json.loads(body)["TransactItems"] for kind in part]
+    return [f"dynamodb:{operation}"]

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from codelab import aws, config, observability, wiring
+from codelab import config, observability, wiring
 from codelab.engine.engine import Engine
 from codelab.llm.client.transport import Call
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
@@ -29,8 +29,6 @@ _PER_PROCESS: tuple[Any, ...] = (
     wiring.management_api,
     wiring.engine,
 )
-
-WARM = aws.warm
 
 #: What Secrets Manager keeps under `JwtSecret`; 64 bytes, as the template has it generated.
 JWT_SECRET = "the secret that signs the tokens of these tests, 64 bytes of it."
@@ -126,13 +124,8 @@ class System:
             # In place of the module, whose import takes a second and more.
             sdk = SimpleNamespace(openai_transport=self.transport, bedrock_transport=self.transport)
             patched.setitem(sys.modules, "codelab.llm.client.openai_sdk", sdk)
-            patched.setattr("codelab.aws.warm", self._warm)
             spec.loader.exec_module(module)
         return Function(module, lambda: self.aws.run_by(folder))
-
-    def _warm(self, *call: Any, **parameters: Any) -> None:
-        with self.aws.paused():
-            WARM(*call, **parameters)
 
     def function(self, folder: str) -> Function:
         if folder not in self._functions:

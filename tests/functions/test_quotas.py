@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from codelab.aws import dynamodb_client
+from codelab.aws.errors import AwsRefused
 from codelab.config import USUAL_LIMITS
 from codelab.llm.errors import InvalidRequest, TransportError
 from codelab.sessions.dynamodb.tally import DynamoDBTally
@@ -337,9 +338,9 @@ def ask_over_http(system: System, status: int) -> dict[str, Any]:
     """A Request whose invoke is answered with this status."""
 
     class Client:
-        def invoke(self, **_: Any) -> None:
+        def ask(self, *_: Any) -> None:
             system.aws.note(INVOKE)
-            raise ClientError({"ResponseMetadata": {"HTTPStatusCode": status}}, INVOKE)  # type: ignore[typeddict-item]
+            raise AwsRefused(INVOKE, "refused", status=status)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("codelab.aws.waiting_lambda_client", Client)
@@ -371,7 +372,7 @@ def test_a_request_over_http_too_many_is_not_made(
     for _ in range(2):
         assert ask_over_http(limited, 500)["statusCode"] != 429
     with limited.aws.paused():
-        DynamoDBTally(limited.table, "Table").count("ann", Spending(tokens=100), int(time.time() * 1000), "w1")
+        DynamoDBTally(dynamodb_client(), "Table").count("ann", Spending(tokens=100), int(time.time() * 1000), "w1")
     answer = ask_over_http(limited, 500)
     assert answer["statusCode"] == 429
     assert limited.aws.calls == [CLEAR]
@@ -452,13 +453,14 @@ def test_without_quotas_nothing_is_told_and_nothing_read(system: System) -> None
 # -- the counters ---------------------------------------------------------------------------------------------------
 
 
-def test_a_retry_of_the_sdk_does_not_count_twice(limited: System) -> None:
-    tally, now = DynamoDBTally(limited.table, "Table"), BEGAN
-    for _ in range(2):
-        tally.count("ann", Spending(messages=1, tokens=5), now, "w1", most={"tokens": 5})
-    tally.count("ann", Spending(messages=1), now, "w2")
-    with pytest.raises(Over):
-        tally.count("ann", Spending(messages=1, tokens=1), now, "w3", most={"tokens": 5})
+def test_a_repeated_call_does_not_count_twice(limited: System) -> None:
+    tally, now = DynamoDBTally(dynamodb_client(), "Table"), BEGAN
+    with limited.aws.paused():
+        for _ in range(2):
+            tally.count("ann", Spending(messages=1, tokens=5), now, "w1", most={"tokens": 5})
+        tally.count("ann", Spending(messages=1), now, "w2")
+        with pytest.raises(Over):
+            tally.count("ann", Spending(messages=1, tokens=1), now, "w3", most={"tokens": 5})
     assert used(limited) == {"messages": 2, "tokens": 5}
 
 
@@ -475,9 +477,11 @@ def test_minutes_that_are_over_are_removed_and_days_expire(connected: System) ->
 
 
 def test_who_never_reads_the_counters_leaves_few_minutes_in_them(limited: System) -> None:
-    tally = DynamoDBTally(limited.table, "Table")
-    for minute in range(40):
-        tally.count("ann", Spending(requests=1, asking=1), BEGAN + minute * MINUTE, f"w{minute}", most={"requests": 60})
+    tally = DynamoDBTally(dynamodb_client(), "Table")
+    with limited.aws.paused():
+        for minute in range(40):
+            now = BEGAN + minute * MINUTE
+            tally.count("ann", Spending(requests=1, asking=1), now, f"w{minute}", most={"requests": 60})
     (usage,) = [item for sk, item in of_user(limited).items() if sk.startswith("USAGE#")]
     assert sum("@" in name for name in usage) <= 2 * 2, "the last minute and the one before it"
 

@@ -4,7 +4,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import boto3
-from codelab import aws
+from codelab.aws.connections import STALE_S
+from codelab.aws.sdk import awake
 
 
 def test_the_connections_of_a_client_that_slept_are_not_used_again() -> None:
@@ -35,9 +36,9 @@ def test_the_connections_of_a_client_that_slept_are_not_used_again() -> None:
         aws_access_key_id="key",
         aws_secret_access_key="secret",
     )
-    client = aws.awake(made, clock=lambda: now)
+    client = awake(made, clock=lambda: now)
     try:
-        for slept in (0, aws.STALE_S, aws.STALE_S + 0.1, 0):
+        for slept in (0, STALE_S, STALE_S + 0.1, 0):
             now += slept
             client.get_item(TableName="table", Key={"pk": {"S": "x"}})
     finally:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ReadTimeoutError
 from codelab import wiring
+from codelab.aws.errors import AwsRefused, AwsTimeout
 from codelab.gateway.identity import Identity
 from codelab.rest.app import create_app
 from codelab.rest.identity import remaining_ms, subject
@@ -14,8 +14,8 @@ from fastapi.testclient import TestClient
 from tests.rest.test_sessions import refused
 
 FAILURES = [
-    ClientError({"Error": {"Code": "InternalServerError", "Message": "secret of the table"}}, "GetItem"),
-    ReadTimeoutError(endpoint_url="http://table"),
+    AwsRefused("GetItem", "InternalServerError", "secret of the table", status=500),
+    AwsTimeout("http://table: no answer in time"),
 ]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from codelab.aws import dynamodb_client
 from codelab.llm.client.bare import run_bare
 from codelab.llm.client.request import Request
 from codelab.llm.client.transport import Call
@@ -135,6 +136,6 @@ def test_what_was_learnt_is_shown_by_health(system: System) -> None:
     system.model.answers.append(refusing("Invalid value: 'strict'"))
     system.ask("c1", "Hi")
     forgotten_at = from_dynamodb(system.table.get_item(**health)["Item"])["ttl"]
-    [features] = read_unsupported(system.table, "Table", forgotten_at - 1).values()
+    [features] = read_unsupported(dynamodb_client(), "Table", forgotten_at - 1).values()
     assert features == ["native:strict"]
-    assert read_unsupported(system.table, "Table", forgotten_at) == {}, "an hour later it is not"
+    assert read_unsupported(dynamodb_client(), "Table", forgotten_at) == {}, "an hour later it is not"

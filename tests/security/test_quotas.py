@@ -4,7 +4,6 @@ not affected.
 Each attack uses the deployed functions, with small limits so that a flood is short.
 """
 
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,7 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
+from codelab.aws.errors import AwsTimeout
+from codelab.aws.functions import Returned
 from codelab.llm.errors import InvalidRequest, TransportError
 from codelab.sessions.dynamodb.values import to_dynamodb
 
@@ -138,18 +138,14 @@ def test_a_thief_fills_the_context_and_asks_for_calls(victim: System) -> None:
     assert victim.http("POST", "/tools/execute", body=body, query="wait=0")[0] == 429
 
 
-Invoke = Callable[[dict[str, Any]], dict[str, Any]]
+Invoke = Callable[[dict[str, Any]], Returned]
 
 
 def invoked_by(invoke: Invoke, victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`rest_api` invokes `llm_request` by `invoke`, which gets the payload and returns Lambda's answer."""
+    """`rest_api` invokes `llm_request` by `invoke`, which gets the event and returns Lambda's answer."""
     victim.function("llm_request")
-    client = SimpleNamespace(invoke=lambda **given: invoke(json.loads(given["Payload"])))
+    client = SimpleNamespace(ask=lambda _function, event: invoke(json.loads(json.dumps(event))))
     monkeypatch.setattr("codelab.aws.waiting_lambda_client", lambda: client)
-
-
-def _body(answer: Any) -> io.BytesIO:
-    return io.BytesIO(json.dumps(answer).encode())
 
 
 REQUEST = {"context": [{"role": "user", "content": "Name a fruit"}], "schema": {"type": "object"}}
@@ -165,10 +161,10 @@ def test_a_thief_calls_the_model_over_http(victim: System, monkeypatch: pytest.M
     schema = {"type": "object", "properties": {"fruit": {"type": "string"}}, "required": ["fruit"]}
     invoked: list[dict[str, Any]] = []
 
-    def invoke(request: dict[str, Any]) -> dict[str, Any]:
+    def invoke(request: dict[str, Any]) -> Returned:
         invoked.append(request)
         victim.model.answers.append('{"fruit": "apple"}')
-        return {"Payload": _body(victim.function("llm_request")(request))}
+        return Returned(victim.function("llm_request")(request), failed=False)
 
     invoked_by(invoke, victim, monkeypatch)
     assert asked(victim, {**REQUEST, "schema": schema}) == {200: 5, 429: FLOOD - 5}
@@ -180,9 +176,9 @@ def test_a_thief_runs_too_many_requests_in_parallel(victim: System, monkeypatch:
     victim.environment["REQUESTS_PER_MINUTE"] = "0"
     under_way: list[dict[str, Any]] = []
 
-    def invoke(request: dict[str, Any]) -> dict[str, Any]:
+    def invoke(request: dict[str, Any]) -> Returned:
         under_way.append(request)
-        raise ReadTimeoutError(endpoint_url="http://lambda")
+        raise AwsTimeout("http://lambda: no answer in time")
 
     invoked_by(invoke, victim, monkeypatch)
     assert asked(victim) == {502: 3, 429: FLOOD - 3}
@@ -196,11 +192,11 @@ def test_a_thief_runs_too_many_requests_in_parallel(victim: System, monkeypatch:
 def test_a_thief_sends_invalid_requests(victim: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each holds two executions for a while, although it does not reach the model."""
 
-    def invoke(request: dict[str, Any]) -> dict[str, Any]:
+    def invoke(request: dict[str, Any]) -> Returned:
         with pytest.raises(InvalidRequest) as refused:
             victim.function("llm_request")(request)
         error = {"errorType": "InvalidRequest", "errorMessage": str(refused.value)}
-        return {"FunctionError": "Unhandled", "Payload": _body(error)}
+        return Returned(error, failed=True)
 
     invoked_by(invoke, victim, monkeypatch)
     assert asked(victim, {**REQUEST, "schema": {"type": "nothing"}}) == {422: 5, 429: FLOOD - 5}

@@ -60,7 +60,7 @@ def secret(value: str, arn: str, *, keep_s: float | None = None) -> Secret:
     """`value` if it is set, else the secret in Secrets Manager, else empty. Make it at init, because it may read."""
     if value or not arn:
         return Secret(lambda: value)
-    from codelab import aws
+    from codelab.aws.sdk import client
 
-    client = aws.client("secretsmanager")
-    return Secret(lambda: client.get_secret_value(SecretId=arn)["SecretString"], keep_s=keep_s)
+    secrets = client("secretsmanager")
+    return Secret(lambda: secrets.get_secret_value(SecretId=arn)["SecretString"], keep_s=keep_s)

@@ -1,11 +1,11 @@
 """The composition root: makes the engine and its clients from the environment."""
 
-import json
 from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 from codelab import aws
+from codelab.aws.sdk import client
 from codelab.config import settings
 from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
@@ -25,16 +25,17 @@ def management_api() -> ManagementApi:
 
 @cache
 def engine() -> Engine:
-    """The engine over the AWS clients. The table's client is warmed up without a network call.
+    """The engine over the AWS clients.
 
-    The other clients are made when needed: most processes see no large payload, and few HTTP requests end in posts.
+    The clients of S3 and `@connections` are made when needed: most processes see no large payload, and few HTTP
+    requests end in posts.
     """
     configured = settings()
-    dynamodb = aws.client("dynamodb")
-    aws.warm(dynamodb, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
-    payloads = Payloads(lambda: aws.client("s3"), configured.payload_bucket)
+    payloads = Payloads(lambda: client("s3"), configured.payload_bucket)
     poster = Poster(management_api, payloads)
-    return Engine(DynamoDBStore(dynamodb, configured.table_name), poster, payloads, configured, invoke_step)
+    return Engine(
+        DynamoDBStore(aws.dynamodb_client(), configured.table_name), poster, payloads, configured, invoke_step
+    )
 
 
 def posting_engine(*, starts_steps: bool = False) -> Engine:
@@ -42,20 +43,18 @@ def posting_engine(*, starts_steps: bool = False) -> Engine:
     made = engine()
     management_api()
     if starts_steps:
-        aws.warm(aws.client("lambda"), "invoke", FunctionName="warm")
+        aws.lambda_client()
     return made
 
 
 def invoke_resume(caller: Caller, last_seq: int) -> None:
     """Start a replay in `control`, because nothing can be posted before `$connect` has returned."""
     event = {"kind": "resume", "caller": asdict(caller), "last_seq": last_seq}
-    aws.client("lambda").invoke(
-        FunctionName=settings().control_function, InvocationType="Event", Payload=json.dumps(event).encode()
-    )
+    aws.lambda_client().start(settings().control_function, event)
 
 
 def invoke_step(user: str, session_id: str, step: Step) -> None:
-    """Start the step in `llm_request` asynchronously. Raises what the SDK raises."""
+    """Start the step in `llm_request` asynchronously. Raises AwsError."""
     event = {
         "kind": "step",
         "user": user,
@@ -65,9 +64,7 @@ def invoke_step(user: str, session_id: str, step: Step) -> None:
         "attempt": step.attempt,
         "extent": asdict(step.extent),
     }
-    aws.client("lambda").invoke(
-        FunctionName=settings().llm_function, InvocationType="Event", Payload=json.dumps(event).encode()
-    )
+    aws.lambda_client().start(settings().llm_function, event)
 
 
 def step_of(event: dict[str, Any]) -> tuple[str, str, Step]:

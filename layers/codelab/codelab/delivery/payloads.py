@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from codelab.aws.sdk import sdk_errors
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import UploadTicket
@@ -34,13 +35,17 @@ _TICKET = re.compile(r"([0-9]{13})\.([0-9]{1,8})\.[0-9a-f]{24}")
 
 
 class Payloads:
-    """The bucket. `client` is only called when needed, because making an S3 client takes longer than most frames."""
+    """The bucket. Its methods raise AwsError.
+
+    `client` is only called when needed, because making an S3 client takes longer than most frames.
+    """
 
     def __init__(self, client: Callable[[], "S3Client"], bucket: str) -> None:
         self._client = client
         self._bucket = bucket
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="payload")
 
+    @sdk_errors()
     def write(self, user: str, session_id: str, objects: Mapping[str, str]) -> None:
         """Write contents (JSON text by digest) in parallel."""
 
@@ -54,16 +59,19 @@ class Payloads:
 
         self._each(put, objects)
 
+    @sdk_errors()
     def read(self, user: str, session_id: str, digest: str) -> str:
         """Read the JSON text of a content."""
         found = self._client().get_object(Bucket=self._bucket, Key=keys.content_object(user, session_id, digest))
         return found["Body"].read().decode()
 
+    @sdk_errors()
     def url(self, user: str, session_id: str, digest: str) -> str:
         """A URL from which a client can fetch a content for `URL_S` seconds. Makes no request."""
         where = {"Bucket": self._bucket, "Key": keys.content_object(user, session_id, digest)}
         return self._client().generate_presigned_url("get_object", Params=where, ExpiresIn=URL_S)
 
+    @sdk_errors()
     def delete(self, user: str, session_id: str) -> bool:
         """Delete up to a thousand objects of the session. Returns False if there may be more."""
         client = self._client()
@@ -80,6 +88,7 @@ class Payloads:
                 return False
         return True
 
+    @sdk_errors()
     def ticket(self, user: str, session_id: str, size: int, now: int, new_id: str) -> UploadTicket:
         """A ticket for a frame of `size` bytes. `now` is in milliseconds, `new_id` random.
 
@@ -108,6 +117,7 @@ class Payloads:
         headers = {"Content-Length": str(size), "Content-Type": "application/json", "If-None-Match": "*"}
         return UploadTicket(payload_ref=payload_ref, url=url, headers=headers, expires_at=expires_at)
 
+    @sdk_errors()
     def fetch(self, user: str, session_id: str, payload_ref: str, now: int) -> str:
         """Read an upload. `now` is in milliseconds.
 

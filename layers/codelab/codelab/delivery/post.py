@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Any
 
-from urllib3.exceptions import HTTPError
-
-from codelab.delivery.management_api import ManagementApi, never_arrived
+from codelab.aws.errors import AwsUnreachable
+from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
 from codelab.observability import logger
 from codelab.protocol import limits
@@ -106,9 +105,9 @@ class Poster:
         """Post a frame once, without a retry."""
         try:
             status = self._api().post(connection_id, dumps(frame).encode())
-        except HTTPError as error:
+        except AwsUnreachable as error:
             logger().warning("post failed", extra={"connection": connection_id, "error": repr(error)})
-            return PostResult.REFUSED if never_arrived(error) else PostResult.UNKNOWN
+            return PostResult.REFUSED if error.never_arrived else PostResult.UNKNOWN
         if status < 300:
             return PostResult.DONE
         if status == 410:
@@ -122,7 +121,7 @@ class Poster:
         """Close a connection. Failures are logged; a connection may be closed already."""
         try:
             status = self._api().delete(connection_id)
-        except HTTPError as error:
+        except AwsUnreachable as error:
             logger().info("close failed", extra={"connection": connection_id, "error": repr(error)})
         else:
             if status >= 300 and status != 410:

@@ -17,8 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic as _monotonic
 from time import sleep as _sleep
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from codelab.aws.errors import AwsError
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.observability import logger
 from codelab.protocol import limits
@@ -163,7 +162,7 @@ class StreamSender:
             if not self._store.renew(self.register, now + LEASE_MS):
                 self._lose()
                 return
-        except (Conflict, BotoCoreError, ClientError) as error:
+        except (Conflict, AwsError) as error:
             logger().warning("lease not extended", extra={"session": self.register.pk, "error": str(error)})
             return
         self._lease_ends, self._renew_at = ends, now + RENEW_MS

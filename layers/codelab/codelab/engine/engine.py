@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from codelab.aws.errors import AwsError
 from codelab.config import Settings
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.delivery.payloads import Payloads
@@ -185,7 +184,7 @@ class Engine:
         """Start `llm_request` asynchronously. The sweep repeats a lost or refused invoke."""
         try:
             self._invoke(register.user, register.session_id, step)
-        except (BotoCoreError, ClientError) as error:
+        except AwsError as error:
             logger().warning("step invocation failed", extra={"session": register.pk, "error": str(error)})
 
     def count(self, user: str, spent: Spending, counters: Counters | None = None, at: int | None = None) -> None:
@@ -196,7 +195,7 @@ class Engine:
         if spent:
             try:
                 self.store.tally.count(user, spent, self.clock() if at is None else at, self.ids(), counters)
-            except (BotoCoreError, ClientError) as error:
+            except AwsError as error:
                 logger().warning("not counted", extra={"user": user, "error": str(error)})
 
     def look(self, caller: Caller) -> Register | None:
@@ -337,7 +336,7 @@ def _left_to_the_sweep(register: Register) -> Iterator[None]:
     """Log failures: the sweep will find what was not done."""
     try:
         yield
-    except (BotoCoreError, ClientError, ProtocolError):
+    except (AwsError, ProtocolError):
         logger().exception("effect failed; left to the sweep", extra={"session": register.pk})
 
 

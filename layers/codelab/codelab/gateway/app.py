@@ -11,8 +11,7 @@ handler = app.handler
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from codelab.aws.errors import AwsError
 from codelab.engine.engine import Engine
 from codelab.gateway.identity import caller_of
 from codelab.observability import logger
@@ -63,7 +62,7 @@ class WebSocketApp:
             self._dispatch(event, caller)
         except ProtocolError as error:
             self._refuse(caller, error)
-        except (ClientError, BotoCoreError):
+        except AwsError:
             logger().exception("aws call failed", extra={"session": caller.session_id})
             self._refuse(caller, ProtocolError(ErrorCode.DATABASE_ERROR, "Storage failed; send the frame again"))
         except Exception:

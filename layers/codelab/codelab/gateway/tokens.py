@@ -190,9 +190,7 @@ def bearer_of() -> Callable[[dict[str, Any]], Identity]:
     if settings().auth_mode == "none":
         return lambda event: Identity("local")
     verifier = token_verifier()
-    client = aws.client("dynamodb")
-    aws.warm(client, "get_item", TableName="warm", Key={"pk": {"S": "warm"}})
-    revocations = DynamoDBRevocations(client, settings().table_name)
+    revocations = DynamoDBRevocations(aws.dynamodb_client(), settings().table_name)
 
     def bearer(event: dict[str, Any]) -> Identity:
         identity = verifier.verify(token_of(event))

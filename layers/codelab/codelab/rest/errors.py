@@ -3,13 +3,13 @@
 from http import HTTPStatus
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from codelab.aws.errors import AwsError
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.rest.bodies import with_example
@@ -107,8 +107,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ProtocolError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(ClientError, _storage_failed)
-    app.add_exception_handler(BotoCoreError, _storage_failed)
+    app.add_exception_handler(AwsError, _storage_failed)
     app.add_exception_handler(Exception, _failed)
 
 

@@ -1,14 +1,13 @@
 """`/health`: whether the dependencies answer, and which features are refused. Public, so it says no more."""
 
-import json
 import time
 from typing import Literal
 
-from botocore.exceptions import BotoCoreError, ClientError
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from codelab import aws
+from codelab.aws.errors import AwsError
 from codelab.config import Settings, settings
 from codelab.observability import logger
 from codelab.rest.bodies import with_example
@@ -88,8 +87,8 @@ def _check(configured: Settings) -> Health:
 def _refused(table: str) -> dict[str, list[str]] | None:
     """The refused features, by model; None if the table does not answer."""
     try:
-        return read_unsupported(aws.client("dynamodb"), table, time.time())
-    except (ClientError, BotoCoreError) as error:
+        return read_unsupported(aws.dynamodb_client(), table, time.time())
+    except AwsError as error:
         logger().warning("the table does not answer", extra={"error": str(error)})
         return None
 
@@ -97,14 +96,11 @@ def _refused(table: str) -> dict[str, list[str]] | None:
 def _model_answers(function: str) -> bool:
     """Whether the model's endpoint answers and accepts the key. Only `llm_request` has the key."""
     try:
-        answer = aws.waiting_lambda_client(_MODEL_PATIENCE_S).invoke(
-            FunctionName=function, Payload=json.dumps({"kind": "health"}).encode()
-        )
-        found = json.loads(answer["Payload"].read())
-    except (ClientError, BotoCoreError) as error:
+        answer = aws.waiting_lambda_client(_MODEL_PATIENCE_S).ask(function, {"kind": "health"})
+    except AwsError as error:
         logger().warning("the model cannot be asked", extra={"error": str(error)})
         return False
-    if "FunctionError" in answer or not found["available"]:
-        logger().warning("the model's endpoint does not answer, or refuses the key", extra={"answer": found})
+    if answer.failed or not answer.value["available"]:
+        logger().warning("the model's endpoint does not answer, or refuses the key", extra={"answer": answer.value})
         return False
     return True

@@ -1,12 +1,10 @@
 """Have `llm_request` ask the model while the caller waits."""
 
-import json
 import re
 from typing import Any
 
-from botocore.exceptions import ClientError, ReadTimeoutError
-
 from codelab import aws
+from codelab.aws.errors import AwsRefused, AwsTimeout
 from codelab.config import settings
 from codelab.llm import errors
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -30,20 +28,16 @@ def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """
     event = {"kind": "request", **request, "timeout_s": timeout_s}
     try:
-        answer = aws.waiting_lambda_client().invoke(
-            FunctionName=settings().llm_function, InvocationType="RequestResponse", Payload=json.dumps(event).encode()
-        )
-        payload = json.loads(answer["Payload"].read())
-    except ReadTimeoutError:
+        payload, failed = aws.waiting_lambda_client().ask(settings().llm_function, event)
+    except AwsTimeout:
         raise _no_answer("deadline", "it did not answer in time") from None
-    except ClientError as error:
-        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-        if status == 429:
+    except AwsRefused as error:
+        if error.status == 429:
             raise NotBegun(ErrorCode.RATE_LIMITED, "Too many concurrent Requests; try again") from None
-        if status == 413:
+        if error.status == 413:
             raise NotBegun(ErrorCode.PAYLOAD_TOO_LARGE, "A Request can have at most 6 MB") from None
         raise
-    if "FunctionError" not in answer:
+    if not failed:
         found: dict[str, Any] = payload
         return found
     kind, message = payload.get("errorType", ""), payload.get("errorMessage", "")

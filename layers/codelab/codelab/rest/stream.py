@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
 from fastapi import APIRouter, Header, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
+from codelab.aws.errors import AwsError
 from codelab.config import settings
 from codelab.gateway.identity import Identity
 from codelab.observability import logger
@@ -216,6 +216,6 @@ async def _events(reader: LogReader, found: list[tuple[int, dict[str, Any]]], co
         await asyncio.sleep(course.pause(reader))
         try:
             found = await run_in_threadpool(reader.read, engine().clock())
-        except (ClientError, BotoCoreError) as error:
+        except AwsError as error:
             logger().error("the log cannot be read", exc_info=error)
             return

@@ -2,14 +2,12 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from codelab.aws.dynamodb import DynamoDB
 from codelab.sessions import keys
 from codelab.sessions.dynamodb.values import to_dynamodb
 from codelab.sessions.store import StoredItem
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 #: The most writes that DynamoDB allows in one BatchWriteItem.
 _BATCH = 25
@@ -20,7 +18,7 @@ _PAUSE_S = 0.05
 class DynamoDBBulk:
     """Has no state except the client."""
 
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+    def __init__(self, client: DynamoDB, table: str) -> None:
         self._client = client
         self._table = table
 

@@ -4,12 +4,11 @@ Times of tokens are whole seconds; a token issued in the second of the revocatio
 this at every cold start, so it imports little.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from codelab.aws.dynamodb import DynamoDB
+from codelab.aws.errors import ConditionFailed
 from codelab.sessions import keys
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 #: Time (ms) after which the sweep repeats a revocation, for connections that were just being opened or after a crash.
 _LOOK_AGAIN_MS = 10_000
@@ -18,7 +17,7 @@ _LOOK_AGAIN_MS = 10_000
 class DynamoDBRevocations:
     """Has no state except the client."""
 
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+    def __init__(self, client: DynamoDB, table: str) -> None:
         self._client = client
         self._table = table
 
@@ -60,7 +59,7 @@ class DynamoDBRevocations:
                 ConditionExpression="revoked_at = :at",
                 ExpressionAttributeValues=values,
             )
-        except self._client.exceptions.ConditionalCheckFailedException:
+        except ConditionFailed:
             return
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from botocore.exceptions import ClientError
-
+from codelab.aws.dynamodb import DynamoDB
+from codelab.aws.errors import AwsRefused, ConditionFailed
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import ApprovalRules
 from codelab.sessions.dynamodb.bulk import DynamoDBBulk
@@ -28,10 +28,6 @@ from codelab.sessions.spending import Slot
 from codelab.sessions.store import Conflict, Conversation, Duplicate, Listed, SeqTaken, SlotTaken, StoredItem
 from codelab.sessions.transition import Transition
 
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
-
 #: The most keys that DynamoDB allows in one BatchGetItem.
 _BATCH = 100
 
@@ -39,7 +35,7 @@ _BATCH = 100
 class DynamoDBStore:
     """Has no state except the client."""
 
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+    def __init__(self, client: DynamoDB, table: str) -> None:
         self._client = client
         self._table = table
         self.bulk = DynamoDBBulk(client, table)
@@ -163,7 +159,7 @@ class DynamoDBStore:
     # -- writes --------------------------------------------------------------------------------------------------
 
     def commit(self, transition: Transition) -> None:
-        """The SDK adds a ClientRequestToken to every transaction, so its own retry is harmless."""
+        """The client adds a ClientRequestToken to every transaction, so its own retry is harmless."""
         after = transition.after
         writes: list[Any] = [{"Update": self._register_update(transition)}]
         for item in transition.puts:
@@ -185,22 +181,21 @@ class DynamoDBStore:
             writes.append(self._slot_write(after.pk, transition.slot))
         try:
             self._client.transact_write_items(TransactItems=writes)
-        except ClientError as error:
+        except AwsRefused as error:
             raise _why(error, transition) or error from None
         after.version += 1
 
     def append(self, pk: str, event: EventItem) -> bool:
-        """An SDK retry of a successful append finds its own `write_id` and succeeds."""
+        """The client's retry of a successful append finds its own `write_id` and succeeds."""
         put = self._event_put(pk, event)
         try:
             self._client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
-        except ClientError as error:
-            if _code(error) == "TransactionConflictException":
+        except AwsRefused as error:
+            if error.code == "TransactionConflictException":
                 raise Conflict from None
-            if _code(error) != "ConditionalCheckFailedException":
+            if not isinstance(error, ConditionFailed):
                 raise
-            there = error.response.get("Item", {})
-            return bool(event.write_id and there.get("write_id", {}).get("S") == event.write_id)  # type: ignore[attr-defined]
+            return bool(event.write_id and error.item.get("write_id", {}).get("S") == event.write_id)
         return True
 
     def posted(self, register: Register, firsts: Sequence[int]) -> None:
@@ -228,8 +223,8 @@ class DynamoDBStore:
             try:
                 self._client.update_item(**request, **attempt, ExpressionAttributeNames=names)
                 return
-            except ClientError as error:
-                if _code(error) not in ("ConditionalCheckFailedException", "TransactionConflictException"):
+            except AwsRefused as error:
+                if error.code not in ("ConditionalCheckFailedException", "TransactionConflictException"):
                     raise
         # Both attempts lost a race: the sweep posts the frames again, and clients drop them by their seq.
 
@@ -257,15 +252,16 @@ class DynamoDBStore:
             try:
                 self._client.update_item(**request, **attempt)
                 return True
-            except ClientError as error:
-                if _code(error) == "TransactionConflictException":
+            except ConditionFailed:
+                continue
+            except AwsRefused as error:
+                if error.code == "TransactionConflictException":
                     raise Conflict from None
-                if _code(error) != "ConditionalCheckFailedException":
-                    raise
+                raise
         return False
 
     def remove(self, register: Register) -> None:
-        with suppress(self._client.exceptions.ConditionalCheckFailedException):
+        with suppress(ConditionFailed):
             self._client.delete_item(
                 TableName=self._table,
                 Key=_key(register.pk, keys.REGISTER),
@@ -366,29 +362,23 @@ def _version_is(version: int) -> dict[str, Any]:
     }
 
 
-def _code(error: ClientError) -> str:
-    return error.response["Error"]["Code"]
-
-
-def _why(error: ClientError, transition: Transition) -> Exception | None:
+def _why(error: AwsRefused, transition: Transition) -> Exception | None:
     """The exception for a refused transaction; None if it did not lose a race."""
-    if _code(error) in ("TransactionConflictException", "TransactionInProgressException"):
+    if error.code in ("TransactionConflictException", "TransactionInProgressException"):
         return Conflict()
-    if _code(error) != "TransactionCanceledException":
+    if error.code != "TransactionCanceledException":
         return None
-    reasons: list[dict[str, str]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]
-    codes = [reason.get("Code", "None") for reason in reasons]
-    failed = [index for index, code in enumerate(codes) if code == "ConditionalCheckFailed"]
+    failed = [index for index, code in enumerate(error.reasons) if code == "ConditionalCheckFailed"]
     # In the order of the writes; None is the register. For the writes after the events, no key is needed.
     written = [None, *transition.puts, *transition.events]
     failed_keys = [item.key() for item in (written[index] for index in failed if index < len(written)) if item]
     inputs = [key for key in failed_keys if key.startswith("INPUT#")]
     if inputs:
         return Duplicate(inputs[0])
-    if 0 in failed or any(code == "TransactionConflict" for code in codes):
+    if 0 in failed or "TransactionConflict" in error.reasons:
         return Conflict()
     if any(key.startswith("EVENT#") for key in failed_keys):
         return SeqTaken()
-    if transition.slot is not None and failed == [len(codes) - 1]:  # the slot comes last
+    if transition.slot is not None and failed == [len(error.reasons) - 1]:  # the slot comes last
         return SlotTaken(transition.slot.token)
     return Conflict() if failed else None

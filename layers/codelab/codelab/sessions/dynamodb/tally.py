@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from botocore.exceptions import ClientError
-
+from codelab.aws.dynamodb import DynamoDB
+from codelab.aws.errors import ConditionFailed
 from codelab.sessions import keys
 from codelab.sessions.dynamodb.values import from_dynamodb
 from codelab.sessions.spending import DAY_MS, Counters, Spending, attribute_of, earlier
 from codelab.sessions.store import Over
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 #: The most attributes of past minutes that one count removes.
 _STALE = 50
@@ -21,7 +18,7 @@ _STALE = 50
 class DynamoDBTally:
     """Has no state except the client."""
 
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+    def __init__(self, client: DynamoDB, table: str) -> None:
         self._client = client
         self._table = table
 
@@ -63,9 +60,7 @@ class DynamoDBTally:
                 ExpressionAttributeValues=values,
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
-                raise
-            there = from_dynamodb(error.response.get("Item", {}))  # type: ignore[arg-type]
+        except ConditionFailed as error:
+            there = from_dynamodb(error.item)
             if there.get("last") != write_id:
                 raise Over(there) from None

@@ -5,15 +5,11 @@ Each process of `llm_request` detects them itself; they are stored only to be sh
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from codelab.aws.dynamodb import DynamoDB
+from codelab.aws.errors import AwsError
 from codelab.observability import logger
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 #: Not a session's partition: those have another prefix.
 ITEM = {"pk": "health", "sk": "health"}
@@ -22,9 +18,7 @@ ITEM = {"pk": "health", "sk": "health"}
 class UnsupportedItem:
     """An `UnsupportedStore`: one attribute `{model}|{feature}` per feature, with the time (seconds) of its expiry."""
 
-    def __init__(
-        self, client: "DynamoDBClient", table: str, kept_s: float, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, client: DynamoDB, table: str, kept_s: float, clock: Callable[[], float] = time.time) -> None:
         self._client = client
         self._table = table
         self._kept_s = kept_s
@@ -53,12 +47,12 @@ class UnsupportedItem:
                 ExpressionAttributeNames=names,
                 ExpressionAttributeValues=to_dynamodb({":until": until}),
             )
-        except (ClientError, BotoCoreError) as error:
+        except AwsError as error:
             logger().warning("unsupported features not written", extra={"error": str(error)})
 
 
-def read_unsupported(client: "DynamoDBClient", table: str, now: float) -> dict[str, list[str]]:
-    """The unsupported features at `now` (seconds), by model. Raises what the SDK raises."""
+def read_unsupported(client: DynamoDB, table: str, now: float) -> dict[str, list[str]]:
+    """The unsupported features at `now` (seconds), by model. Raises AwsError."""
     item = from_dynamodb(client.get_item(TableName=table, Key=to_dynamodb(ITEM)).get("Item", {}))
     found: dict[str, list[str]] = {}
     for name, until in sorted(item.items()):

@@ -1,0 +1,195 @@
+"""Signed requests over kept connections, to one service.
+
+The SDK's clients resolve an endpoint, serialise, emit a dozen events and parse by the service's description at every
+call, which is most of its CPU time. This uses only the SDK's session and signer.
+"""
+
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection, RemoteDisconnected
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import BotoCoreError, NoCredentialsError
+from botocore.httpsession import ProxyConfiguration, get_cert_path
+from botocore.utils import get_environ_proxies
+from urllib3.util import wait_for_read
+
+from codelab.aws.errors import AwsTimeout, AwsUnreachable
+from codelab.aws.session import region, session
+
+#: Lambda freezes a process between two events. The other end of a kept connection may close or forget it meanwhile, and
+#: the next request would be lost or wait for its time-out. Connections idle for so many seconds are not used again.
+STALE_S = 20.0
+
+#: Seconds; well below the integration time-out of API Gateway (29 s). The second one is for each read of an answer.
+CONNECT_S, READ_S = 1.0, 2.0
+#: The most connections that are kept.
+_KEPT = 16
+
+
+class Answer(NamedTuple):
+    """An HTTP response. The names in `headers` have no case."""
+
+    status: int
+    headers: HTTPMessage
+    body: bytes
+
+
+class Request(NamedTuple):
+    """A signed HTTP request, without its Content-Length."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connections:
+    """Connections to one service. Used by several threads; after a fork, each process has its own.
+
+    service: as signatures name it. url: of the service, or of an API's stage. read_s: seconds. clock: the wall clock in
+    seconds; the monotonic one may stand still while a process is frozen.
+    """
+
+    def __init__(
+        self, service: str, url: str, *, read_s: float = READ_S, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._service = service
+        self._url = url.rstrip("/")
+        self._region = region()
+        self._credentials = session().get_credentials()
+        self._route = _Route(self._url)
+        self._read_s = read_s
+        self._clock = clock
+        #: The idle connections with the time of their last use; the one used last is at the end.
+        self._idle: list[tuple[socket.socket, float]] = []
+        self._process = os.getpid()
+
+    def signed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Request:
+        """A request with the credentials of now. `path` begins with a slash and is quoted.
+
+        Raises AwsUnreachable if there are no credentials, or new ones cannot be had.
+        """
+        url = self._url + path
+        request = AWSRequest(method, url, {**headers, "Host": self._route.authority}, body)
+        try:
+            if self._credentials is None:
+                raise NoCredentialsError
+            SigV4Auth(self._credentials.get_frozen_credentials(), self._service, self._region).add_auth(request)
+        except BotoCoreError as error:
+            raise AwsUnreachable(str(error), never_arrived=True) from error
+        return Request(method, url, dict(request.headers.items()), body)
+
+    def send(self, request: Request) -> Answer:
+        """Send a signed request once; follow no redirect. Raises AwsUnreachable."""
+        connection = self._take() or self._route.connect(self._read_s)
+        try:
+            answer, reusable = _exchange(connection, request, self._route.target(request.url))
+        except BaseException:
+            connection.close()
+            raise
+        if reusable and len(self._idle) < _KEPT:
+            self._idle.append((connection, self._clock()))
+        else:
+            connection.close()
+        return answer
+
+    def _take(self) -> socket.socket | None:
+        """A kept connection that is fresh and open."""
+        if self._process != os.getpid():  # the others are the parent's
+            self._idle, self._process = [], os.getpid()
+        while True:
+            try:
+                connection, used_at = self._idle.pop()
+            except IndexError:
+                return None
+            # All that can be read from an idle connection is its end.
+            if 0 <= self._clock() - used_at <= STALE_S and not wait_for_read(connection, timeout=0):
+                return connection
+            connection.close()
+
+
+class _Route:
+    """The way to the host of a URL: directly, or for `https` through the proxy that the environment names."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._secure = parts.scheme == "https"
+        default = 443 if self._secure else 80
+        self._host, self._port = parts.hostname or "", parts.port or default
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        #: As a Host header gives it.
+        self.authority = host if self._port == default else f"{host}:{self._port}"
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+        proxies = ProxyConfiguration(get_environ_proxies(url))
+        self._proxy = proxies.proxy_url_for(url) if self._secure else None
+        self._proxy_headers = proxies.proxy_headers_for(self._proxy) if self._proxy else {}
+        if self._secure:
+            _trust()  # at init: it takes as long as ten calls
+
+    def target(self, url: str) -> str:
+        """The path and query of a URL."""
+        return url.removeprefix(self._origin)
+
+    def connect(self, read_s: float) -> socket.socket:
+        """A new connection. Raises AwsUnreachable."""
+        proxy = urlsplit(self._proxy or "")
+        host, port = (proxy.hostname or "", proxy.port or 80) if self._proxy else (self._host, self._port)
+        if self._secure:
+            connection: HTTPConnection = HTTPSConnection(host, port, timeout=CONNECT_S, context=_trust())
+        else:
+            connection = HTTPConnection(host, port, timeout=CONNECT_S)
+        if self._proxy:
+            connection.set_tunnel(self._host, self._port, self._proxy_headers)
+        try:
+            connection.connect()
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise AwsUnreachable(f"{self.authority}: {error!r}", never_arrived=True) from error
+        connected: socket.socket = connection.sock
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.settimeout(read_s)
+        return connected
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Whose certificates are accepted: those of AWS_CA_BUNDLE, else those that come with the SDK."""
+    context = ssl.create_default_context(cafile=session().get_config_variable("ca_bundle") or get_cert_path(True))
+    context.verify_flags &= (
+        ~ssl.VERIFY_X509_STRICT
+    )  # companies' proxies do not pass it, and the SDK does not ask for it
+    return context
+
+
+def _exchange(connection: socket.socket, request: Request, target: str) -> tuple[Answer, bool]:
+    """Send the request and read the answer. Returns it, and whether the connection can be used again."""
+    lines = [f"{request.method} {target} HTTP/1.1", "Accept-Encoding: identity", f"Content-Length: {len(request.body)}"]
+    lines += [f"{name}: {value}" for name, value in request.headers.items()]
+    cut: OSError | None = None
+    try:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + request.body)
+    except OSError as error:
+        cut = error  # It may have been answered already, for example that it is too large.
+    response = HTTPResponse(connection, method=request.method)
+    try:
+        response.begin()
+        answer = Answer(response.status, response.headers, response.read())
+    except (OSError, HTTPException) as error:
+        if cut is None and isinstance(error, TimeoutError):
+            raise AwsTimeout(f"{request.url}: no answer in time") from error
+        # A server that forgot the connection resets it when data arrives that nobody will read. One that ends it after
+        # reading the request closes it instead, although http.client calls that a reset.
+        reset = isinstance(error, ConnectionResetError) and not isinstance(error, RemoteDisconnected)
+        never_arrived = cut is not None or (reset and response.headers is None)
+        raise AwsUnreachable(f"{request.url}: {cut or error!r}", never_arrived=never_arrived) from error
+    finally:
+        response.close()
+    return answer, cut is None and not response.will_close

@@ -1,0 +1,52 @@
+"""How a call of AWS fails. Everything in this package raises only these."""
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class AwsError(Exception):
+    """A call of AWS failed."""
+
+
+class AwsRefused(AwsError):
+    """AWS answered with an error.
+
+    code: AWS's name of the error, or the HTTP status if the answer has none. status: the HTTP status. item: the item
+    that failed the condition, as attribute values, if the call asked for it. reasons: why a transaction was cancelled,
+    one code per write ("None" for those that are not the reason).
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        code: str,
+        message: str = "",
+        *,
+        status: int = 400,
+        item: dict[str, Any] | None = None,
+        reasons: Sequence[str] = (),
+    ) -> None:
+        super().__init__(f"{operation}: {code}: {message}")
+        self.code = code
+        self.status = status
+        self.item = item or {}
+        self.reasons = reasons
+
+
+class ConditionFailed(AwsRefused):
+    """The item did not meet the condition of the write (ConditionalCheckFailedException)."""
+
+
+class AwsUnreachable(AwsError):
+    """No valid answer came.
+
+    never_arrived: the request was certainly not processed. Otherwise it may have been.
+    """
+
+    def __init__(self, message: str, *, never_arrived: bool = False) -> None:
+        super().__init__(message)
+        self.never_arrived = never_arrived
+
+
+class AwsTimeout(AwsUnreachable):
+    """The request was sent, and no answer came in time."""
