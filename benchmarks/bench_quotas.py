@@ -67,7 +67,7 @@ def canned() -> None:
         operation = request.headers["X-Amz-Target"].rpartition(".")[2]
         return Answer(200, HTTPMessage(), json.dumps(bodies.get(operation, {})).encode())
 
-    Connections.send = send  # type: ignore[method-assign]
+    Connections.send = send  # type: ignore[assignment,method-assign]
 
 
 def one_message() -> None:

@@ -1,0 +1,35 @@
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from codelab.aws.session import session
+
+from tests.aws.server import Server, serving
+
+
+@pytest.fixture(autouse=True)
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_CA_BUNDLE", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    values = {"ACCESS_KEY_ID": "AKIDEXAMPLE", "SECRET_ACCESS_KEY": "secret", "SESSION_TOKEN": "token"}
+    for name, value in {**values, "DEFAULT_REGION": "eu-west-1", "CONFIG_FILE": "/dev/null"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    session.cache_clear()
+    yield
+    session.cache_clear()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """In place of all services."""
+    with serving() as found:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", found.url)
+        yield found
+
+
+@pytest.fixture
+def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that were waited before each retry; nobody waits for them."""
+    waited: list[float] = []
+    monkeypatch.setattr("codelab.aws.calls.time", SimpleNamespace(sleep=waited.append))
+    return waited

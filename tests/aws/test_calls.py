@@ -1,0 +1,245 @@
+"""Calls of DynamoDB and Lambda: what goes over the wire, what is retried, and what the errors say."""
+
+import json
+import threading
+from types import SimpleNamespace
+from typing import Any
+from zlib import crc32
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
+from codelab.aws import calls
+from codelab.aws.dynamodb import DynamoDB
+from codelab.aws.errors import AwsError, AwsRefused, AwsTimeout, AwsUnreachable, ConditionFailed
+from codelab.aws.functions import Functions, Returned
+
+from tests.aws.server import Server, http
+
+READ: dict[str, Any] = {"TableName": "Table", "Key": {"pk": {"S": "Привет"}}, "ConsistentRead": True}
+WRITES: dict[str, Any] = {"TransactItems": [{"Delete": {"TableName": "Table", "Key": {"pk": {"S": "x"}}}}]}
+ARN = "arn:aws:lambda:eu-west-1:123456789012:function:llm"
+THROTTLED = http(400, {"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException"})
+
+
+def test_requests_are_those_of_the_sdk(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "connect")
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988;Lineage=a:1 2")
+    session = boto3.Session()
+    config = Config(user_agent="codelab")
+    sdk, sdk_lambda = session.client("dynamodb", config=config), session.client("lambda", config=config)
+    table, functions = DynamoDB(), Functions()
+    table.get_item(**READ)
+    table.transact_write_items(ClientRequestToken="t1", **WRITES)
+    functions.start(ARN, {"kind": "step"})
+    functions.ask(ARN, {"kind": "step"})
+    sdk.get_item(**READ)
+    sdk.transact_write_items(ClientRequestToken="t1", **WRITES)
+    for kind in ("Event", "RequestResponse"):
+        sdk_lambda.invoke(FunctionName=ARN, InvocationType=kind, Payload=b'{"kind": "step"}')  # type: ignore[arg-type]
+    ours, theirs = server.received[:4], server.received[4:]
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.start == other.start
+        assert json.loads(mine.body) == json.loads(other.body)
+        for name in (
+            "host",
+            "x-amz-target",
+            "content-type",
+            "x-amz-invocation-type",
+            "x-amz-security-token",
+            "x-amzn-trace-id",
+            "accept-encoding",
+        ):
+            assert mine.headers.get(name) == other.headers.get(name), name
+        assert mine.headers["user-agent"] == "codelab"
+        scope = mine.headers["authorization"].partition(",")[0]
+        assert scope == other.headers["authorization"].partition(",")[0]
+
+
+def test_a_transaction_has_one_token_and_one_id_in_all_attempts(server: Server, rests: list[float]) -> None:
+    server.answers = [THROTTLED, b""]
+    table = DynamoDB()
+    table.transact_write_items(**WRITES)
+    table.transact_write_items(**WRITES)
+    first, second, third, other = (json.loads(got.body)["ClientRequestToken"] for got in server.received)
+    assert first == second == third != other
+    ids = [got.headers["amz-sdk-invocation-id"] for got in server.received]
+    assert len(set(ids[:3])) == 1
+    assert ids[3] != ids[0]
+    attempts = [got.headers["amz-sdk-request"] for got in server.received]
+    assert attempts == ["attempt=1; max=3", "attempt=2; max=3", "attempt=3; max=3", "attempt=1; max=3"]
+
+
+def failing(code: str, status: int = 400) -> bytes:
+    return http(status, {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "so it is"})
+
+
+FAILURES = {
+    "throttled": THROTTLED,
+    "capacity": failing("ProvisionedThroughputExceededException"),
+    "account": failing("RequestLimitExceeded"),
+    "in progress": failing("TransactionInProgressException"),
+    "replicas": failing("ReplicatedWriteConflictException"),
+    "500": failing("InternalServerError", 500),
+    "503": http(503, b"<html><body>Service Unavailable</body></html>"),
+    "501": http(501, {}),
+    "condition": failing("ConditionalCheckFailedException"),
+    "conflict": failing("TransactionConflictException"),
+    "cancelled": failing("TransactionCanceledException"),
+    "denied": failing("AccessDeniedException"),
+    "large": http(413, {"message": "too large"}, {"x-amzn-ErrorType": "RequestTooLargeException"}),
+    "redirect": http(307, b"", {"Location": "http://127.0.0.1:1/"}),
+    "closed": b"",
+    "half": b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}",
+    "not http": b"SSH-2.0-OpenSSH\r\n",
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_the_sdk_retries_is_retried_as_often(server: Server, rests: list[float], name: str) -> None:
+    """And what the SDK does not, is not; the codes of the errors are the SDK's."""
+    server.closes = name in ("half", "not http")
+    config = Config(read_timeout=2, retries={"mode": "standard", "total_max_attempts": 3})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+        server.answers = [FAILURES[name]] * 3
+        with pytest.raises((ClientError, BotoCoreError)) as theirs:
+            boto3.Session().client("dynamodb", config=config).update_item(**{k: READ[k] for k in ("TableName", "Key")})
+    attempts = len(server.received)
+    server.received.clear()
+    server.answers = [FAILURES[name]] * 3
+    with pytest.raises(AwsError) as ours:
+        DynamoDB().update_item(**READ)
+    assert len(server.received) == attempts
+    assert len(rests) == attempts - 1
+    assert all(0 <= rest <= most for rest, most in zip(rests, (1, 2), strict=False))
+    assert isinstance(ours.value, AwsRefused) == isinstance(theirs.value, ClientError)
+    if isinstance(ours.value, AwsRefused) and isinstance(theirs.value, ClientError) and name != "large":
+        assert ours.value.code == theirs.value.response["Error"]["Code"]
+        assert ours.value.status == theirs.value.response["ResponseMetadata"]["HTTPStatusCode"]
+
+
+def test_throttling_of_lambda_is_retried(server: Server, rests: list[float]) -> None:
+    named = {"x-amzn-ErrorType": "TooManyRequestsException:http://internal.amazon.com/coral/"}
+    server.answers = [http(429, {"Type": "User", "message": "Rate Exceeded."}, named)] * 2
+    Functions().start("llm", {})
+    assert len(server.received) == 3
+
+
+def test_the_codes_that_are_retried_are_the_sdks() -> None:
+    sdk = {*ThrottledRetryableChecker._THROTTLED_ERROR_CODES, *TransientRetryableChecker._TRANSIENT_ERROR_CODES}
+    assert sdk | {"ReplicatedWriteConflictException"} == calls._RETRIED_CODES
+    assert set(TransientRetryableChecker._TRANSIENT_STATUS_CODES) == calls._RETRIED_STATUS
+
+
+def test_what_fails_once_succeeds(server: Server, rests: list[float]) -> None:
+    found = {"Item": {"pk": {"S": "x"}}}
+    server.answers = [b"", failing("InternalServerError", 500), http(200, found)]
+    assert DynamoDB().get_item(**READ) == found
+
+
+def test_a_damaged_answer_is_asked_for_again(server: Server, rests: list[float]) -> None:
+    good = json.dumps({"Item": {"pk": {"S": "x"}}}).encode()
+    bad = good.replace(b"x", b"y")
+    checked = {"x-amz-crc32": str(crc32(good))}
+    server.answers = [http(200, bad, checked), http(200, b"<html>proxy</html>"), http(200, good, checked)]
+    assert DynamoDB().get_item(**READ) == json.loads(good)
+    server.answers = [http(200, bad, checked)] * 3
+    with pytest.raises(AwsUnreachable):
+        DynamoDB().get_item(**READ)
+
+
+def test_an_answer_in_chunks(server: Server) -> None:
+    server.answers = [b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{"\r\n6\r\na": 1}\r\n0\r\n\r\n']
+    table = DynamoDB()
+    assert table.get_item(**READ) == {"a": 1}
+    assert table.get_item(**READ) == {}
+    assert [got.connection for got in server.received] == [0, 0]
+
+
+def test_a_service_that_fails_everything_is_soon_asked_once(server: Server, rests: list[float]) -> None:
+    """And three times again when it has answered a while."""
+    table = DynamoDB()
+
+    def attempts() -> int:
+        server.received.clear()
+        server.answers = [failing("InternalServerError", 500)] * 3
+        with pytest.raises(AwsRefused):
+            table.get_item(**READ)
+        server.answers.clear()
+        return len(server.received)
+
+    made = [attempts() for _ in range(60)]
+    assert made[:50] == [3] * 50
+    assert made[50:] == [1] * 10
+    for _ in range(10):
+        table.get_item(**READ)
+    assert attempts() == 3
+
+
+def test_no_answer_in_time(server: Server, rests: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    server.answers = [None] * 4
+    with pytest.raises(AwsTimeout) as error:
+        Functions(attempts=1, read_s=0.05).ask("llm", {})
+    assert not error.value.never_arrived
+    assert len(server.received) == 1, "a function is not asked twice"
+    table = DynamoDB()
+    monkeypatch.setattr(table._service._connections, "_read_s", 0.05)
+    with pytest.raises(AwsTimeout):
+        table.get_item(**READ)
+    assert len(server.received) == 4
+
+
+def test_an_item_that_failed_the_condition(server: Server) -> None:
+    there = {"write_id": {"S": "w1"}}
+    kind = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
+    server.answers = [http(400, {"__type": kind, "message": "The conditional request failed", "Item": there})]
+    with pytest.raises(ConditionFailed) as error:
+        DynamoDB().put_item(TableName="Table", Item={})
+    assert error.value.item == there
+    assert str(error.value) == "PutItem: ConditionalCheckFailedException: The conditional request failed"
+
+
+def test_why_a_transaction_was_cancelled(server: Server) -> None:
+    kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
+    reasons = [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Message": "failed"}, {}]
+    server.answers = [http(400, {"__type": kind, "Message": "cancelled", "CancellationReasons": reasons})]
+    with pytest.raises(AwsRefused) as error:
+        DynamoDB().transact_write_items(**WRITES)
+    assert error.value.reasons == ["None", "ConditionalCheckFailed", "None"]
+
+
+def test_what_a_function_returned(server: Server) -> None:
+    failed = {"errorType": "InvalidRequest", "errorMessage": "no"}
+    server.answers = [http(200, {"a": 1}), http(200, failed, {"X-Amz-Function-Error": "Unhandled"})]
+    functions = Functions()
+    assert functions.ask("llm", {}) == Returned({"a": 1}, failed=False)
+    assert functions.ask("llm", {}) == Returned(failed, failed=True)
+
+
+def test_an_error_of_lambda(server: Server) -> None:
+    named = {"x-amzn-ErrorType": "RequestTooLargeException:http://internal.amazon.com/coral/"}
+    server.answers = [http(413, {"Type": "User", "message": "6291556 byte payload"}, named)]
+    with pytest.raises(AwsRefused) as error:
+        Functions().ask("llm", {})
+    assert (error.value.code, error.value.status) == ("RequestTooLargeException", 413)
+
+
+def test_many_threads(server: Server) -> None:
+    table, failed = DynamoDB(), []
+
+    def read() -> None:
+        for _ in range(20):
+            if table.get_item(**READ) != {}:
+                failed.append(True)
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert len(server.received) == 160
+    assert len({got.connection for got in server.received}) <= 8, "each is used by one thread at a time, and kept"

@@ -1,0 +1,184 @@
+"""Kept connections, credentials and endpoints."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import botocore.loaders
+import botocore.session
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.credentials import RefreshableCredentials
+from codelab.aws.connections import STALE_S, Connections
+from codelab.aws.dynamodb import DynamoDB
+from codelab.aws.errors import AwsUnreachable
+from codelab.aws.session import endpoint, session
+
+from tests.aws.server import Server, http, serving
+
+
+def ask(connections: Connections, body: bytes = b"{}") -> int:
+    return connections.send(connections.signed("POST", "/", {}, body)).status
+
+
+def used(server: Server) -> list[int]:
+    return [got.connection for got in server.received]
+
+
+def test_a_connection_that_was_closed_while_idle_is_replaced_at_no_cost(server: Server, rests: list[float]) -> None:
+    server.closes = True
+    table = DynamoDB()
+    for _ in range(3):
+        table.get_item(TableName="Table", Key={})
+        assert server.closed.acquire(timeout=60)
+    assert used(server) == [0, 1, 2]
+    assert rests == [], "no attempt has failed"
+
+
+def test_connections_that_slept_are_not_used_again(server: Server) -> None:
+    now = 1_000.0
+    connections = Connections("dynamodb", server.url, clock=lambda: now)
+    for slept in (0, STALE_S, STALE_S + 0.1, 0, -3600):
+        now += slept
+        ask(connections)
+    assert used(server) == [0, 0, 1, 1, 2], "a clock that was set back tells nothing"
+
+
+def test_processes_do_not_share_connections(server: Server) -> None:
+    forks = """if True:
+        import os
+        from codelab.aws.dynamodb import DynamoDB
+        table = DynamoDB()
+        table.get_item(by="parent")
+        if os.fork() == 0:
+            table.get_item(by="child")
+            table.get_item(by="child")
+        else:
+            os.wait()
+            table.get_item(by="parent")
+    """
+    subprocess.run([sys.executable, "-c", forks], check=True, timeout=60)
+    assert used(server) == [0, 1, 1, 0]
+    assert [json.loads(got.body)["by"] for got in server.received] == ["parent", "child", "child", "parent"]
+
+
+def test_an_answer_that_comes_before_the_request_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of Lambda to an event of many megabytes. Then the connection is closed, with what nobody has read."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connections = Connections("lambda", f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+        def refuse() -> None:
+            with listener.accept()[0] as connection:
+                connection.recv(100)
+                connection.sendall(http(413, {}))
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        assert ask(connections, bytes(8_000_000)) == 413
+        thread.join(60)
+        assert not connections._idle
+
+
+def test_nothing_that_listens(server: Server) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        with pytest.raises(AwsUnreachable) as error:
+            ask(Connections("dynamodb", f"http://127.0.0.1:{probe.getsockname()[1]}"))
+    assert error.value.never_arrived
+
+
+def test_requests_are_signed_with_the_credentials_of_now(server: Server) -> None:
+    made: list[int] = []
+
+    def refresh() -> dict[str, str]:
+        made.append(1)
+        left = timedelta(minutes=5 if len(made) == 1 else 60)  # the first ones are about to expire
+        key = f"KEY{len(made)}"
+        expires = (datetime.now(UTC) + left).isoformat()
+        return {"access_key": key, "secret_key": "s", "token": f"token of {key}", "expiry_time": expires}
+
+    session()._credentials = RefreshableCredentials.create_from_metadata(refresh(), refresh, "test")  # type: ignore[attr-defined]
+    connections = Connections("dynamodb", server.url)
+    made[1:] = []
+    ask(connections)
+    (got,) = server.received
+    assert "Credential=KEY2/" in got.headers["authorization"]
+    assert got.headers["x-amz-security-token"] == "token of KEY2"
+
+
+def test_no_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(AwsUnreachable, match="credentials"):
+        ask(Connections("dynamodb", server.url))
+    assert not server.received
+
+
+def test_https_goes_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://ann:pass@127.0.0.1:{proxy.port}")
+        proxy.answers = [http(407, b"")]
+        with pytest.raises(AwsUnreachable) as error:
+            ask(Connections("dynamodb", "https://dynamodb.eu-west-1.amazonaws.com"))
+        assert error.value.never_arrived
+        (got,) = proxy.received
+        assert got.start.startswith("CONNECT dynamodb.eu-west-1.amazonaws.com:443 ")
+        assert got.headers["proxy-authorization"] == "Basic YW5uOnBhc3M="
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        with pytest.raises(AwsUnreachable):
+            ask(Connections("dynamodb", "https://127.0.0.1:1"))
+        assert len(proxy.received) == 1
+
+
+#: The descriptions of the services, read once.
+LOADER = botocore.loaders.create_loader()
+
+ELSEWHERE = "http://127.0.0.1:4566"
+
+
+@pytest.mark.parametrize("service", ["dynamodb", "lambda"])
+@pytest.mark.parametrize(
+    ("region", "variables"),
+    [
+        ("eu-central-1", {}),
+        ("cn-north-1", {}),
+        ("us-gov-west-1", {}),
+        ("us-gov-west-1", {"AWS_USE_FIPS_ENDPOINT": "true"}),
+        ("us-east-1", {"AWS_USE_FIPS_ENDPOINT": "true"}),
+        ("cn-north-1", {"AWS_USE_DUALSTACK_ENDPOINT": "true"}),
+        ("eu-central-1", {"AWS_ENDPOINT_URL": ELSEWHERE}),
+        ("eu-central-1", {"AWS_ENDPOINT_URL": ELSEWHERE, "AWS_ENDPOINT_URL_LAMBDA": "http://127.0.0.1:1"}),
+        ("eu-central-1", {"AWS_ENDPOINT_URL_DYNAMODB": ELSEWHERE}),
+        ("eu-central-1", {"AWS_ENDPOINT_URL": ELSEWHERE, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}),
+    ],
+)
+def test_endpoints_are_the_sdks(
+    monkeypatch: pytest.MonkeyPatch, service: str, region: str, variables: dict[str, str]
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", region)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    asked: list[str] = []
+
+    def before_call(params: dict[str, Any], **_: Any) -> Any:
+        asked.append(params["url"])
+        return AWSResponse(params["url"], 200, HTTPHeaders(), None), {}
+
+    sdk = botocore.session.Session()
+    sdk.register_component("data_loader", LOADER)
+    client: Any = sdk.create_client(service)
+    client.meta.events.register_first("before-call", before_call)
+    if service == "dynamodb":
+        client.list_tables()
+        assert asked == [endpoint(service) + "/"]
+    else:
+        client.list_functions()
+        assert asked == [endpoint(service) + "/2015-03-31/functions"]
