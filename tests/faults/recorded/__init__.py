@@ -87,6 +87,7 @@ STATES: dict[str, tuple[str, str, int]] = {
     "a turn has ended": ("simple", "step 1", 1),
     "a step is invoked": ("one tool", "user_message", 1),
     "a step died while it streamed": ("a step that died", "step 1", 1),
+    "a step was taken from an owner that was stopped": ("an owner that was stopped", "schedule", 1),
     "a call waits for a human": ("approve", "step 1", 1),
     "an approved call is executed": ("approve", "hitl_decision", 1),
     "two of three results are there": ("three tools", "tool_result", 2),
