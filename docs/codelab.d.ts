@@ -483,7 +483,8 @@ export interface ReferencedFrame {
 
 /**
  * Sent by API Gateway, without a `type`, when a function failed or took longer than 29 seconds. The connection stays
- * open; send the frame again.
+ * open; send the frame again. It may have been accepted: a `user_message` is recognised as a repeat only by its
+ * `client_msg_id`.
  */
 export interface GatewayErrorFrame {
   /** `Internal server error` or `Endpoint request timed out`. */

@@ -1,10 +1,12 @@
 """Client frames: what is accepted, and how invalid frames are refused."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import HitlDecision, ToolResult, UserMessage, parse_frame
+from codelab.protocol.incoming import FRAMES, HitlDecision, ToolResult, UserMessage, parse_frame
 
 from tests.turns.world import refusal
 
@@ -137,3 +139,8 @@ def test_modified_arguments_have_two_accepted_names():
 def test_impossible_offsets_are_refused():
     body = '{"type": "tool_result", "call_id": "c1", "result": {}, "offset": 1' + "0" * 40 + "}"
     assert refused(body).code is ErrorCode.INVALID_ARGUMENTS
+
+
+def test_every_type_of_frame_has_a_route():
+    template = (Path(__file__).parents[2] / "template.yaml").read_text()
+    assert set(re.findall(r"RouteKey: (\w+)$", template, re.MULTILINE)) == set(FRAMES)
