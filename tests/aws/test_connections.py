@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -83,6 +84,23 @@ def test_an_answer_that_comes_before_the_request_is_sent(monkeypatch: pytest.Mon
         assert ask(connections, bytes(8_000_000)) == 413
         thread.join(60)
         assert not connections._idle
+
+
+def test_a_request_that_was_cut_off_has_not_arrived() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connections = Connections("lambda", f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+        def reset() -> None:
+            with listener.accept()[0] as connection:
+                connection.recv(100)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        thread = threading.Thread(target=reset)
+        thread.start()
+        with pytest.raises(AwsUnreachable) as error:
+            ask(connections, bytes(8_000_000))
+        assert error.value.never_arrived
+        thread.join(60)
 
 
 def test_nothing_that_listens(server: Server) -> None:
