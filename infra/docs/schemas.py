@@ -163,8 +163,8 @@ def _gateway_error() -> Schema:
     return {
         "title": "GatewayErrorFrame",
         "description": "Sent by API Gateway, without a `type`, when a function failed or took longer than 29 seconds. "
-        "The connection stays open; send the frame again. It may have been accepted: a `user_message` is recognised as a "
-        "repeat only by its `client_msg_id`.",
+        "The connection stays open; send the frame again. It may have been accepted: a `user_message` is recognised as "
+        "a repeat only by its `client_msg_id`.",
         "type": "object",
         "properties": {
             "message": {**text, "description": "`Internal server error` or `Endpoint request timed out`."},
