@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from codelab.aws.dynamodb import DynamoDB
+from codelab.aws.session import session
 from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.store import Conflict
@@ -116,9 +118,14 @@ def test_a_stream_and_other_writers_share_the_log_without_gaps(cloud, ide, model
 
 
 @pytest.fixture
-def store(cloud):
-    table = Table(cloud)
-    return DynamoDBStore(table.dynamodb, table.name)
+def store(cloud, monkeypatch):
+    variables = {"ENDPOINT_URL": "emulator", "DEFAULT_REGION": "region"}
+    variables |= {"ACCESS_KEY_ID": "access_key_id", "SECRET_ACCESS_KEY": "secret_access_key"}
+    for variable, name in variables.items():
+        monkeypatch.setenv(f"AWS_{variable}", cloud.info[name])
+    session.cache_clear()
+    yield DynamoDBStore(DynamoDB(), Table(cloud).name)
+    session.cache_clear()
 
 
 def test_of_two_concurrent_appends_one_gets_the_seq_and_knows_it(store):
