@@ -183,7 +183,7 @@ class Worker:
             began, extended = self._now, self._ended[CLEAR] + 1
             self._now, rests = self._ask("pause", rested)
             rested += self._now - began
-            if stream.WATCH_S < _NEVER:
+            if rests and stream.WATCH_S < _NEVER:
                 self._until_extended(extended)
 
     def _until_extended(self, times: int) -> None:
