@@ -84,8 +84,9 @@ class Sweep:
         except Contradiction as contradiction:
             return player.hit, [(DOUBLED, str(contradiction))]
         exact = not fault.kind.is_death and fault.kind is not Kind.FAILS
-        if fault.kind is Kind.DENIED and self._conversation.accident is not None:
-            # The writer invokes nothing and the sweep does, so there is one event more, and the accident meets another.
+        if fault.kind is Kind.DENIED and (self._conversation.accident is not None or self._conversation.pauses_once):
+            # The writer invokes nothing and the sweep does, so there is one event more. The accident meets another, and
+            # an owner that was stopped says more before another has its step.
             exact = False
         return player.hit, complaints(found, self.wanted, loose=self._conversation.loose, exact=exact)
 
