@@ -47,7 +47,7 @@ $(VENV)/.synced: pyproject.toml uv.lock | $(UV)
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
-.PHONY: help setup run test test-deep conformance bench clean
+.PHONY: help setup run test test-deep conformance bench bench-peers clean
 
 PYTHON := $(VENV)/bin/python
 
@@ -68,7 +68,11 @@ bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
 	@$(UV) sync --quiet --frozen --inexact --group bench --python $(PYTHON)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(PYTHON) -m benchmarks.$$(basename "$$file" .py) || exit 1; done
 
+bench-peers: $(VENV)/.synced  ## compare with other servers: [ARGS="--all --plot"]
+	@$(UV) sync --quiet --frozen --inexact --group bench --python $(PYTHON)
+	@$(PYTHON) -m benchmarks.peers $(ARGS)
+
 clean:  ## remove everything that the targets made
-	rm -rf .venv .venv-sam .uv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-sam .uv .peers .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 -include infra/build.mk

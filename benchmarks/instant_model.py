@@ -1,17 +1,20 @@
 """A model that costs nothing: an OpenAI-compatible stream, prepared before the first request.
 
-The user's message may say `pieces=N` and `rate=N` (pieces per second; absent: at full speed) and
-`silence=S` (seconds before the first piece). Run as `python -m benchmarks.instant_model PORT`.
+The user's message may say `pieces=N` and `rate=N` (pieces per second; absent: at full speed), `silence=S` (seconds
+before the first piece) and `clock=1` (a last piece more: the time of the end, by the machine's monotonic clock). The
+answer is an object with `message` and `calls` if the request has a `response_format`, else plain text.
+Run as `python -m benchmarks.instant_model PORT`.
 """
 
 import asyncio
 import json
 import re
 import sys
+import time
 from functools import cache
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-_SETTING = re.compile(r"(pieces|rate|silence)=([0-9.]+)")
+_SETTING = re.compile(r"(pieces|rate|silence|clock)=([0-9.]+)")
 PIECE = "abc "
 
 
@@ -69,7 +72,8 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             if "silence" in settings:
                 await asyncio.sleep(settings["silence"])
             writer.write(_HEAD)
-            _chunk(writer, _content('{"message":"'))
+            before, after = ('{"message":"', '","calls":[]}') if "response_format" in body else ("", "")
+            _chunk(writer, _content(before))
             began = asyncio.get_running_loop().time()
             for n in range(pieces):
                 if writer.is_closing():  # the client has hung up, as a cancelled turn does
@@ -79,7 +83,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                     await asyncio.sleep(began + (n + 1) / settings["rate"] - asyncio.get_running_loop().time())
                 elif n % 100 == 0:
                     await writer.drain()
-            _chunk(writer, _content('","calls":[]}') + _END)
+            if "clock" in settings:
+                after = f"{time.monotonic():.6f}{after}"
+            _chunk(writer, _content(after) + _END)
             writer.write(b"0\r\n\r\n")
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):

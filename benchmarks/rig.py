@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from codelab_local import LocalCloud
 
@@ -17,23 +18,41 @@ ROOT = Path(__file__).parents[1]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-@contextmanager
-def instant_model(module: str = "benchmarks.instant_model") -> Iterator[str]:
-    """The base URL of a running instant model, or of another one that is started like it."""
+def free_port() -> int:
+    """A port of 127.0.0.1 on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-m", module, str(port)], cwd=ROOT)
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@contextmanager
+def listening(command: Sequence[str], port: int, patience: float = 30, **options: Any) -> Iterator[int]:
+    """Run a server, and give its pid once it listens. Raises RuntimeError if it ends or does not listen in time (s)."""
+    process = subprocess.Popen(command, **{"cwd": ROOT, **options})
     try:
-        for _ in range(200):
-            with socket.socket() as client:
-                if client.connect_ex(("127.0.0.1", port)) == 0:
-                    break
+        deadline = time.monotonic() + patience
+        while not _answers(port):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{command[0]} does not listen on port {port}")
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/v1"
+        yield process.pid
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def instant_model(module: str = "benchmarks.instant_model") -> Iterator[str]:
+    """The base URL of a running instant model, or of another one that is started like it."""
+    port = free_port()
+    with listening([sys.executable, "-m", module, str(port)], port):
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 @contextmanager
@@ -46,14 +65,14 @@ def system(model_url: str, **environment: str) -> Iterator[LocalCloud]:
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """User and system time of these processes, in seconds."""
+    """User and system time of these processes and of those of their children that have ended, in seconds."""
     total = 0
     for pid in pids:
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
         except FileNotFoundError:
             continue
-        total += int(fields[11]) + int(fields[12])
+        total += sum(map(int, fields[11:15]))
     return total / _TICKS
 
 
