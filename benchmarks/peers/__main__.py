@@ -5,7 +5,6 @@ Read ratios: they hold on other machines too, the times only on this one.
 
 import argparse
 import asyncio
-import statistics
 import sys
 import time
 from collections import defaultdict
@@ -39,6 +38,8 @@ class Comparison:
     def __init__(self, model_url: str, systems: Sequence[System]) -> None:
         self._model_url, self.systems = model_url, systems
         self.results: dict[str, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
+        #: Per server, those of its growing session, in order of the messages.
+        self.first_tokens: dict[str, list[float]] = {}
 
     def taking_part(self, measure: str) -> list[System]:
         return [system for system in self.systems if not system.only or measure in system.only]
@@ -71,8 +72,8 @@ class Comparison:
                     for name, server in running.items():
                         self._add(name, number, await _attempt(name, block(server)))
 
-    async def history(self, messages: int, patience: float, starts: int) -> dict[str, list[float]]:
-        """First tokens of each server's growing session, in order of the messages."""
+    async def history(self, messages: int, patience: float, starts: int) -> None:
+        """The first messages of `starts` sessions, then a session that grows to `messages` (see `measures.History`)."""
         systems = self.taking_part("history")
         with self.all_running(systems) as running:
             for number in range(starts):
@@ -84,7 +85,7 @@ class Comparison:
                 while names := [name for name, history in grown.items() if not history.ended]:
                     for name in names:
                         self._add(name, 0, await _attempt(name, grown[name].block(opened[name])))
-        return {name: history.first_tokens for name, history in grown.items()}
+        self.first_tokens = {name: history.first_tokens for name, history in grown.items()}
 
     def _add(self, name: str, number: int, figures: Figures) -> None:
         for row, figure in figures.items():
@@ -137,23 +138,11 @@ async def compare(options: argparse.Namespace, model_url: str) -> Comparison:
                         await comparison.interleaved(running, measures.rates(count), options.rounds)
     if "bursts" in options.measures:
         _said(MEASURES["bursts"])
-        await comparison.on_fresh_servers(measures.bursts, 3 if options.all else 1)
+        await comparison.on_fresh_servers(measures.bursts, max(1, options.rounds // 2))
     if "history" in options.measures:
         _said(MEASURES["history"])
-        first_tokens = await comparison.history(options.messages, options.patience, 10)
-        if options.plot:
-            report.plot_first_tokens(first_tokens)
-    if options.plot and "rates" in options.measures:
-        report.plot_rates(_rates(comparison, sessions))
+        await comparison.history(options.messages, options.patience, 10)
     return comparison
-
-
-def _rates(comparison: Comparison, sessions: Sequence[int]) -> dict[str, dict[int, float]]:
-    found: dict[str, dict[int, float]] = defaultdict(dict)
-    for count in sessions:
-        for name, rounds in comparison.results[f"rate_{count}"].items():
-            found[name][count] = statistics.median(figure for figure in rounds if figure is not None)
-    return found
 
 
 def main() -> None:
@@ -170,7 +159,7 @@ def main() -> None:
         metavar="NAME",
         help="; ".join(f"{name}: {what}" for name, what in MEASURES.items()),
     )
-    parser.add_argument("--rounds", type=int, help="blocks of each server (3; --all: 5)")
+    parser.add_argument("--rounds", type=int, help="blocks of each server (3; --all: 5; of bursts half as many)")
     parser.add_argument("--messages", type=int, help="of the growing session (200; --all: 1000)")
     parser.add_argument(
         "--patience", type=float, default=300, help="seconds after which a server's growing session ends (300)"
@@ -186,6 +175,8 @@ def main() -> None:
     print("\n".join(table), CAVEATS, sep="\n")
     if options.plot:
         report.write_table(table)
+        report.plot_first_tokens(comparison.first_tokens)
+        report.plot_rates(comparison.results)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,18 @@ from typing import Any, NamedTuple
 
 import httpx
 from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
 
 #: Seconds.
 PATIENCE = 120
 
 
 class Refused(Exception):
-    """The server has answered with an error."""
+    """The server has answered with an error; the session goes on."""
+
+
+#: What a turn raises if its connection ends, or if it takes too long.
+BROKEN = (OSError, httpx.HTTPError, WebSocketException)  # TimeoutError is an OSError.
 
 
 class Turn(NamedTuple):
@@ -34,7 +39,7 @@ Open = Callable[[str], AbstractAsyncContextManager[Say]]
 
 
 async def turn(say: Say, content: str) -> Turn:
-    """Play a turn. Raises :class:`Refused`, or TimeoutError after :data:`PATIENCE` seconds."""
+    """Play a turn. Raises :class:`Refused` or one of :data:`BROKEN`."""
     began = time.monotonic()
     first, pieces = 0.0, []
     async with asyncio.timeout(PATIENCE):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import psutil
 
 from benchmarks.bench_concurrency import pss_bytes
-from benchmarks.peers.client import Open, Refused, Say, Turn, turn
+from benchmarks.peers.client import BROKEN, Open, Refused, Say, Turn, turn
 from benchmarks.peers.systems import Running
 from benchmarks.rig import cpu_seconds
 
@@ -107,6 +107,9 @@ def rates(sessions: int) -> Callable[[Running], Awaitable[Figures]]:
                     ends.append((await turn(say, SHORT)).ended)
                 except Refused:
                     failed += 1
+                except BROKEN:
+                    failed += 1
+                    return
 
         async with AsyncExitStack() as stack:
             opened = [await stack.enter_async_context(running.open(next(_names))) for _ in range(sessions)]

@@ -5,7 +5,7 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 
-from benchmarks.peers.measures import ROWS
+from benchmarks.peers.measures import ROWS, SESSIONS
 from benchmarks.peers.systems import BY_HAND, OURS
 from benchmarks.rig import ROOT
 from infra.docs.markdown import table
@@ -16,6 +16,8 @@ UNITS = {"ms": (1000, "ms"), "s": (1, "s"), "MB": (1e-6, "MB"), "turns/s": (1, "
 
 #: Per row and server, a figure per round; None where it has failed.
 Results = Mapping[str, Mapping[str, Sequence[float | None]]]
+#: Per server, its points.
+Curves = dict[str, list[tuple[float, float]]]
 
 
 def lines(results: Results, names: Sequence[str]) -> list[str]:
@@ -56,32 +58,37 @@ def write_table(text: Sequence[str]) -> None:
 
 def plot_first_tokens(times: Mapping[str, Sequence[float]]) -> None:
     """Draw first tokens against message numbers. `times`: per server, the first token of each message, in order."""
-    step = max(1, max(map(len, times.values())) // 40)
-    curves = {}
+    step = max(1, max(map(len, times.values()), default=0) // 40)
+    curves: Curves = {}
     for name, each in times.items():
-        starts = range(0, len(each) - step + 1, step)
-        curves[name] = (
-            [start + step / 2 for start in starts],
-            [statistics.median(each[start : start + step]) * 1000 for start in starts],
-        )
+        for start in range(0, len(each) - step + 1, step):
+            median = statistics.median(each[start : start + step])
+            curves.setdefault(name, []).append((start + step / 2, median * 1000))
     _plot("first-token", curves, "message of the session", "first token, ms", log_y=True)
 
 
-def plot_rates(rates: Mapping[str, Mapping[int, float]]) -> None:
-    """Draw turns a second against sessions. `rates`: per server, from sessions to turns a second."""
-    curves = {name: (list(each), list(each.values())) for name, each in rates.items()}
+def plot_rates(results: Results) -> None:
+    """Draw turns a second against sessions."""
+    curves: Curves = {}
+    for sessions in SESSIONS:
+        for name, figures in results.get(f"rate_{sessions}", {}).items():
+            if known := [figure for figure in figures if figure is not None]:
+                curves.setdefault(name, []).append((sessions, statistics.median(known)))
     _plot("turns", curves, "sessions, without pauses", "turns a second", log_x=True)
 
 
 def _plot(
     name: str,
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    curves: Curves,
     x_label: str,
     y_label: str,
     *,
     log_x: bool = False,
     log_y: bool = False,
 ) -> None:
+    """Write docs/NAME.svg, if there is anything to draw."""
+    if not curves:
+        return
     import matplotlib
 
     # Text stays text, and the same figures give the same file.
@@ -91,8 +98,13 @@ def _plot(
     from matplotlib.ticker import ScalarFormatter
 
     figure, axes = pyplot.subplots(figsize=(7, 3.6), layout="constrained")
-    for label, (x, y) in curves.items():
-        axes.plot(x, y, label=label, linewidth=2.2 if label == OURS else 1.3, marker="." if log_x else "")
+    for label, points in curves.items():
+        axes.plot(
+            *zip(*points, strict=True),
+            label=label,
+            linewidth=2.2 if label == OURS else 1.3,
+            marker="." if log_x else "",
+        )
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     if log_x:

@@ -17,6 +17,8 @@ _PEERS = rig.ROOT / ".peers"
 #: The servers by hand have the versions of uv.lock; these are for the environments of the others.
 _SERVER = ("fastapi==0.165.0", "httptools==0.9.0", "uvicorn==0.54.0", "uvloop==0.23.0", "websockets==17.4")
 _START = 60
+#: Without a download at the start, and with a model that says the same again and again.
+_LITELLM = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "REPEATED_STREAMING_CHUNK_LIMIT": "1000000"}
 
 
 class NotInstalled(Exception):
@@ -78,7 +80,7 @@ def _server(module: str, name: str = "", *arguments: str) -> Callable[[str], Abs
         port = rig.free_port()
         with tempfile.TemporaryDirectory(prefix="peer-") as folder:
             command = [python, "-m", f"benchmarks.peers.{module}", str(port), model_url, f"{folder}/sessions.db"]
-            environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+            environment = {**os.environ, **_LITELLM}
             with rig.listening([*command, *arguments], port, _START, env=environment) as pid:
                 yield Running(pid, lambda session: web_socket(f"ws://127.0.0.1:{port}/ws/{session}"))
 
