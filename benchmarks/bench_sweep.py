@@ -50,7 +50,7 @@ def due_session(n: int, *, goes_on: bool) -> list[dict[str, Any]]:
     index = {"version": 1, "due_at": 1, "due_shard": f"due{n % 8}"}
     return [
         {"pk": register.pk, "sk": "REGISTER", **register.attributes(), **index},
-        {"pk": register.pk, "sk": call.key(), **call.attributes()},
+        {"pk": register.pk, **call.row()},
         {"pk": register.pk, "sk": "MESSAGE#000000001", **question},
         {"pk": register.pk, "sk": "MESSAGE#000000002", **answer, "calls": calls},
     ]

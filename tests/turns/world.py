@@ -146,7 +146,7 @@ class World:
             assert self._has(transition.slot), "another's slot"
             self.table.pop(transition.slot.key(), None)
             if transition.slot.until:
-                self.table[transition.slot.key()] = {"sk": transition.slot.key(), **transition.slot.attributes()}
+                self.table[transition.slot.key()] = transition.slot.row()
         written = [item.key() for item in transition.puts]
         assert len(written) == len(set(written)), "a transaction must not write one item twice"
         _check_sizes(transition)
@@ -154,7 +154,7 @@ class World:
         for item in transition.puts:
             if not item.replaces:
                 assert item.key() not in self.table, f"{item.key()} is put twice"
-            self.table[item.key()] = {"sk": item.key(), **item.attributes()}
+            self.table[item.key()] = item.row()
         for key in transition.deletes:
             del self.table[key]
         for event in transition.events:
@@ -310,8 +310,8 @@ def _posted(event: EventItem) -> dict[str, Any]:
 
 def _check_sizes(transition: Transition) -> None:
     """DynamoDB takes 400 KB an item, 4 MB and 100 items a transaction."""
-    items = [*transition.puts, *transition.events, transition.after]
-    sizes = [sum(len(name) + _size(value) for name, value in item.attributes().items()) for item in items]
+    items = [*(item.row() for item in (*transition.puts, *transition.events)), transition.after.attributes()]
+    sizes = [sum(len(name) + _size(value) for name, value in item.items()) for item in items]
     assert max(sizes) < 400_000, "an item is too large"
     assert sum(sizes) < 4_000_000, "a transaction is too large"
     count = len(items) + len(transition.deletes) + (transition.slot is not None)

@@ -48,8 +48,8 @@ class ApprovalRules:
         """A copy with these rules in place of the old ones, and the next version."""
         return replace(self, version=self.version + 1, rules=rules)
 
-    def attributes(self) -> dict[str, Any]:
-        return {"version": self.version, "rules": dumps([asdict(rule) for rule in self.rules])}
+    def row(self) -> dict[str, Any]:
+        return {"sk": self.key(), "version": self.version, "rules": dumps([asdict(rule) for rule in self.rules])}
 
     @classmethod
     def of(cls, scope: Scope, item: dict[str, Any] | None) -> Self:

@@ -3,8 +3,9 @@
 Arbitrary JSON (arguments, results, frames) is stored as a JSON string, because DynamoDB's own types would change its
 numbers and refuse its empty keys. Content over `CONTENT_BYTES` is an object in S3, and the item has a reference to it.
 
-Each item class has `key()`, the sort key; `attributes()`, what is stored besides the key; and `of(item)`, which reads a
-stored item. `replaces`, if present, says whether a transaction may overwrite the item; if not, the transaction fails.
+Each item class has `key()`, the sort key; `row()`, all that is stored except the partition key; and `of(item)`, which
+reads a stored item. `replaces`, if present, says whether a transaction may overwrite the item; if not, the transaction
+fails.
 """
 
 import hashlib
@@ -40,8 +41,8 @@ class AboutItem:
     def key(self) -> str:
         return keys.ABOUT
 
-    def attributes(self) -> dict[str, Any]:
-        return {"user_id": self.user_id, "metadata": dumps(self.metadata)}
+    def row(self) -> dict[str, Any]:
+        return {"sk": keys.ABOUT, "user_id": self.user_id, "metadata": dumps(self.metadata)}
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "AboutItem":
@@ -108,8 +109,8 @@ class InputItem:
     def key(self) -> str:
         return keys.input_key(self.input_id)
 
-    def attributes(self) -> dict[str, Any]:
-        return {"content": self.content, "role": self.role, "at": self.at, "seq": self.seq}
+    def row(self) -> dict[str, Any]:
+        return {"sk": self.key(), "content": self.content, "role": self.role, "at": self.at, "seq": self.seq}
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "InputItem":
@@ -154,12 +155,12 @@ class MessageItem:
     def key(self) -> str:
         return keys.message_key(self.n)
 
-    def attributes(self) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         return _MESSAGE.write(self)
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "MessageItem":
-        return _MESSAGE.read(item, n=int(item["sk"].removeprefix("MESSAGE#")))
+        return _MESSAGE.read(item)
 
 
 @dataclass(slots=True)
@@ -208,12 +209,12 @@ class CallItem:
         }
         return replace(self, **large) if large else self
 
-    def attributes(self) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         return _CALL.write(self)
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "CallItem":
-        return _CALL.read(item, call_id=item["sk"].removeprefix("CALL#"), agent="")
+        return _CALL.read(item, agent="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +230,8 @@ class SummaryItem:
     def key(self) -> str:
         return keys.summary_key(self.n)
 
-    def attributes(self) -> dict[str, Any]:
-        return {"content": self.content, "at": self.at}
+    def row(self) -> dict[str, Any]:
+        return {"sk": self.key(), "content": self.content, "at": self.at}
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "SummaryItem":
@@ -257,8 +258,9 @@ class FileItem:
         """The size of the content in bytes."""
         return len((self.content or "").encode())
 
-    def attributes(self) -> dict[str, Any]:
-        found = {"path": self.path, "tokens": self.tokens, "added_at": self.added_at, "updated_at": self.updated_at}
+    def row(self) -> dict[str, Any]:
+        found = {"sk": self.key(), "path": self.path, "tokens": self.tokens}
+        found |= {"added_at": self.added_at, "updated_at": self.updated_at}
         return found if self.content is None else {**found, "content": self.content}
 
     @classmethod
@@ -277,8 +279,8 @@ class PlanItem:
     def key(self) -> str:
         return keys.PLAN
 
-    def attributes(self) -> dict[str, Any]:
-        return {"steps": dumps(self.steps)}
+    def row(self) -> dict[str, Any]:
+        return {"sk": keys.PLAN, "steps": dumps(self.steps)}
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "PlanItem":
@@ -299,10 +301,11 @@ class ToolsItem:
     def key(self) -> str:
         return keys.TOOLS
 
-    def attributes(self) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         texts = {connection: dumps(tools) for connection, tools in self.by_connection.items()}
         kept = list(dict.fromkeys(texts.values()))
-        return {"kept": kept, "declared": {connection: kept.index(text) for connection, text in texts.items()}}
+        declared = {connection: kept.index(text) for connection, text in texts.items()}
+        return {"sk": keys.TOOLS, "kept": kept, "declared": declared}
 
     @classmethod
     def of(cls, item: dict[str, Any] | None) -> "ToolsItem":
@@ -328,6 +331,8 @@ class EventItem:
     seconds.
     """
 
+    replaces: ClassVar[bool] = False
+
     seq: int
     frame: dict[str, Any]
     audience: Audience
@@ -338,12 +343,12 @@ class EventItem:
     def key(self) -> str:
         return keys.event_key(self.seq)
 
-    def attributes(self) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         return _EVENT.write(self)
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "EventItem":
-        return _EVENT.read(item, seq=int(item["sk"].removeprefix("EVENT#")))
+        return _EVENT.read(item)
 
 
 _REFERENCE = Layout(Reference)
@@ -351,29 +356,36 @@ _JSON = (dumps, json.loads)
 _CONTENT = (_stored, _content)
 _MESSAGE = Layout(
     MessageItem,
+    names={"n": "sk"},
     forms={
+        "n": (keys.message_key, lambda sk: int(sk.removeprefix("MESSAGE#"))),
         "calls": (
             lambda calls: dumps([[call.call_id, call.tool, call.arguments] for call in calls]),
             lambda stored: tuple(CallRequest(*call) for call in json.loads(stored)),
-        )
+        ),
     },
     optional={"calls", "call_id", "message_id", "whole", "tokens"},
-    elsewhere={"n"},
 )
 _CALL = Layout(
     CallItem,
+    names={"call_id": "sk"},
     forms={
+        "call_id": (keys.call_key, lambda sk: sk.removeprefix("CALL#")),
         "arguments": _CONTENT,
         "edited_arguments": _CONTENT,
         "outcome": _CONTENT,
         "decision": _JSON,
         "declaration": _JSON,
     },
-    elsewhere={"call_id"},
 )
 _EVENT = Layout(
     EventItem,
-    forms={"frame": _JSON, "audience": (str, Audience), "payload": (_REFERENCE.write, _REFERENCE.read)},
+    names={"seq": "sk"},
+    forms={
+        "seq": (keys.event_key, lambda sk: int(sk.removeprefix("EVENT#"))),
+        "frame": _JSON,
+        "audience": (str, Audience),
+        "payload": (_REFERENCE.write, _REFERENCE.read),
+    },
     optional={"write_id", "payload"},
-    elsewhere={"seq"},
 )

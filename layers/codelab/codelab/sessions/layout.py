@@ -17,6 +17,8 @@ class Layout(Generic[T]):
     forms: fields that are stored in another form.
     optional: fields that are not stored while they are empty or zero.
     elsewhere: fields that are not stored here.
+    spread: fields that are dicts of which each entry is an attribute `{prefix}#{key}`, so that it can be changed on its
+    own: by the field's name the prefix, the type of the keys, and the layout of an entry.
     """
 
     def __init__(
@@ -27,11 +29,14 @@ class Layout(Generic[T]):
         forms: Mapping[str, Form] = {},
         optional: Collection[str] = (),
         elsewhere: Collection[str] = (),
+        spread: Mapping[str, tuple[str, Callable[[str], Any], "Layout[Any]"]] = {},
     ) -> None:
         self._kind = kind
         self._written: list[tuple[str, str, bool, Callable[[Any], Any] | None]] = []
         self._read: dict[str, tuple[str, Callable[[Any], Any] | None]] = {}
-        for name in [it.name for it in fields(cast(Any, kind)) if it.name not in elsewhere]:
+        self._spread = [(name, prefix, layout) for name, (prefix, _, layout) in spread.items()]
+        self._gathered = {prefix: (name, key_of, layout) for name, (prefix, key_of, layout) in spread.items()}
+        for name in [it.name for it in fields(cast(Any, kind)) if it.name not in elsewhere and it.name not in spread]:
             attribute, (write, read) = names.get(name, name), forms.get(name, (None, None))
             self._written.append((name, attribute, name in optional, write))
             self._read[attribute] = (name, read)
@@ -43,7 +48,19 @@ class Layout(Generic[T]):
             value = getattr(entry, name)
             if value or not is_optional:
                 found[attribute] = value if write is None else write(value)
+        for name, prefix, layout in self._spread:
+            for key, inner in getattr(entry, name).items():
+                found[f"{prefix}#{key}"] = layout.write(inner)
         return found
+
+    def changes(self, old: T | None, new: T) -> tuple[dict[str, Any], list[str]]:
+        """The attributes of `new` that `old` has not, or with other values, and the names of those that only `old` has.
+
+        `old` is None if nothing is stored yet.
+        """
+        before, after = {} if old is None else self.write(old), self.write(new)
+        changed = {name: value for name, value in after.items() if before.get(name) != value}
+        return changed, [name for name in before if name not in after]
 
     def read(self, item: Mapping[str, Any], **known: Any) -> T:
         """The entry with these attributes and the `known` fields; other fields have their defaults.
@@ -54,6 +71,11 @@ class Layout(Generic[T]):
             if (found := self._read.get(attribute)) is not None:
                 name, read = found
                 known[name] = stored if read is None else read(stored)
+                continue
+            prefix, _, key = attribute.partition("#")
+            if (gathered := self._gathered.get(prefix)) is not None:
+                name, key_of, layout = gathered
+                known.setdefault(name, {})[key_of(key)] = layout.read(stored)
         return self._kind(**known)
 
     @property

@@ -297,30 +297,20 @@ class Register:
 
     def attributes(self) -> dict[str, Any]:
         """The item's attributes except keys, `version` and the due index. Empty and zero fields are absent."""
-        found = _REGISTER.write(self)
-        for connection_id, connection in self.connections.items():
-            found[f"conn#{connection_id}"] = _CONNECTION.write(connection)
-        for first, entry in self.outbox.items():
-            found[f"post#{first}"] = _OUTBOX_ENTRY.write(entry)
-        return found
+        return _REGISTER.write(self)
+
+    def changes_since(self, before: "Register | None") -> tuple[dict[str, Any], list[str]]:
+        """The attributes that differ from those of `before` (None: no item), and the names of those that are gone."""
+        return _REGISTER.changes(before, self)
 
     @staticmethod
     def of(item: dict[str, Any]) -> "Register":
         """The register in an item that `attributes` made."""
         due_at = item.get("due_at")
-        register = _REGISTER.read(item, pk=item.get("pk", ""), version=item["version"], stored_due_at=due_at)
-        for name, value in item.items():
-            if name.startswith("conn#"):
-                register.connections[name[5:]] = _CONNECTION.read(value)
-            elif name.startswith("post#"):
-                register.outbox[int(name[5:])] = _OUTBOX_ENTRY.read(value)
-        return register
+        return _REGISTER.read(item, pk=item.get("pk", ""), version=item["version"], stored_due_at=due_at)
 
 
 _STATE = {"state": (str, {it.value: it for it in CallState}.__getitem__)}
-_ELSEWHERE = frozenset({"version", "connections", "outbox", "stored_due_at", "pk"})
-_CONNECTION = Layout(Connection, optional={"platform"})
-_OUTBOX_ENTRY = Layout(OutboxEntry)
 _REGISTER = Layout(
     Register,
     names={"user": "owner", "out_of_turn_calls": "side_calls", "rule_versions": "rules", "user_plan": "plan"},
@@ -335,5 +325,9 @@ _REGISTER = Layout(
         ),
     },
     optional={it.name for it in fields(Register)},
-    elsewhere=_ELSEWHERE,
+    elsewhere={"version", "stored_due_at", "pk"},
+    spread={
+        "connections": ("conn", str, Layout(Connection, optional={"platform"})),
+        "outbox": ("post", int, Layout(OutboxEntry)),
+    },
 )

@@ -99,8 +99,9 @@ class Slot:
     def key(self) -> str:
         return keys.slot_key(self.k)
 
-    def attributes(self) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         return {
+            "sk": self.key(),
             "token": self.token,
             "session_id": self.session_id,
             "until": self.until,

@@ -162,16 +162,16 @@ class DynamoDBStore:
         """The client adds a ClientRequestToken to every transaction, so its own retry is harmless."""
         after = transition.after
         writes: list[Any] = [{"Update": self._register_update(transition)}]
-        for item in transition.puts:
-            stored = {**_key(after.pk, item.key()), **to_dynamodb(item.attributes())}
-            put: dict[str, Any] = {"TableName": self._table, "Item": stored}
+        items = [*transition.puts, *transition.events]
+        rows = [item.row() for item in items]
+        for item, row in zip(items, map(to_dynamodb, rows), strict=True):
+            put: dict[str, Any] = {"TableName": self._table, "Item": {"pk": {"S": after.pk}, **row}}
             if isinstance(item, ApprovalRules):
+                put["Item"]["pk"] = {"S": keys.home(after.pk, item.key())}
                 put |= _version_is(item.version - 1)
             elif not item.replaces:
                 put["ConditionExpression"] = "attribute_not_exists(pk)"
             writes.append({"Put": put})
-        for event in transition.events:
-            writes.append({"Put": self._event_put(after.pk, event)})
         writes += [{"Delete": {"TableName": self._table, "Key": _key(after.pk, sk)}} for sk in transition.deletes]
         if transition.relies_on is not None:
             rules = transition.relies_on
@@ -187,9 +187,13 @@ class DynamoDBStore:
 
     def append(self, pk: str, event: EventItem) -> bool:
         """The client's retry of a successful append finds its own `write_id` and succeeds."""
-        put = self._event_put(pk, event)
         try:
-            self._client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+            self._client.put_item(
+                TableName=self._table,
+                Item=to_dynamodb({"pk": pk, **event.row()}),
+                ConditionExpression="attribute_not_exists(pk)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
         except AwsRefused as error:
             if error.code == "TransactionConflictException":
                 raise Conflict from None
@@ -286,10 +290,7 @@ class DynamoDBStore:
     def _register_update(self, transition: Transition) -> dict[str, Any]:
         """SET what changed and REMOVE what is gone; leave the other attributes, which another writer may change."""
         before, after = transition.before, transition.after
-        old = {} if before is None else before.attributes()
-        new = after.attributes()
-        changed = {name: value for name, value in new.items() if old.get(name) != value}
-        gone = [name for name in old if name not in new]
+        changed, gone = after.changes_since(before)
         names = {f"#{index}": name for index, name in enumerate([*changed, *gone])}
         values = to_dynamodb({f":{index}": value for index, value in enumerate(changed.values())})
         values[":next"] = {"N": str(after.version + 1)}
@@ -337,15 +338,8 @@ class DynamoDBStore:
             held["ConditionExpression"] = "attribute_not_exists(pk) OR #until <= :now"
             held["ExpressionAttributeNames"] = {"#until": "until"}
             held["ExpressionAttributeValues"] = to_dynamodb({":now": slot.taken_at})
-        item = {**_key(pk, slot.key()), **to_dynamodb(slot.attributes())}
+        item = to_dynamodb({"pk": keys.home(pk, slot.key()), **slot.row()})
         return {"Put": {"TableName": self._table, "Item": item, **held}}
-
-    def _event_put(self, pk: str, event: EventItem) -> dict[str, Any]:
-        return {
-            "TableName": self._table,
-            "Item": to_dynamodb({"pk": pk, "sk": event.key(), **event.attributes()}),
-            "ConditionExpression": "attribute_not_exists(pk)",
-        }
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:
