@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 READ, READ_MANY, TRANSACTION = "GetItem", "BatchGetItem", "TransactWriteItems"
-APPEND, CLEAR, QUERY = "PutItem", "UpdateItem", "Query"
+APPEND, UPDATE, QUERY = "PutItem", "UpdateItem", "Query"
 INVOKE, POST = "Invoke", "PostToConnection"
 FETCH, STORE = "GetObject", "PutObject"
 
@@ -49,7 +49,7 @@ class Fault:
 def kinds_of(operation: str) -> list[Kind]:
     """The faults that a call of `operation` can meet."""
     kinds = [Kind.KILLED_BEFORE, Kind.KILLED_AFTER, Kind.ANSWER_LOST, Kind.FAILS]
-    if operation in (TRANSACTION, APPEND, CLEAR):
+    if operation in (TRANSACTION, APPEND, UPDATE):
         kinds.append(Kind.CONFLICT)
     if operation == TRANSACTION:
         kinds.append(Kind.DENIED)

@@ -39,7 +39,7 @@ from codelab.llm.client.transport import Call
 from codelab_local.processes import die_with_parent
 
 from tests.aws_calls import answer, call_of, is_first, is_last, operation_of
-from tests.faults.fault import CLEAR, INVOKE, POST, READ, TRANSACTION, Fault, Kind
+from tests.faults.fault import INVOKE, POST, READ, TRANSACTION, UPDATE, Fault, Kind
 from tests.faults.model import Script, ScriptedTransport
 
 FUNCTIONS = Path(__file__).parents[2] / "functions"
@@ -180,7 +180,7 @@ class Worker:
         """The model rests. A sender that watches meanwhile also extends its lease."""
         rested, rests = 0, True
         while rests:
-            began, extended = self._now, self._ended[CLEAR] + 1
+            began, extended = self._now, self._ended[UPDATE] + 1
             self._now, rests = self._ask("pause", rested)
             rested += self._now - began
             if rests and stream.WATCH_S < _NEVER:
@@ -189,7 +189,7 @@ class Worker:
     def _until_extended(self, times: int) -> None:
         """Wait until so many leases were extended, or the sender must have stopped."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended[CLEAR] >= times, _RENEWED_S)
+            self._changed.wait_for(lambda: self._ended[UPDATE] >= times, _RENEWED_S)
 
     # -- calls of AWS --------------------------------------------------------------------------------------------
 

@@ -9,32 +9,32 @@ from collections.abc import Mapping
 import pytest
 
 from tests.faults.conversations import CONVERSATIONS
-from tests.faults.fault import APPEND, CLEAR, FETCH, INVOKE, POST, QUERY, READ, READ_MANY, STORE, TRANSACTION
+from tests.faults.fault import APPEND, FETCH, INVOKE, POST, QUERY, READ, READ_MANY, STORE, TRANSACTION, UPDATE
 from tests.faults.player import Player, counted
 from tests.faults.stage import Stage
 
 Cost = Mapping[str, int]
 Event = tuple[str, Cost]
 
-CONNECT: Event = ("connect", {READ: 1, TRANSACTION: 1})
-DISCONNECT: Event = ("disconnect", {READ: 1, TRANSACTION: 1})
+CONNECT: Event = ("connect", {READ: 1, UPDATE: 1})
+DISCONNECT: Event = ("disconnect", {READ: 1, UPDATE: 1})
 USER_MESSAGE: Event = ("user_message", {READ: 1, TRANSACTION: 1, INVOKE: 1})
-CANCEL_A_STEP: Event = ("cancel", {READ: 1, TRANSACTION: 1})
+CANCEL_A_STEP: Event = ("cancel", {READ: 1, UPDATE: 1})
 LAST_RESULT: Event = ("tool_result", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1})
 ANOTHER_RESULT: Event = ("tool_result", {READ_MANY: 1, TRANSACTION: 1})
-APPROVAL: Event = ("hitl_decision", {READ_MANY: 1, TRANSACTION: 1, POST: 2, CLEAR: 1})
+APPROVAL: Event = ("hitl_decision", {READ_MANY: 1, TRANSACTION: 1, POST: 2, UPDATE: 1})
 REJECTION: Event = ("hitl_decision", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1})
 #: One query a shard, and one more where something was found.
 SWEEP: Cost = {QUERY: 9, READ: 1, TRANSACTION: 1}
 
 
 def step(number: int, batches: int, posts: int, steps: int = 1) -> Event:
-    """The register beside the history, acquire, an append and a read beside the post for each batch, commit; one clear.
+    """The register with the history, acquire, an append and a read beside the post for each batch, commit; one report.
 
     `steps` is how many of them one invocation runs, `number` the first.
     """
-    reads = {READ: steps + batches, READ_MANY: steps}
-    cost = {**reads, TRANSACTION: 2 * steps, APPEND: batches, POST: posts, CLEAR: 1}
+    reads = {READ: batches, READ_MANY: steps}
+    cost = {**reads, TRANSACTION: steps, APPEND: batches, POST: posts, UPDATE: steps + 1}
     return f"step {number}", {operation: calls for operation, calls in cost.items() if calls}
 
 
@@ -49,7 +49,7 @@ BUDGETS: Mapping[str, list[Event]] = {
     "reject": [CONNECT, USER_MESSAGE, step(1, 1, 5), REJECTION, step(2, 2, 6)],
     "approval expires": [
         CONNECT, USER_MESSAGE, step(1, 1, 5),
-        ("schedule", {**SWEEP, READ_MANY: 1, INVOKE: 1, POST: 1, CLEAR: 1}),
+        ("schedule", {**SWEEP, READ_MANY: 1, INVOKE: 1, POST: 1, UPDATE: 1}),
         step(2, 2, 6),
     ],
     "cancel while it streams": [
@@ -62,20 +62,20 @@ BUDGETS: Mapping[str, list[Event]] = {
     # The choice is one more transaction, and one frame.
     "an agent is chosen": [
         CONNECT,
-        ("switch_agent", {**USER_MESSAGE[1], POST: 1, CLEAR: 1}),
-        ("step 1", {READ: 2, READ_MANY: 1, TRANSACTION: 3, APPEND: 1, POST: 6, CLEAR: 1}),
+        ("switch_agent", {**USER_MESSAGE[1], POST: 1, UPDATE: 1}),
+        ("step 1", {READ: 1, READ_MANY: 1, TRANSACTION: 2, APPEND: 1, POST: 6, UPDATE: 2}),
         LAST_RESULT, step(2, 2, 6), USER_MESSAGE, step(1, 1, 5),
     ],
     # The summary costs one read of the history, one of the register and one transaction, when all was posted.
     "a summary": [
         CONNECT, USER_MESSAGE, step(1, 2, 6), USER_MESSAGE, step(1, 2, 6), USER_MESSAGE,
-        ("step 1", {READ: 1 + 2 + 1, READ_MANY: 1 + 1, TRANSACTION: 2 + 1, APPEND: 2, POST: 6, CLEAR: 1}),
+        ("step 1", {READ: 2 + 1, READ_MANY: 1 + 1, TRANSACTION: 1 + 1, APPEND: 2, POST: 6, UPDATE: 2}),
         USER_MESSAGE, step(1, 2, 6),
     ],
-    # One that fails costs as much, and the next step nothing.
+    # One that fails writes only the register, and the next step does not try again.
     "a summary that fails": [
         CONNECT, USER_MESSAGE, step(1, 2, 6), USER_MESSAGE, step(1, 2, 6), USER_MESSAGE,
-        ("step 1", {READ: 1 + 2 + 1, READ_MANY: 1 + 1, TRANSACTION: 2 + 1, APPEND: 2, POST: 6, CLEAR: 1}),
+        ("step 1", {READ: 2 + 1, READ_MANY: 1 + 1, TRANSACTION: 1, APPEND: 2, POST: 6, UPDATE: 2 + 1}),
         USER_MESSAGE, step(1, 2, 6),
     ],
     "agent switch": [
@@ -88,11 +88,11 @@ BUDGETS: Mapping[str, list[Event]] = {
     # comes; when it comes back it gets what it has missed and is handed the call.
     "two clients, one leaves and comes back": [
         CONNECT, CONNECT, USER_MESSAGE,
-        ("step 1", {**step(1, 1, 10)[1], READ: 3, TRANSACTION: 3}),
+        ("step 1", {**step(1, 1, 10)[1], READ: 1 + 1, UPDATE: 2 + 1}),
         ("disconnect", {READ: 1}),
         CONNECT,
-        ("resume", {READ: 2, READ_MANY: 4, TRANSACTION: 2, POST: 3, CLEAR: 1}),
-        ("tool_result", {**LAST_RESULT[1], POST: 2, CLEAR: 1}),
+        ("resume", {READ: 2, READ_MANY: 4, POST: 3, UPDATE: 2 + 1}),
+        ("tool_result", {**LAST_RESULT[1], POST: 2, UPDATE: 1}),
         step(2, 2, 12),
     ],
     # Content that goes by reference is fetched once and stored once; the agent reads on in it at the cost of the call's
@@ -102,27 +102,28 @@ BUDGETS: Mapping[str, list[Event]] = {
         ("upload_request", {POST: 1}),
         ("tool_result", {**LAST_RESULT[1], FETCH: 1, STORE: 1}),
         # Afterwards a summary takes the result's place.
-        ("step 2", {READ: 5 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 4 + 1, APPEND: 3, POST: 8, CLEAR: 1}),
+        ("step 2", {READ: 3 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 2 + 1, APPEND: 3, POST: 8, UPDATE: 3}),
     ],
-    # The invoke was lost with its sender, who sends again what was accepted; the sweep invokes.
+    # The invoke was lost with its sender, who sends again what was accepted; the sweep invokes, and posts the status
+    # that the step has not posted.
     "an invoke that was lost": [
         CONNECT, USER_MESSAGE,
         ("user_message", {READ: 2, READ_MANY: 1, TRANSACTION: 1}),
-        ("schedule", {**SWEEP, INVOKE: 1}),
-        step(1, 1, 5), LAST_RESULT, step(2, 2, 6),
+        ("schedule", {QUERY: 9, READ: 1, UPDATE: 1 + 1, INVOKE: 1, READ_MANY: 1, POST: 1}),
+        step(1, 1, 4), LAST_RESULT, step(2, 2, 6),
     ],
 }  # fmt: skip
 
 
 #: With quotas: reads are of the user's items too, and what was used is counted, once for each connection, message and
 #: step's invocation, whose Requests are counted together. Nothing else costs more.
-LIMITED_CONNECT: Event = ("connect", {READ_MANY: 1, TRANSACTION: 1, CLEAR: 1})
-LIMITED_MESSAGE: Event = ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, CLEAR: 1})
+LIMITED_CONNECT: Event = ("connect", {READ_MANY: 1, UPDATE: 1 + 1})
+LIMITED_MESSAGE: Event = ("user_message", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1, UPDATE: 1})
 
 
 def limited_step(number: int, batches: int, posts: int, steps: int = 1) -> Event:
     name, cost = step(number, batches, posts, steps)
-    return name, {**cost, CLEAR: 1 + 1}
+    return name, {**cost, UPDATE: cost[UPDATE] + 1}
 
 
 LIMITED: Mapping[str, list[Event]] = {
@@ -136,10 +137,10 @@ LIMITED: Mapping[str, list[Event]] = {
     "a large result": [
         LIMITED_CONNECT, LIMITED_MESSAGE, limited_step(1, 1, 5),
         # There is no register to read it with: looked at and counted in one.
-        ("upload_request", {CLEAR: 1, POST: 1}),
+        ("upload_request", {UPDATE: 1, POST: 1}),
         ("tool_result", {**LAST_RESULT[1], FETCH: 1, STORE: 1}),
         # Those of the steps, and that of the summary.
-        ("step 2", {READ: 5 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 4 + 1, APPEND: 3, POST: 8, CLEAR: 1 + 2}),
+        ("step 2", {READ: 3 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 2 + 1, APPEND: 3, POST: 8, UPDATE: 3 + 2}),
     ],
 }  # fmt: skip
 

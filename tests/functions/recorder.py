@@ -21,7 +21,7 @@ from tests.frames import check_received
 from tests.ide import PATIENCE
 
 READ, READ_MANY, TRANSACTION = "GetItem", "BatchGetItem", "TransactWriteItems"
-APPEND, CLEAR, QUERY = "PutItem", "UpdateItem", "Query"
+APPEND, UPDATE, QUERY = "PutItem", "UpdateItem", "Query"
 INVOKE, POST = "Invoke", "PostToConnection"
 
 #: The HTTP status and the code of an error.

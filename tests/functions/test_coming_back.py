@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.functions import events
-from tests.functions.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION
+from tests.functions.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
 from tests.scripted_model import call
 
@@ -71,7 +71,7 @@ def test_when_both_are_under_way_at_once(system: System, outer: str, inner: str,
         _act(system, inner)
         frames.extend(system.aws.frames("new"))
 
-    system.aws.once(TRANSACTION, meanwhile)
+    system.aws.once(UPDATE, meanwhile)
     _act(system, outer)
     frames += system.aws.frames("new")
     for what in after:
@@ -114,7 +114,7 @@ def test_who_joins_while_the_step_is_committed_gets_its_last_frames(extended: Sy
     extended.model.says("Said before")
     extended.send("c1", "user_message", content="hello")
     extended.function("llm_request")
-    _joins_during(extended, TRANSACTION, nth=2)  # the first is the acquire
+    _joins_during(extended, TRANSACTION)
     extended.run_step()
     final = [frame for frame in extended.aws.frames("c1") if frame.get("is_final")]
     there = extended.aws.frames("c1")
@@ -138,4 +138,4 @@ def test_a_replay_holds_one_page_of_the_log_at_a_time(extended: System) -> None:
     pages = [len(list(run)) for what, run in itertools.groupby(extended.aws.calls[first_post:]) if what == POST]
     assert pages == [100, 100, 100, 50, 1]
     between = set(extended.aws.calls[first_post:]) - {POST}
-    assert between == {READ_MANY, READ, TRANSACTION}
+    assert between == {READ_MANY, READ, UPDATE}

@@ -3,25 +3,25 @@
 import pytest
 
 from tests.functions import events
-from tests.functions.recorder import CLEAR, POST, READ, READ_MANY, TRANSACTION
+from tests.functions.recorder import POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
 from tests.scripted_model import call
 
 
-def test_connecting_creates_the_session_in_one_read_and_one_transaction(system: System) -> None:
+def test_connecting_creates_the_session_in_one_read_and_one_update(system: System) -> None:
     assert system.connect("c1") == {"statusCode": 200}
-    assert system.aws.calls == [READ, TRANSACTION]
+    assert system.aws.calls == [READ, UPDATE]
     assert system.all_keys() == [("SESSION#ann#s1", "REGISTER")]
     register = system.item("REGISTER")
     assert (register["owner"], register["session_id"], register["agent"]) == ("ann", "s1", "universal")
     assert (register["status"], register["version"]) == ("idle", 1)
 
 
-def test_connecting_to_a_session_joins_it_in_one_read_and_one_transaction(system: System) -> None:
+def test_connecting_to_a_session_joins_it_in_one_read_and_one_update(system: System) -> None:
     system.connect("c1")
     created = system.item("REGISTER")
     system.connect("c2", extensions=True)
-    assert system.aws.calls == [READ, TRANSACTION]
+    assert system.aws.calls == [READ, UPDATE]
     assert system.all_keys() == [("SESSION#ann#s1", "REGISTER")]
     register = system.item("REGISTER")
     assert register["created_at"] == created["created_at"]
@@ -63,17 +63,17 @@ def test_who_loses_the_race_to_join_reads_again_and_joins(system: System) -> Non
     def another_joins() -> None:
         other(events.connect("c2", context))
 
-    system.aws.once(TRANSACTION, another_joins)
+    system.aws.once(UPDATE, another_joins)
     system.connect("c3")
-    assert system.aws.calls == [READ, TRANSACTION, READ, TRANSACTION, READ, TRANSACTION]
+    assert system.aws.calls == [READ, UPDATE, READ, UPDATE, READ, UPDATE]
     assert system.connections() == {"c1", "c2", "c3"}
 
 
-def test_disconnecting_forgets_the_connection_in_one_read_and_one_transaction(system: System) -> None:
+def test_disconnecting_forgets_the_connection_in_one_read_and_one_update(system: System) -> None:
     system.connect("c1")
     system.connect("c2")
     assert system.disconnect("c1") == {"statusCode": 200}
-    assert system.aws.calls == [READ, TRANSACTION]
+    assert system.aws.calls == [READ, UPDATE]
     assert system.connections() == {"c2"}
 
 
@@ -110,7 +110,7 @@ def test_when_the_executor_leaves_who_spoke_last_is_sent_the_open_calls(system: 
     assert "tool_call" not in [frame["type"] for frame in system.aws.frames("c2")]
     system.send("c2", "user_message", content="meanwhile")
     system.disconnect("c1")
-    assert system.aws.calls == [READ, TRANSACTION, READ_MANY, POST, CLEAR]
+    assert system.aws.calls == [READ, UPDATE, READ_MANY, POST, UPDATE]
     ((connection, frame),) = system.aws.posts
     assert (connection, frame["type"], frame["call_id"]) == ("c2", "tool_call", call_id)
 
@@ -120,8 +120,8 @@ def test_who_comes_back_is_sent_the_open_calls_with_the_first_frame(system: Syst
     (call_id,) = system.ask("c1", "", call("write_file", path="a.py", content="1"))
     system.disconnect("c1")
     system.connect("c2")
-    assert system.aws.calls == [READ, TRANSACTION], "inside $connect nothing can be posted"
+    assert system.aws.calls == [READ, UPDATE], "inside $connect nothing can be posted"
     system.send("c2", "user_message", content="I am back")
-    assert system.aws.calls == [READ, TRANSACTION, READ_MANY, POST, CLEAR]
+    assert system.aws.calls == [READ, TRANSACTION, READ_MANY, POST, UPDATE]
     ((connection, frame),) = system.aws.posts
     assert (connection, frame["call_id"], frame["requires_approval"]) == ("c2", call_id, True)

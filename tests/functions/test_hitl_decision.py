@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.functions.recorder import CLEAR, INVOKE, POST, READ_MANY, TRANSACTION
+from tests.functions.recorder import INVOKE, POST, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
 from tests.scripted_model import call
 
@@ -22,7 +22,7 @@ def test_an_approval_is_one_read_one_transaction_then_the_posts_and_the_clear(co
     (call_id,) = connected.ask("c1", "", WRITE)
     (asked,) = [frame for frame in connected.aws.frames("c1") if frame["type"] == "tool_call"]
     assert connected.send("c1", "hitl_decision", call_id=call_id, decision="approve") == {"statusCode": 200}
-    assert connected.aws.calls == [READ_MANY, TRANSACTION, POST, POST, CLEAR]
+    assert connected.aws.calls == [READ_MANY, TRANSACTION, POST, POST, UPDATE]
     granted, status = connected.aws.frames("c1")
     changing = {"seq", "deadline", "requires_approval"}
     assert {k: v for k, v in granted.items() if k not in changing} == {
@@ -37,7 +37,7 @@ def test_an_approval_is_one_read_one_transaction_then_the_posts_and_the_clear(co
 def test_an_edit_has_the_changed_arguments_executed(connected: System) -> None:
     (call_id,) = connected.ask("c1", "", WRITE)
     connected.send("c1", "hitl_decision", call_id=call_id, decision="edit", modified_arguments=CHANGED)
-    assert connected.aws.calls == [READ_MANY, TRANSACTION, POST, POST, CLEAR]
+    assert connected.aws.calls == [READ_MANY, TRANSACTION, POST, POST, UPDATE]
     granted = connected.aws.frames("c1")[0]
     assert granted["arguments"] == {"path": "src/b.py", "content": "2"}
     connected.send("c1", "tool_result", call_id=call_id, result={"success": True})

@@ -7,7 +7,7 @@ import pytest
 from codelab.sessions.register import LEASE_MS, Register
 from codelab.sessions.store import Conflict, SessionStore
 
-from tests.functions.recorder import CLEAR, INVOKE
+from tests.functions.recorder import INVOKE, UPDATE
 from tests.functions.system import Context, System
 
 AFTER_LEASE_MS = LEASE_MS + 1_000
@@ -71,7 +71,7 @@ def test_a_lost_lease_cannot_be_extended(running: System) -> None:
 
 def test_a_conflict_with_a_transaction_is_no_loss(running: System) -> None:
     running.function("sweep")
-    running.aws.refuse(CLEAR, 400, "TransactionConflictException")
+    running.aws.refuse(UPDATE, 400, "TransactionConflictException")
     with pytest.raises(Conflict):
         store_of(running).renew(register_of(running), 1)
 

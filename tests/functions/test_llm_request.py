@@ -5,33 +5,54 @@ from collections.abc import Iterator
 
 from codelab.sessions.register import LEASE_MS
 
-from tests.functions.recorder import APPEND, CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
+from tests.functions.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import Context, System
 from tests.garbage import left_frames
 from tests.scripted_model import call
 
 
-def test_before_the_model_is_called_there_are_two_reads_side_by_side_and_one_transaction(connected: System) -> None:
-    connected.ask("c1", "Hi")
-    # The first status is posted while the model is being called, so its place is left open.
-    before = [call for call in connected.aws.calls[: connected.aws.calls.index("model")] if call != POST]
-    assert sorted(before) == sorted([READ, READ_MANY, TRANSACTION])
-    assert before.index(READ) < before.index(TRANSACTION)
+def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected: System) -> None:
+    connected.model.says("Hi")
+    connected.send("c1", "user_message", content="hello")
+    connected.function("llm_request")
+    connected.aws.once(UPDATE, lambda: connected.aws.wait_for("model", 1))
+    connected.run_step()
+    assert connected.aws.calls[:3] == [READ_MANY, UPDATE, "model"]
+    assert connected.history()[-1] == ("assistant", "Hi")
+
+
+def test_nothing_is_shown_of_an_answer_before_the_step_is_acquired(connected: System) -> None:
+    connected.send("c1", "user_message", content="hello")
+    twin = dict(connected.aws.invokes[0][1])
+    connected.model.says("The twin's")
+    connected.model.says("Mine")
+    runs = connected.load("llm_request")
+    connected.function("llm_request")
+
+    def another_acquires() -> None:
+        runs(twin, Context(request_id="twin"))
+
+    connected.aws.once(UPDATE, another_acquires)
+    connected.run_step()
+    texts = [frame["token"] for frame in connected.aws.frames("c1") if frame["type"] == "assistant_message"]
+    assert "".join(texts) in ("The twin's", "Mine"), "one of them has the step, whichever model answered"
+    assert len(connected.history()) == 2
+    assert connected.aws.calls.count(TRANSACTION) == 1
 
 
 def test_a_step_that_only_speaks_stays_within_its_budget(connected: System) -> None:
     connected.ask("c1", "Hi")
     assert Counter(connected.aws.calls) == {
-        READ: 1 + 1,  # the register; once more beside the post of the text
+        READ: 1,  # the register, beside the post of the text
         READ_MANY: 1,
-        TRANSACTION: 1 + 1,  # acquire, commit
+        TRANSACTION: 1,  # the commit
         "model": 1,
         APPEND: 1,
         POST: 4,  # thinking, the text, the final, idle
-        CLEAR: 1,
+        UPDATE: 1 + 1,  # acquire, report
     }
     last = connected.aws.calls[-4:]
-    assert last == [TRANSACTION, POST, POST, CLEAR], "the commit, its posts, the clear"
+    assert last == [TRANSACTION, POST, POST, UPDATE], "the commit, its posts, the report"
 
 
 def test_each_later_batch_of_text_is_one_append_and_one_post_beside_a_read(system: System) -> None:
@@ -50,7 +71,7 @@ def test_each_later_batch_of_text_is_one_append_and_one_post_beside_a_read(syste
     system.model.answers.append(speak())
     system.say("c1")
     counted = Counter(system.aws.calls)
-    assert (counted[APPEND], counted[READ], counted[POST]) == (4, 1 + 4, 1 + 4 + 2)
+    assert (counted[APPEND], counted[READ], counted[POST]) == (4, 4, 1 + 4 + 2)
     texts = [frame["token"] for frame in system.aws.frames("c1") if frame["type"] == "assistant_message"]
     assert texts == [*pieces, ""]
 
@@ -78,7 +99,7 @@ def test_calls_are_sent_after_the_commit_that_holds_them(connected: System) -> N
     register = connected.item("REGISTER")
     assert register["phase"] == "waiting"
     assert register["due_at"] == register["calls"][call_id]["due"]
-    assert connected.aws.calls[-5:] == [TRANSACTION, POST, POST, POST, CLEAR]
+    assert connected.aws.calls[-5:] == [TRANSACTION, POST, POST, POST, UPDATE]
 
 
 def test_the_model_gets_the_history_and_the_agents_schema(connected: System) -> None:
@@ -96,7 +117,7 @@ def test_a_duplicate_invocation_does_nothing(connected: System) -> None:
     connected.ask("c1", "Hi")
     before = connected.all_keys(), connected.item("REGISTER")
     connected.run_step()
-    assert sorted(connected.aws.calls) == sorted([READ, READ_MANY])  # read ahead, for nothing
+    assert connected.aws.calls == [READ_MANY]
     assert (connected.all_keys(), connected.item("REGISTER")) == before
     assert len(connected.model.requests) == 1
 
@@ -134,6 +155,8 @@ def test_the_lease_is_short_and_the_deadline_of_the_process_is_noted(connected: 
     seen = []
 
     def speak() -> Iterator[str]:
+        connected.aws.wait_for(UPDATE, 1)
+        connected.aws.settle()
         seen.append(connected.item("REGISTER"))
         yield '{"message": "Hi", "calls": []}'
 

@@ -18,7 +18,7 @@ from codelab.sessions.spending import Spending
 from codelab.sessions.store import Over
 
 from tests.functions import events
-from tests.functions.recorder import APPEND, CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
+from tests.functions.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import Context, System
 from tests.quotas import USUAL
 from tests.scripted_model import call
@@ -78,9 +78,9 @@ def refusal(system: System, connection: str = "c1") -> dict[str, Any]:
 
 
 def test_a_message_costs_one_update_more_and_no_read(connected: System) -> None:
-    assert connected.aws.calls == [READ_MANY, TRANSACTION, CLEAR]
+    assert connected.aws.calls == [READ_MANY, UPDATE, UPDATE]
     connected.send("c1", "user_message", content="hello")
-    assert connected.aws.calls == [READ_MANY, TRANSACTION, INVOKE, CLEAR], "counted when the step was started"
+    assert connected.aws.calls == [READ_MANY, TRANSACTION, INVOKE, UPDATE], "counted when the step was started"
     assert used(connected) == {"connections": 1, "messages": 1}
     (slot,) = slots(connected)
     assert slot["token"] == connected.item("REGISTER")["slot"]
@@ -89,10 +89,9 @@ def test_a_message_costs_one_update_more_and_no_read(connected: System) -> None:
 def test_a_request_costs_one_update_when_the_turn_was_told(connected: System) -> None:
     connected.ask("c1", "Hi")
     assert Counter(connected.aws.calls) == {
-        READ: 2, READ_MANY: 1, TRANSACTION: 2, "model": 1, APPEND: 1, POST: 4, CLEAR: 1 + 1,
+        READ: 1, READ_MANY: 1, TRANSACTION: 1, "model": 1, APPEND: 1, POST: 4, UPDATE: 1 + 1 + 1,
     }  # fmt: skip
-    first_count = connected.aws.calls.index(CLEAR)
-    assert TRANSACTION not in connected.aws.calls[first_count:]
+    assert connected.aws.calls[-2:] == [UPDATE, UPDATE], "the report, then the count"
     assert used(connected) == {"connections": 1, "messages": 1, "requests": 1, "tokens": 110}
     assert slots(connected) == [], "the turn has ended"
 
@@ -109,7 +108,7 @@ def test_only_what_has_a_limit_is_counted(system: System) -> None:
     system.connect("c1")
     system.ask("c1", "Hi")
     assert used(system) == {"tokens": 110}
-    assert CLEAR in system.aws.calls
+    assert UPDATE in system.aws.calls
     assert slots(system) == []
 
 
@@ -251,7 +250,7 @@ def test_what_is_stored_counts_in_bytes(connected: System) -> None:
     assert used(connected)["stored_bytes"] == 4_000
     connected.send_raw("c1", "control", '{"type": "upload_request", "bytes": 5000}')
     assert connected.aws.frames("c1")[0]["type"] == "upload_ticket"
-    assert connected.aws.calls == [CLEAR, POST], "counted and looked at in one call"
+    assert connected.aws.calls == [UPDATE, POST], "counted and looked at in one call"
     assert used(connected)["stored_bytes"] == 9_000
     connected.send_raw("c1", "control", '{"type": "upload_request", "bytes": 5000}')
     assert refusal(connected)["details"]["quota"] == "stored_bytes_per_day"
@@ -323,7 +322,7 @@ def test_a_bare_request_counts_for_whom_it_names(limited: System) -> None:
     caller = {"user": "ann", "plan": "", "at": BEGAN}
     answer = limited.function("llm_request")({**event, "caller": caller})
     assert answer["solution"] == {"fruit": "apple"}
-    assert limited.aws.calls.count(CLEAR) == 1
+    assert limited.aws.calls.count(UPDATE) == 1
     (counters,) = of_user(limited).values()
     assert (counters["tokens"], counters[f"asking@{BEGAN // MINUTE}"]) == (110, -1), "of the minute in which it began"
     limited.model.answers.append('{"fruit": "pear"}')
@@ -350,10 +349,10 @@ def ask_over_http(system: System, status: int) -> dict[str, Any]:
 def test_a_request_over_http_is_counted_before_it_is_made(limited: System) -> None:
     """In one call. Who took it tells its end in the other one; what was not taken has ended."""
     assert ask_over_http(limited, 429)["statusCode"] == 429
-    assert limited.aws.calls == [CLEAR, INVOKE, CLEAR]
+    assert limited.aws.calls == [UPDATE, INVOKE, UPDATE]
     assert used(limited) == {"requests": 1, "asking": 0}
     ask_over_http(limited, 500)
-    assert limited.aws.calls == [CLEAR, INVOKE], "it may have been taken"
+    assert limited.aws.calls == [UPDATE, INVOKE], "it may have been taken"
     assert used(limited) == {"requests": 2, "asking": 1}
 
 
@@ -375,7 +374,7 @@ def test_a_request_over_http_too_many_is_not_made(
         DynamoDBTally(dynamodb_client(), "Table").count("ann", Spending(tokens=100), int(time.time() * 1000), "w1")
     answer = ask_over_http(limited, 500)
     assert answer["statusCode"] == 429
-    assert limited.aws.calls == [CLEAR]
+    assert limited.aws.calls == [UPDATE]
     assert 0 < int(answer["headers"]["retry-after"]) <= retry_after
     assert json.loads(answer["body"])["error"]["details"]["quota"] == quota
     assert used(limited)["requests"] == 2
@@ -391,6 +390,7 @@ def test_a_choice_of_an_agent_that_is_broken_off_is_estimated(limited: System) -
     limited.connect("c1")
 
     def speak() -> Iterator[str]:
+        limited.aws.wait_for(UPDATE, 1)  # the step is acquired
         limited.function("control")(limited.event("c1", {"type": "cancel"}))
         raise TransportError("broken off")
         yield ""
@@ -425,7 +425,7 @@ def test_the_session_and_the_api_tell_what_is_used(connected: System) -> None:
     connected.ask("c1", "Hi")
     connected.send("c1", "user_message", content="and now?")
     connected.send_raw("c1", "control", '{"type": "hello"}')
-    assert connected.aws.calls[:2] == [READ_MANY, TRANSACTION]
+    assert connected.aws.calls[:2] == [READ_MANY, UPDATE]
     (info,) = [frame for frame in connected.aws.frames("c1") if frame["type"] == "session_info"]
     assert {name: quota["limit"] for name, quota in info["quotas"].items()} == USUAL_LIMITS.model_dump()
     used_ = {name: quota["used"] for name, quota in info["quotas"].items()}
@@ -488,7 +488,7 @@ def test_who_never_reads_the_counters_leaves_few_minutes_in_them(limited: System
 
 def test_who_waits_for_the_answer_does_not_wait_for_the_count(connected: System) -> None:
     begun, found = threading.Event(), list[bool]()
-    connected.aws.once(CLEAR, begun.set)
+    connected.aws.once(UPDATE, begun.set)
     connected.aws.once(INVOKE, lambda: found.append(begun.wait(10)))
     assert connected.http("POST", "/chat/message", body={"session_id": "s1", "message": "hello"})[0] == 202
     assert found == [True], "it was begun while the step was being invoked"
@@ -496,7 +496,7 @@ def test_who_waits_for_the_answer_does_not_wait_for_the_count(connected: System)
 
 
 def test_a_count_that_fails_is_told_to_nobody(connected: System) -> None:
-    connected.aws.refuse(CLEAR, 400, "ProvisionedThroughputExceededException")
+    connected.aws.refuse(UPDATE, 400, "ProvisionedThroughputExceededException")
     connected.send("c1", "user_message", content="hello")
     assert connected.aws.frames("c1") == []
     assert connected.aws.calls.count(INVOKE) == 1

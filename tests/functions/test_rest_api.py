@@ -66,13 +66,13 @@ def test_a_request_of_nobody_is_refused(connected: System) -> None:
     assert connected.aws.calls == []
 
 
-@pytest.mark.parametrize("operation", ["GetItem", "TransactWriteItems", "Query", BATCH, "PostToConnection", REMOVE])
+@pytest.mark.parametrize("operation", ["GetItem", "UpdateItem", "Query", BATCH, "PostToConnection", REMOVE])
 def test_a_deletion_that_dies_is_carried_on_by_the_sweep(filled: System, operation: str) -> None:
     filled.aws.once(operation, die)
     filled.http("DELETE", "/sessions/s1")
     status, _ = filled.http("GET", "/sessions/s1")
     if status == 200:  # it died before it had begun
-        assert operation in ("GetItem", "TransactWriteItems")
+        assert operation in ("GetItem", "UpdateItem")
         return
     assert status == 404
     filled.sweep(later_s=5)
@@ -119,7 +119,7 @@ def test_the_register_is_kept_until_the_owner_of_a_step_can_write_no_more(connec
 
 @pytest.mark.parametrize(
     ("operation", "number"),
-    [("TransactWriteItems", 1), (READ_MANY, 1), (READ_MANY, 2), (BATCH, 1), ("TransactWriteItems", 2)],
+    [("UpdateItem", 1), (READ_MANY, 1), (READ_MANY, 2), (BATCH, 1), ("UpdateItem", 2)],
 )
 def test_a_fork_that_dies_leaves_nothing(filled: System, operation: str, number: int) -> None:
     before = filled.all_keys()

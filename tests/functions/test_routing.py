@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.functions.recorder import APPEND, CLEAR, POST, READ, READ_MANY, TRANSACTION
+from tests.functions.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
 
 
@@ -25,13 +25,13 @@ def test_the_choice_costs_one_request_one_transaction_and_one_frame(routed: Syst
     choose(routed, "coder")
     routed.ask("c1", "Hi")
     assert Counter(routed.aws.calls) == {
-        READ: 1 + 1,
+        READ: 1,
         READ_MANY: 1,
-        TRANSACTION: 1 + 1 + 1,  # acquire, the choice, commit
+        TRANSACTION: 1 + 1,  # the choice, commit
         "model": 2,
         APPEND: 1,
         POST: 5,  # thinking, agent_switched, the text, the final, idle
-        CLEAR: 1,
+        UPDATE: 1 + 1,  # acquire, report
     }
     frames = routed.aws.frames("c1")
     types = [frame["type"] for frame in frames]

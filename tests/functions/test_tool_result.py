@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.functions.recorder import CLEAR, INVOKE, POST, READ_MANY, TRANSACTION
+from tests.functions.recorder import INVOKE, POST, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
 from tests.scripted_model import call
 
@@ -39,7 +39,7 @@ def test_the_result_that_ends_the_turn_posts_its_frames_and_clears(system: Syste
     system.connect("c1")
     (call_id,) = system.ask("c1", "", READ_A)
     system.send("c1", "tool_result", call_id=call_id, result={})
-    assert system.aws.calls == [READ_MANY, TRANSACTION, POST, POST, CLEAR]
+    assert system.aws.calls == [READ_MANY, TRANSACTION, POST, POST, UPDATE]
     said, idle = system.aws.frames("c1")
     assert (said["type"], said["is_final"]) == ("assistant_message", True)
     assert (idle["type"], idle["status"]) == ("agent_status", "idle")

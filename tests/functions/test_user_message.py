@@ -7,7 +7,7 @@ from codelab.sessions.keys import USER_RULES
 from codelab.turns import admission
 
 from tests.functions import events
-from tests.functions.recorder import CLEAR, INVOKE, POST, READ, READ_MANY, TRANSACTION
+from tests.functions.recorder import INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
 from tests.scripted_model import call
 
@@ -32,7 +32,7 @@ def test_a_message_starts_a_turn_in_one_read_one_transaction_and_one_invoke(conn
 def test_what_was_accepted_lies_in_the_table(connected: System) -> None:
     connected.send("c1", "user_message", content="Привет!", client_msg_id="m1")
     keys = [sk for _, sk in connected.all_keys()]
-    assert keys == ["INPUT#m1", "MESSAGE#000000001", "REGISTER"]
+    assert keys == ["EVENT#000000000001", "INPUT#m1", "MESSAGE#000000001", "REGISTER"]
     assert connected.item("INPUT#m1")["content"] == "Привет!"
     assert connected.history() == [("user", "Привет!")]
     register = connected.item("REGISTER")
@@ -55,7 +55,7 @@ def test_a_message_during_a_turn_is_queued_and_who_knows_the_frame_is_told(conne
     connected.connect("c2", extensions=True)
     connected.send("c1", "user_message", content="first")
     connected.send("c1", "user_message", content="second", client_msg_id="m2")
-    assert connected.aws.calls == [READ, TRANSACTION, POST, CLEAR]
+    assert connected.aws.calls == [READ, TRANSACTION, POST, UPDATE]
     ((connection, queued),) = connected.aws.posts
     assert connection == "c2"
     assert (queued["type"], queued["client_msg_id"], queued["position"]) == ("queued", "m2", 1)
@@ -163,11 +163,11 @@ def test_a_refused_invoke_loses_nothing(connected: System) -> None:
 def test_what_fails_after_the_message_was_accepted_is_not_told_as_a_refusal(extended: System) -> None:
     """Who is told that it was refused sends it again, and is answered twice."""
     extended.send("c1", "user_message", content="hello")
-    extended.aws.refuse(CLEAR, 400, "ProvisionedThroughputExceededException")
+    extended.aws.refuse(UPDATE, 400, "ProvisionedThroughputExceededException")
     extended.send("c1", "user_message", content="and this")
     assert [frame["type"] for frame in extended.aws.frames("c1")] == ["queued"]
     extended.sweep(later_s=30)
-    assert [frame["type"] for frame in extended.aws.frames("c1")] == ["queued"], (
+    assert [frame["type"] for frame in extended.aws.frames("c1")] == ["agent_status", "queued"], (
         "posted again, for nobody has reported it"
     )
 
@@ -190,7 +190,7 @@ def test_what_is_known_of_the_user_is_read_in_the_round_trip_of_the_register(
     monkeypatch.setattr(admission, "wanted", lambda caller, *_: [USER_RULES] if caller else [])
     monkeypatch.setattr(admission, "check", lambda caller, items, *_: seen.append((caller.user, set(items))))
     system.connect("c1")
-    assert system.aws.calls == [READ_MANY, TRANSACTION]
+    assert system.aws.calls == [READ_MANY, UPDATE]
     system.send("c1", "user_message", content="hello")
     assert system.aws.calls == [READ_MANY, TRANSACTION, INVOKE]
     assert seen == [("ann", {USER_RULES})] * 2

@@ -368,7 +368,8 @@ def test_a_turn_that_is_stopped_before_anything_was_said_ends_with_idle():
     world = dispatched()
     world.cancel()
     assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
-    assert world.statuses() == ["idle"]
+    assert world.statuses() == ["thinking", "idle"]
+    assert world.last.announced is not None, "no step will post it"
 
 
 def test_the_failure_of_a_twin_does_not_touch_the_owner_that_lives():

@@ -182,9 +182,9 @@ class StreamSender:
         for transition in decided:
             self._agent = transition.after.agent
             self._look_at(transition.after)
-            if transition.events:
-                with self._fan_out.tracked(transition.events[0].seq) as delivery:
-                    self._fan_out.send(transition.events, self.register, self._live(), delivery)
+            for events in transition.posts:
+                with self._fan_out.tracked(events[0].seq) as delivery:
+                    self._fan_out.send(events, self.register, self._live(), delivery)
         return bool(decided)
 
     def _next(self) -> str | None:

@@ -234,9 +234,9 @@ class Engine:
 
     def send(self, fan_out: FanOut, transition: Transition) -> None:
         """Post the transition's frames; `report` reports them once they are posted."""
-        if transition.events:
-            with fan_out.tracked(transition.events[0].seq) as delivery:
-                self._send_live(fan_out, transition.events, transition.after, delivery)
+        for events in transition.posts:
+            with fan_out.tracked(events[0].seq) as delivery:
+                self._send_live(fan_out, events, transition.after, delivery)
 
     def report(self, register: Register, fan_out: FanOut) -> None:
         """Report what was posted, and remove the connections that answered 410. Call it when no post is in flight.

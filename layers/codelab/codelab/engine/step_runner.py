@@ -1,12 +1,15 @@
 """Runs the steps of a turn in `llm_request`: acquires, asks the model, streams its answer to the clients, commits.
 
+A step is acquired while the model is being asked already. Nothing is logged, routed or committed before that has
+succeeded; an invocation that does not get the step hangs up on the model.
+
 Steps that follow at once (after a refused call, or for a queued message) run in the same invocation if there is time,
 because Lambda stops a function that keeps invoking itself (recursive loop detection).
 """
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +25,7 @@ from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Cancellation, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import ModelError, RequestError, TransportError
+from codelab.llm.errors import Cancelled, ModelError, RequestError, TransportError
 from codelab.llm.outcome import Done, TextDelta, Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import logger
@@ -36,6 +39,7 @@ from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps, titles
 from codelab.turns.answers import ANSWER, answer_of, failure, tool_messages
 from codelab.turns.context import assemble, shown_files
+from codelab.turns.draft import Draft
 from codelab.turns.own_tools import declared_by
 from codelab.turns.steps import Answer, Failure, Lease
 from codelab.turns.usage import breakdown, counted
@@ -46,6 +50,8 @@ _ROUTING_S = 20.0
 _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
 
+#: How often a step is read again because the session changed before it was acquired.
+_READS = 5
 #: Read with the history: the approval rules for the answer's calls, and the clients' own tools.
 _READ = (*RULE_KEYS.values(), keys.TOOLS)
 
@@ -62,11 +68,22 @@ class _Invocation:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """An acquired step: the lease, the sender of its text, and what stops its Requests."""
+    """A step that is being acquired: the lease, what stops its Requests, and the sender of its text.
+
+    The sender is None if the step was not acquired.
+    """
 
     lease: Lease
-    sender: StreamSender
     cancellation: Cancellation
+    acquired: Future[StreamSender | None]
+
+    @property
+    def sender(self) -> StreamSender:
+        """Waits until the step is acquired. Raises Cancelled if it was not."""
+        found = self.acquired.result()
+        if found is None:
+            raise Cancelled("another invocation has the step")
+        return found
 
 
 class StepRunner:
@@ -130,48 +147,78 @@ class StepRunner:
 
     def _run_one(self, user: str, session_id: str, step: Step, invoked: _Invocation) -> Transition | None:
         """Run one step. Returns what was committed, None if this invocation does not own the step (any more)."""
-        engine, pk = self._engine, keys.partition(user, session_id)
-        reading = self._pool.submit(self._conversation, pk, step.extent)
-        register = engine.store.read(pk)
-        if register is None or not steps.is_current(register, step):
-            wait([reading])  # a call that is in flight when Lambda freezes the process would break
-            return None
-        if register.extent != step.extent:  # the context must contain everything committed before the step
-            reading = self._pool.submit(self._conversation, pk, register.extent)
-        lease_ends, now = time.monotonic() + LEASE_MS / 1000, engine.clock()
+        pk, extent = keys.partition(user, session_id), step.extent
+        for _ in range(_READS):
+            read = self._conversation(pk, extent)
+            register = read.register
+            if register is None or not steps.is_current(register, step):
+                return None
+            if register.extent != extent:  # the context must contain everything committed before the step
+                extent = register.extent
+                continue
+            attempt = self._begin(register, step, invoked)
+            result = self._ask(register, read, attempt, invoked)
+            if result is not None:
+                return self._commit(attempt, result, read, invoked)
+        return None
+
+    def _begin(self, register: Register, step: Step, invoked: _Invocation) -> _Attempt:
+        """Begin to acquire the step, in another thread."""
+        lease_ends, now = time.monotonic() + LEASE_MS / 1000, self._engine.clock()
         lease = Lease(
-            token=steps.token(invoked.id, engine.ids()),
+            token=steps.token(invoked.id, self._engine.ids()),
             until=now + LEASE_MS,
-            message_id="msg_" + engine.ids(),
+            message_id="msg_" + self._engine.ids(),
             alive_until=now + invoked.remaining_ms() + LEASE_MARGIN_MS,
         )
-        started = engine.decide(user, session_id, lambda draft: steps.acquire(draft, step, lease), register=register)
-        if started is None:
-            wait([reading])
-            return None
-        invoked.meter.user_plan = started.after.user_plan
         cancellation = Cancellation()
-        sender = StreamSender(
-            engine.store,
+
+        def acquire(draft: Draft) -> Transition | None:
+            same = steps.asks_the_same(draft.register, register) or steps.owns(draft.register, lease)
+            return steps.acquire(draft, step, lease) if same else None
+
+        def acquired() -> StreamSender | None:
+            sender = None
+            try:
+                started = self._engine.decide(register.user, register.session_id, acquire, register=register)
+                if started is not None:
+                    sender = self._sender(started, invoked, lease_ends, cancellation)
+                    sender.start()
+            finally:
+                if sender is None:
+                    cancellation.cancel()
+            return sender
+
+        return _Attempt(lease, cancellation, self._pool.submit(acquired))
+
+    def _sender(
+        self, started: Transition, invoked: _Invocation, lease_ends: float, cancellation: Cancellation
+    ) -> StreamSender:
+        return StreamSender(
+            self._engine.store,
             invoked.fan_out,
             started,
             max_delay_s=self._settings.stream_max_delay_ms / 1000,
             retention_s=self._settings.event_retention_s,
-            clock=engine.clock,
+            clock=self._engine.clock,
             lease_ends=lease_ends,
             on_lost=cancellation.cancel,
         )
-        sender.start()
-        result = self._ask(started.after, _Attempt(lease, sender, cancellation), invoked, reading.result)
-        committed = engine.decide(
-            user,
-            session_id,
-            lambda draft: steps.commit(draft, lease, result, sender.log_end),
+
+    def _commit(
+        self, attempt: _Attempt, result: Answer | Failure, read: Conversation, invoked: _Invocation
+    ) -> Transition | None:
+        """Commit the model's answer, and send the frames of the commit. None if the lease is lost."""
+        sender = attempt.sender
+        committed = self._engine.decide(
+            sender.register.user,
+            sender.register.session_id,
+            lambda draft: steps.commit(draft, attempt.lease, result, sender.log_end),
             register=sender.register,
-            known=reading.result().items,
+            known=read.items,
         )
         if committed is not None:
-            engine.send(invoked.fan_out, committed)
+            self._engine.send(invoked.fan_out, committed)
         return committed
 
     def _routed(self, register: Register, attempt: _Attempt, meter: Meter, history: list[MessageItem]) -> Register:
@@ -189,32 +236,35 @@ class StepRunner:
         except RequestError as error:
             logger().warning("no agent chosen", extra={"session": register.pk, "error": str(error)})
             choice = routing.no_choice(self._counted(error.usage, config) if isinstance(error, ModelError) else {})
+        sender, routed = attempt.sender, None
         meter.add(choice.usage, estimate_tokens(str(asked)))
-        routed = None
         if not attempt.cancellation.cancelled:
             routed = self._engine.decide(
                 register.user,
                 register.session_id,
                 lambda draft: routing.route(draft, attempt.lease, router.name, choice),
-                register=attempt.sender.register,
+                register=sender.register,
             )
         if routed is None:  # the lease is lost or the turn cancelled: do not ask for the answer
             attempt.cancellation.cancel()
             return register
-        attempt.sender.follow(routed)
+        sender.follow(routed)
         return routed.after
 
     def _ask(
-        self, register: Register, attempt: _Attempt, invoked: _Invocation, conversation: Callable[[], Conversation]
-    ) -> Answer | Failure:
-        """Ask the model and stream its text."""
-        sender, meter = attempt.sender, invoked.meter
+        self, register: Register, read: Conversation, attempt: _Attempt, invoked: _Invocation
+    ) -> Answer | Failure | None:
+        """Ask the model and stream its text. None if the step was not acquired."""
+        meter = invoked.meter
+        meter.user_plan = register.user_plan
         streamed: list[str] = []
         config = self._config
         usage: dict[str, int] = {}
         parts: Future[dict[str, int]] | None = None
+        sender: StreamSender | None = None
+        answer: Answer | None = None
+        error: RequestError | ProtocolError | None = None
         try:
-            read = conversation()
             spent = meter.over_budget(read.items.get(keys.usage_key(self._engine.clock())))
             if spent is not None:
                 raise spent
@@ -232,29 +282,36 @@ class StepRunner:
             deadline = time.monotonic() + max(1.0, (invoked.remaining_ms() - _COMMIT_MS) / 1000)
             for event in request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation):
                 if isinstance(event, TextDelta):
+                    sender = sender or attempt.sender
                     streamed.append(event.text)
                     sender.write(event.text)
                     sender.rest(event.text)
                 elif isinstance(event, Done):
                     usage = {**self._counted(event.result.usage, config), **parts.result()}
                     answer = answer_of(event.result.solution, agent, usage, "".join(streamed), self._engine.ids)
-            if answer.text and not streamed:  # a strategy that cannot stream
-                sender.write(answer.text)
-            return answer
-        except RequestError as error:
-            problem = failure(error, invoked.id)
-            log_failure(error, invoked.id, session=register.pk)
-            usage = self._counted(error.usage, config) if isinstance(error, ModelError) else {}
-        except ProtocolError as error:
-            problem = error.with_traceback(None)  # it would keep this frame, and the frame the error
+            if answer is not None and answer.text and not streamed:  # a strategy that cannot stream
+                attempt.sender.write(answer.text)
+        except RequestError as raised:
+            error = raised.with_traceback(None)  # it would keep this frame, and the frame the error
+            usage = self._counted(raised.usage, config) if isinstance(raised, ModelError) else {}
+        except ProtocolError as raised:
+            error = raised.with_traceback(None)
         finally:
-            sender.close()
-            meter.add(usage, _estimated(parts, streamed))
-        return Failure(problem, usage, "".join(sender.sent))
+            sender = attempt.acquired.result()
+            if sender is not None:
+                sender.close()
+                meter.add(usage, _estimated(parts, streamed))
+        if sender is None:
+            return None
+        if isinstance(error, RequestError):
+            log_failure(error, invoked.id, session=register.pk)
+            error = failure(error, invoked.id)
+        return answer if error is None else Failure(error, usage, "".join(sender.sent))
 
     def _conversation(self, pk: str, extent: Extent) -> Conversation:
         counters = [keys.usage_key(self._engine.clock())] if self._has_budgets else []
-        return self._engine.store.conversation(pk, extent, self._settings.max_context_messages, (*_READ, *counters))
+        most = self._settings.max_context_messages
+        return self._engine.store.conversation(pk, extent, most, (*_READ, *counters), with_register=True)
 
     def _counted(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
         return counted(usage, self._settings.llm_prices.get(config.model))

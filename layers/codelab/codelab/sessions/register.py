@@ -162,6 +162,8 @@ class Register:
     step: int = 0
     attempt: int = 0
     dispatched_at: int = 0
+    #: The seq of the status frame that was logged when the step was dispatched, and that whoever acquires it posts.
+    announced_seq: int = 0
     lease: str = ""
     lease_until: int = 0
     #: Until when (ms) the owner's process may live, and until when processes may live that have lost their lease.

@@ -32,6 +32,7 @@ class Conversation:
     """What a step reads of its session: the newest messages, and message `turn_n`, which the turn answers.
 
     `files` are in the order in which they were added; `items` are the requested ones, None if an item does not exist.
+    `register` is None if it was not requested or does not exist.
     """
 
     history: list[MessageItem]
@@ -39,6 +40,7 @@ class Conversation:
     summary: SummaryItem | None = None
     files: Sequence[FileItem] = ()
     items: Mapping[str, StoredItem | None] = field(default_factory=dict)
+    register: Register | None = None
 
 
 class Conflict(Exception):
@@ -176,7 +178,9 @@ class SessionStore(Protocol):
     def history(self, pk: str, first: int, last: int) -> list[MessageItem]:
         """Messages first … last, in order."""
 
-    def conversation(self, pk: str, extent: Extent, most: int, wanted: Iterable[str] = ()) -> Conversation:
+    def conversation(
+        self, pk: str, extent: Extent, most: int, wanted: Iterable[str] = (), *, with_register: bool = False
+    ) -> Conversation:
         """What a step reads, in one round trip: the `most` newest messages, its turn's message, and `wanted` items."""
 
     def files(self, register: Register) -> list[FileItem]:

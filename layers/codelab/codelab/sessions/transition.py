@@ -49,6 +49,9 @@ class Transition:
     may have extended the lease since the register was read. `objects` (JSON text by digest) are the large contents that
     items refer to. They are written before the transaction, and are unused if it fails.
 
+    `announcement` is the status of the dispatched step, logged after the events and not posted here. It is `announced`
+    by the transition that acquires the step, or that ends the turn before, and is posted before that one's events.
+
     The effects run after it, in this order: `invoke`; posting the events; `resend`; `repost` (ranges not reported as
     posted); `replies`, which are frames that are not logged, to one connection each; closing connections with an error
     (`close`) or without a frame (`cut`). `spent` is added to the user's `counters`.
@@ -59,6 +62,8 @@ class Transition:
     puts: tuple[Item, ...] = ()
     relies_on: ApprovalRules | None = None
     events: tuple[EventItem, ...] = ()
+    announcement: EventItem | None = None
+    announced: EventItem | None = None
     deletes: tuple[str, ...] = ()
     invoke: Step | None = None
     resend: tuple[Resend, ...] = ()
@@ -71,6 +76,17 @@ class Transition:
     takes_over: bool = False
     spent: Spending = field(default_factory=Spending)
     counters: Counters = field(default_factory=Counters)
+
+    @property
+    def logged(self) -> tuple[EventItem, ...]:
+        """The frames that the transaction logs."""
+        return self.events if self.announcement is None else (*self.events, self.announcement)
+
+    @property
+    def posts(self) -> list[tuple[EventItem, ...]]:
+        """The logged frames to post, in order. The first of each tuple has the seq of their entry in the outbox."""
+        announced = () if self.announced is None else (self.announced,)
+        return [events for events in (announced, self.events) if events]
 
     @property
     def writes(self) -> bool:

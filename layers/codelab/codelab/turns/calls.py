@@ -119,8 +119,10 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
 
 
 def _repeat(draft: Draft) -> Transition | None:
-    """A repeat only posts frames again that are not yet reported as posted."""
-    draft.repost = [(first, entry.last) for first, entry in sorted(draft.register.outbox.items())]
+    """A repeat only posts frames again that are not yet reported as posted, except those that a step will post."""
+    register = draft.register
+    unposted = sorted((first, entry.last) for first, entry in register.outbox.items())
+    draft.repost = [(first, last) for first, last in unposted if first != register.announced_seq]
     return draft.finish() if draft.repost else None
 
 

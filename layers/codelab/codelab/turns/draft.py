@@ -92,6 +92,9 @@ class Draft:
     objects: dict[str, str] = field(default_factory=dict)
     relies_on: ApprovalRules | None = None
     takes_over: bool = False
+    #: A step is dispatched, whose status `finish` announces; and the announced status that is to be posted now.
+    dispatches: bool = False
+    announced: EventItem | None = None
     #: The event's usage, and the user's counters before it.
     spent: Spending = field(default_factory=Spending)
     counters: Counters = field(default_factory=Counters)
@@ -216,8 +219,10 @@ class Draft:
         register.attempt = 0
         register.dispatched_at = self.now
         register.message_id = ""
+        register.announced_seq = 0
         register.calls = {}
         self.invoke_step()
+        self.dispatches = True
         register.release()
 
     def invoke_step(self) -> None:
@@ -225,15 +230,33 @@ class Draft:
         register = self.register
         self.invoke = Step(register.turn_id, register.step, register.attempt, register.extent)
 
+    def post_announced(self) -> None:
+        """Post the status that the step's dispatch has logged, before this draft's frames, unless somebody has."""
+        seq = self.register.announced_seq
+        if seq in self.register.outbox:
+            self.announced = self._announcement(seq)
+
+    def _announcement(self, seq: int) -> EventItem:
+        frame = AgentStatus(seq=seq, status=Status.THINKING, message="Thinking")
+        return EventItem(seq, frame.wire(), Audience.ALL, self.now // 1000 + self.settings.event_retention_s)
+
     def finish(self) -> Transition:
         """The transition: updates the outbox and the slot, and moves large contents into objects."""
         register = self.register
+        announcement = None
+        if self.dispatches and register.phase is Phase.DISPATCHED and register.status is not Status.THINKING:
+            register.status = Status.THINKING
+            register.last_seq += 1
+            register.announced_seq = register.last_seq
+            announcement = self._announcement(register.last_seq)
         if self.resend:
             seqs = [resend.seq for resend in self.resend]
             entry = register.outbox.setdefault(min(seqs), OutboxEntry(last=max(seqs), at=self.now))
             entry.last = max(entry.last, *seqs)
         if self.events:
             register.outbox[self.events[0].seq] = OutboxEntry(last=self.events[-1].seq, at=self.now)
+        if announcement is not None:
+            register.outbox[announcement.seq] = OutboxEntry(last=announcement.seq, at=self.now)
         while len(register.outbox) > _OUTBOX_ENTRIES:
             # The merged entry has a negative key, which no writer reports: each reports only its own frames.
             oldest, second = sorted(register.outbox, key=abs)[:2]
@@ -249,6 +272,8 @@ class Draft:
             puts=puts,
             relies_on=self.relies_on,
             events=tuple(self.events),
+            announcement=announcement,
+            announced=self.announced,
             deletes=tuple(self.deletes),
             invoke=self.invoke,
             resend=tuple(self.resend),

@@ -87,10 +87,12 @@ def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
     everything that was streamed: whatever that owner appends is either discarded here, or collides with this frame.
     """
     register = draft.register
-    if owns(register, lease):
-        return draft.finish()  # an earlier try was written although it seemed to fail
+    if owns(register, lease):  # an earlier try was written although it seemed to fail
+        draft.post_announced()
+        return draft.finish()
     if not is_current(register, step):
         return None
+    draft.post_announced()
     earlier = register.message_id
     dead = earlier if earlier and draft.streamed() else ""
     register.attempt += 1
@@ -105,6 +107,14 @@ def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
         draft.emit(MessageDiscarded(message_id=dead, turn_id=register.turn_id))
     draft.set_status(Status.THINKING, "Thinking", is_news=bool(earlier))
     return draft.finish()
+
+
+def asks_the_same(one: Register, other: Register) -> bool:
+    """Is the model asked the same in both states of the session?"""
+    return all(
+        getattr(one, name) == getattr(other, name)
+        for name in ("extent", "agent", "settings", "executor", "title_is_draft", "user_plan")
+    )
 
 
 def owns(register: Register, lease: Lease) -> bool:

@@ -90,6 +90,8 @@ def fail(draft: Draft, error: ProtocolError) -> None:
 def end(draft: Draft, reason: Reason, text: str = "") -> None:
     """End the turn, and begin one for the next queued message. `text` is the turn's last message, if any."""
     register = draft.register
+    if register.phase is Phase.DISPATCHED:
+        draft.post_announced()
     draft.emit(
         TurnEnd(
             turn_id=register.turn_id,
@@ -101,7 +103,7 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
     )
     register.phase = Phase.IDLE
     register.release()
-    register.step = register.attempt = register.dispatched_at = register.message_seq = 0
+    register.step = register.attempt = register.dispatched_at = register.announced_seq = register.message_seq = 0
     register.message_id = ""
     register.calls = {}
     register.failures = {}
