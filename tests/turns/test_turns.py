@@ -4,10 +4,10 @@ import json
 
 import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.sessions.register import OutboxEntry, Phase
+from codelab.sessions.register import LEASE_MS, OutboxEntry, Phase
 from codelab.turns import control, steps
 from codelab.turns.caller import Caller
-from codelab.turns.steps import Failure
+from codelab.turns.steps import Failure, Lease
 
 from tests.turns.world import OTHER, READ, RUN, VIEWER, WRITE, World, calling, dispatched, refusal, running, unchanged
 
@@ -370,6 +370,26 @@ def test_a_turn_that_is_stopped_before_anything_was_said_ends_with_idle():
     assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
     assert world.statuses() == ["thinking", "idle"]
     assert world.last.announced is not None, "no step will post it"
+
+
+def test_the_status_of_a_step_is_posted_by_whoever_acquires_it_and_again_if_that_seems_to_have_failed():
+    world = dispatched()
+    (step,) = world.invokes
+    assert world.last.announcement.frame == world.of_type("agent_status")[-1]
+    lease = Lease("owner:1", world.now + LEASE_MS, "msg_1", world.now + LEASE_MS)
+    for _ in range(2):
+        acquired = world.decide(lambda draft: steps.acquire(draft, step, lease))
+        assert acquired.announced.frame == world.of_type("agent_status")[-1]
+        assert (acquired.puts, acquired.logged) == ((), ()), "one conditional update is enough"
+
+
+def test_frames_that_come_before_the_step_is_acquired_follow_its_status():
+    world = dispatched()
+    announced = world.last.announcement.seq
+    world.say("second", id="m2")
+    assert [frames[0].seq for frames in world.last.posts] == [announced, announced + 1]
+    world.acquire()
+    assert world.last.posts == [], "it was posted"
 
 
 def test_the_failure_of_a_twin_does_not_touch_the_owner_that_lives():

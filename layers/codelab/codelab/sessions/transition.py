@@ -50,7 +50,7 @@ class Transition:
     items refer to. They are written before the transaction, and are unused if it fails.
 
     `announcement` is the status of the dispatched step, logged after the events and not posted here. It is `announced`
-    by the transition that acquires the step, or that ends the turn before, and is posted before that one's events.
+    by the transition that acquires the step, or by one before that logs frames, and is posted before that one's events.
 
     The effects run after it, in this order: `invoke`; posting the events; `resend`; `repost` (ranges not reported as
     posted); `replies`, which are frames that are not logged, to one connection each; closing connections with an error

@@ -231,9 +231,8 @@ class Draft:
         self.invoke = Step(register.turn_id, register.step, register.attempt, register.extent)
 
     def post_announced(self) -> None:
-        """Post the status that the step's dispatch has logged, before this draft's frames, unless somebody has."""
-        seq = self.register.announced_seq
-        if seq in self.register.outbox:
+        """Post the status that the step's dispatch has logged, before this draft's frames, unless it was posted."""
+        if self.before is not None and (seq := self.before.announced_seq) in self.register.outbox:
             self.announced = self._announcement(seq)
 
     def _announcement(self, seq: int) -> EventItem:
@@ -242,7 +241,12 @@ class Draft:
 
     def finish(self) -> Transition:
         """The transition: updates the outbox and the slot, and moves large contents into objects."""
-        register = self.register
+        register, before = self.register, self.before
+        if self.events and before is not None and before.phase is Phase.DISPATCHED:
+            # Frames are posted in the order of the log, and a client that misses one would resume.
+            self.post_announced()
+            if register.announced_seq == before.announced_seq:
+                register.announced_seq = 0
         announcement = None
         if self.dispatches and register.phase is Phase.DISPATCHED and register.status is not Status.THINKING:
             register.status = Status.THINKING
@@ -264,8 +268,8 @@ class Draft:
             register.outbox[-abs(oldest)] = OutboxEntry(last=max(one.last, other.last), at=min(one.at, other.at))
         puts = tuple(put.referring(self.objects) if isinstance(put, CallItem) else put for put in self.puts)
         replies = tuple((connection_id, frame.wire()) for connection_id, frame in self.replies)
-        has_slot = register.slot or (self.before is not None and self.before.slot)
-        slot = slots.change(self.before, register, self.now, self.inputs.lost) if has_slot else None
+        has_slot = register.slot or (before is not None and before.slot)
+        slot = slots.change(before, register, self.now, self.inputs.lost) if has_slot else None
         return Transition(
             before=self.before,
             after=register,

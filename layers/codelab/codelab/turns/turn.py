@@ -90,8 +90,6 @@ def fail(draft: Draft, error: ProtocolError) -> None:
 def end(draft: Draft, reason: Reason, text: str = "") -> None:
     """End the turn, and begin one for the next queued message. `text` is the turn's last message, if any."""
     register = draft.register
-    if register.phase is Phase.DISPATCHED:
-        draft.post_announced()
     draft.emit(
         TurnEnd(
             turn_id=register.turn_id,
