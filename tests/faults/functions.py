@@ -177,7 +177,9 @@ class Worker:
                 self._changed.wait(_LOOK_S)  # a cancellation notifies nobody here
 
     def _pause(self) -> None:
-        """The model rests. A sender that watches meanwhile also extends its lease."""
+        """The model rests when the step is acquired. A sender that watches meanwhile also extends its lease."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended[UPDATE] + self._ended[TRANSACTION] > 0, _RENEWED_S)
         rested, rests = 0, True
         while rests:
             began, extended = self._now, self._ended[UPDATE] + 1

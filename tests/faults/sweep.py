@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.faults.fault import APPEND, INVOKE, OF_EVENTS, TRANSACTION, Fault, Kind, kinds_of
+from tests.faults.fault import APPEND, INVOKE, OF_EVENTS, TRANSACTION, UPDATE, Fault, Kind, kinds_of
 from tests.faults.player import Contradiction, Conversation, Player, Recovery, Seen, Snapshot, Stuck
 from tests.faults.stage import Stage
 from tests.faults.verdict import DOUBLED, LOST, STUCK, Complaint, Outcome, complaints
@@ -108,6 +108,6 @@ def _recoveries(event: Seen, fault: Fault) -> list[Recovery]:
         found = [Recovery()]
     else:
         found = [Recovery(), *(Recovery(reconnects=True, disconnect_ms=after) for after in (100, 5_000, None))]
-    if fault.operation in (TRANSACTION, APPEND, INVOKE):
+    if fault.operation in (TRANSACTION, APPEND, UPDATE, INVOKE):
         return found
     return [found[(fault.event + fault.nth) % len(found)]]

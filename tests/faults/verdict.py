@@ -85,10 +85,19 @@ class Outcome:
         return sum(item.get("tokens", 0) for item in self.of_kind("USAGE"))
 
     def log(self) -> list[tuple[str, Any]]:
-        """The frames without ids (a rule's too) and times. Progress says by its offset whether one has it already."""
+        """The frames without ids (a rule's too) and times. Progress says by its offset whether one has it already.
+
+        Pieces of text are joined: how many a batch has depends on when the step was acquired.
+        """
         named = ("token", "is_final", "status", "reason", "state", "tool_name", "error_code", "client_msg_id", "offset")
         events = [json.loads(_RULE_ID.sub("rule", json.dumps(frame))) for frame in self.events]
-        found = [(frame["type"], {name: frame[name] for name in named if name in frame}) for frame in events]
+        found: list[tuple[str, dict[str, Any]]] = []
+        for frame in events:
+            told = {name: frame[name] for name in named if name in frame}
+            if found and frame.get("is_final") is False and found[-1][1].get("is_final") is False:
+                found[-1][1]["token"] += frame["token"]
+            else:
+                found.append((frame["type"], told))
         return [it for place, it in enumerate(found) if it[0] != "tool_progress" or it not in found[:place]]
 
 
