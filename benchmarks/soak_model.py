@@ -74,7 +74,7 @@ class Model:
         if failure == "invalid":
             answer = answer[:-1] + ", and so on"
         if body.get("stream"):
-            await _stream(writer, answer, 0 if failure == "cut" else None)
+            await _stream(writer, answer, PIECES // 2 if failure == "cut" else None)
         else:
             choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
             _reply(writer, {"object": "chat.completion", "choices": [choice]}, cut=failure == "cut")

@@ -1,5 +1,6 @@
 """The streaming sender beside connections that take nothing: the log goes on, and a cancel is seen."""
 
+import itertools
 import threading
 import time
 
@@ -50,7 +51,7 @@ class Store:
 class Stage:
     """Two windows, a and b, that take nothing until `release`. `lease_s` is how long the lease still lasts."""
 
-    def __init__(self, lease_s: float = 3600.0) -> None:
+    def __init__(self, lease_s: float = 3600.0, max_delay_s: float = 0.0) -> None:
         self.now = NOW
         self.register = Register("ann", "s1", 0, "universal", phase=Phase.RUNNING, lease="lease", message_id="m1")
         self.store = Store(self.register)
@@ -65,7 +66,7 @@ class Stage:
             self.store,  # type: ignore[arg-type]
             self.fan_out,
             Transition(before=None, after=self.register.copy()),
-            max_delay_s=0.0,
+            max_delay_s=max_delay_s,
             retention_s=60,
             clock=lambda: self.now,
             lease_ends=time.monotonic() + lease_s,
@@ -193,3 +194,27 @@ def test_a_batch_is_not_posted_after_the_lease_has_ended():
     stage.sender.close()
     stage.fan_out.drain()
     assert stage.taken("a") == stage.taken("b") == []
+
+
+def test_batches_come_quickly_at_first_and_seldom_in_a_long_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 tokens in six seconds, by a clock of the test's own."""
+    clock = [1000.0]
+    monkeypatch.setattr(module, "_monotonic", lambda: clock[0])
+    stage = Stage(max_delay_s=0.35)
+    stage.release()
+    sent: list[float] = []
+    for n in range(300):
+        before = len(stage.store.log)
+        stage.sender.write(f"{n} ")
+        if clock[0] >= stage.sender._batch_due:
+            stage.store.wait_for(before + 1)
+            sent.append(clock[0] - 1000)
+        clock[0] += 0.02
+    stage.sender.close()
+    assert "".join(stage.sender.sent) == "".join(f"{n} " for n in range(300))
+    assert sent[0] == 0
+    gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
+    assert gaps[0] < 0.15
+    assert gaps == sorted(gaps)
+    assert max(gaps) < 0.4
+    assert len(stage.store.log) <= 25

@@ -120,7 +120,7 @@ class Settings(ChosenLimits):
     max_steps: Positive = 50
     max_context_tokens: Annotated[int, Field(ge=500)] = 8_000
     max_context_messages: Annotated[int, Field(ge=2, le=97)] = 50
-    stream_max_delay_ms: Annotated[int, Field(ge=0)] = 100
+    stream_max_delay_ms: Annotated[int, Field(ge=0)] = 350
     event_retention_s: Annotated[int, Field(ge=60)] = 86_400
     paths_lenient: bool = True
     default_agent: str = "orchestrator"

@@ -1,7 +1,8 @@
 """The streaming sender: one ordered writer for the text of one answer.
 
-The first piece of text is sent at once. Then a batch is sent when the fastest connection has the last one and
-`STREAM_MAX_DELAY_MS` has passed since its post began, so that a fast model costs few writes. Each batch is appended to
+The first piece of text is sent at once. Then a batch is sent when the fastest connection has the last one and a delay
+has passed since its post began, so that a fast model costs few writes. The delay follows the reader, who is behind a
+long text soon: it begins short, and grows with every batch to `STREAM_MAX_DELAY_MS`. Each batch is appended to
 the log and then posted. A consistent read of the register, begun after the append, runs in parallel to the post and
 detects new connections and the loss of the lease. Slower connections get the same batches later. If all are slow, one
 batch per second is logged.
@@ -28,9 +29,12 @@ from codelab.sessions.store import Conflict, SessionStore
 from codelab.sessions.transition import Transition
 
 #: Seconds that the reader of the model may pause while a batch grows.
-_REST_S = 0.03
+_REST_S = 0.012
 #: Characters that one read returns at most while the reader keeps up with the model.
 _SMALL = 40
+
+#: The delay (seconds) of the second batch, and the factor by which it grows with each batch.
+_FIRST_DELAY_S, _GROWTH = 0.1, 1.25
 
 #: Seconds that an append waits for another writer's transaction at its seq.
 _CONFLICT_S = 0.005
@@ -71,9 +75,10 @@ class StreamSender:
         self._decided = [started]
         self._agent = started.after.agent
         self._max_delay_s = max_delay_s
+        self._delay_s = min(_FIRST_DELAY_S, max_delay_s)
         self._retention_s = retention_s
         self._clock = clock
-        self._lease_ends = lease_ends
+        self.lease_ends = lease_ends
         self._renew_at = clock() + RENEW_MS
         self._on_lost = on_lost
         self.register: Register = started.after
@@ -143,8 +148,9 @@ class StreamSender:
                     if not posted:
                         self._watch()
                     continue
-                self._batch_due = _monotonic() + self._max_delay_s
+                self._batch_due = _monotonic() + self._delay_s
                 self._send(text)
+                self._delay_s = min(self._delay_s * _GROWTH, self._max_delay_s)
                 if _monotonic() > report_by:
                     self._report()
                     report_by = _monotonic() + _REPORT_S
@@ -165,11 +171,11 @@ class StreamSender:
         except (Conflict, AwsError) as error:
             logger().warning("lease not extended", extra={"session": self.register.pk, "error": str(error)})
             return
-        self._lease_ends, self._renew_at = ends, now + RENEW_MS
+        self.lease_ends, self._renew_at = ends, now + RENEW_MS
 
     def _holds_lease(self) -> bool:
         """May a batch be posted? The lease's end is compared with the monotonic clock, which cannot be set back."""
-        return _monotonic() < self._lease_ends
+        return _monotonic() < self.lease_ends
 
     def _lose(self) -> None:
         self.lost = True
@@ -207,7 +213,7 @@ class StreamSender:
         if event is None:
             return
         # The delay counts from post to post, however long the append takes.
-        self._batch_due = _monotonic() + self._max_delay_s
+        self._batch_due = _monotonic() + self._delay_s
         refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
         known = self._live()
         # A client that misses a batch notices the gap at the next frame; there is always a final one.

@@ -25,8 +25,8 @@ from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Cancellation, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import Cancelled, ModelError, RequestError, TransportError
-from codelab.llm.outcome import Done, TextDelta, Usage
+from codelab.llm.errors import Cancelled, ModelError, RequestError, TransportError, Truncated
+from codelab.llm.outcome import Done, Result, TextDelta, Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -50,6 +50,8 @@ _ROUTING_S = 20.0
 _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
 
+#: The longest text (tokens) that is asked for once more if the model breaks off.
+_RESTART_TOKENS = 2_000
 #: How often a step is read again because the session changed before it was acquired.
 _READS = 5
 #: Read with the history: the approval rules for the answer's calls, and the clients' own tools.
@@ -66,21 +68,22 @@ class _Invocation:
     meter: Meter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Attempt:
     """A step that is being acquired: the lease, what stops its Requests, and the sender of its text.
 
-    The sender is None if the step was not acquired.
+    The sender is None if the step was not acquired. `restarted` is the sender of the second text, if there is one.
     """
 
     lease: Lease
     cancellation: Cancellation
     acquired: Future[StreamSender | None]
+    restarted: StreamSender | None = None
 
     @property
     def sender(self) -> StreamSender:
         """Waits until the step is acquired. Raises Cancelled if it was not."""
-        found = self.acquired.result()
+        found = self.restarted or self.acquired.result()
         if found is None:
             raise Cancelled("another invocation has the step")
         return found
@@ -261,7 +264,6 @@ class StepRunner:
         config = self._config
         usage: dict[str, int] = {}
         parts: Future[dict[str, int]] | None = None
-        sender: StreamSender | None = None
         answer: Answer | None = None
         error: RequestError | ProtocolError | None = None
         try:
@@ -280,16 +282,18 @@ class StepRunner:
             # Estimated while the model is silent.
             parts = self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget)))
             deadline = time.monotonic() + max(1.0, (invoked.remaining_ms() - _COMMIT_MS) / 1000)
-            for event in request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation):
-                if isinstance(event, TextDelta):
-                    sender = sender or attempt.sender
-                    streamed.append(event.text)
-                    sender.write(event.text)
-                    sender.rest(event.text)
-                elif isinstance(event, Done):
-                    usage = {**self._counted(event.result.usage, config), **parts.result()}
-                    answer = answer_of(event.result.solution, agent, usage, "".join(streamed), self._engine.ids)
-            if answer is not None and answer.text and not streamed:  # a strategy that cannot stream
+            try:
+                result = self._streamed(request, attempt, deadline, streamed)
+            except (Truncated, TransportError) as cut:
+                told = self._counted(cut.usage, config)
+                if not self._restart(attempt, cut, told, "".join(streamed), invoked):
+                    raise
+                meter.add(told, _estimated(parts, streamed))
+                streamed.clear()
+                result = self._streamed(request, attempt, deadline, streamed)
+            usage = {**self._counted(result.usage, config), **parts.result()}
+            answer = answer_of(result.solution, agent, usage, "".join(streamed), self._engine.ids)
+            if answer.text and not streamed:  # a strategy that cannot stream
                 attempt.sender.write(answer.text)
         except RequestError as raised:
             error = raised.with_traceback(None)  # it would keep this frame, and the frame the error
@@ -297,16 +301,60 @@ class StepRunner:
         except ProtocolError as raised:
             error = raised.with_traceback(None)
         finally:
-            sender = attempt.acquired.result()
-            if sender is not None:
-                sender.close()
+            if attempt.acquired.result() is not None:
+                attempt.sender.close()
                 meter.add(usage, _estimated(parts, streamed))
-        if sender is None:
+        if attempt.acquired.result() is None:
             return None
         if isinstance(error, RequestError):
             log_failure(error, invoked.id, session=register.pk)
             error = failure(error, invoked.id)
-        return answer if error is None else Failure(error, usage, "".join(sender.sent))
+        return answer if error is None else Failure(error, usage, "".join(attempt.sender.sent))
+
+    def _streamed(self, request: Request, attempt: _Attempt, deadline: float, streamed: list[str]) -> Result:
+        """Run the Request, send its text, and add it to `streamed`."""
+        sender: StreamSender | None = None
+        for event in request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation):
+            if isinstance(event, TextDelta):
+                sender = sender or attempt.sender
+                streamed.append(event.text)
+                sender.write(event.text)
+                sender.rest(event.text)
+            elif isinstance(event, Done):
+                return event.result
+        raise AssertionError("a run ends with a result or an error")
+
+    def _restart(
+        self,
+        attempt: _Attempt,
+        cut: Truncated | TransportError,
+        usage: dict[str, int],
+        streamed: str,
+        invoked: _Invocation,
+    ) -> bool:
+        """Prepare to ask the model again after it broke off: discard what it has said, if all clients can do that.
+
+        Returns False if it must not be asked again. Text is charged for, so a long one is not asked for twice.
+        """
+        if isinstance(cut, TransportError) and not cut.retryable:
+            return False
+        if attempt.cancellation.cancelled or estimate_tokens(streamed) > _RESTART_TOKENS:
+            return False
+        if not streamed:
+            return True
+        sender, message_id = attempt.sender, "msg_" + self._engine.ids()
+        sender.close()  # all text is logged before it is discarded
+        restarted = self._engine.decide(
+            sender.register.user,
+            sender.register.session_id,
+            lambda draft: steps.restart(draft, attempt.lease, message_id, usage, sender.log_end),
+            register=sender.register,
+        )
+        if restarted is None:
+            return False
+        attempt.restarted = self._sender(restarted, invoked, sender.lease_ends, attempt.cancellation)
+        attempt.restarted.start()
+        return True
 
     def _conversation(self, pk: str, extent: Extent) -> Conversation:
         counters = [keys.usage_key(self._engine.clock())] if self._has_budgets else []

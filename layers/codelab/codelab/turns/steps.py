@@ -103,10 +103,33 @@ def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
     register.message_id = lease.message_id
     register.message_seq = register.last_seq
     if dead:
-        draft.emit(turn.delta(draft, "", dead, is_final=True, aborted=True))
-        draft.emit(MessageDiscarded(message_id=dead, turn_id=register.turn_id))
+        _discard(draft, dead)
     draft.set_status(Status.THINKING, "Thinking", is_news=bool(earlier))
     return draft.finish()
+
+
+def restart(draft: Draft, lease: Lease, message_id: str, usage: dict[str, int], log_end: int) -> Transition | None:
+    """Discard the text that was streamed until the model broke off; the next text is message `message_id`.
+
+    `usage` is that of the broken Request, `log_end` the seq of its last frame. None: the lease is lost, the turn was
+    cancelled, or a live client without extensions would show both texts.
+    """
+    register = draft.register
+    if not owns(register, lease) or register.cancelled_at:
+        return None
+    if not all(register.connections[found].extensions for found in register.live(draft.now)):
+        return None
+    register.last_seq = max(register.last_seq, log_end)
+    count(register, usage)
+    _discard(draft, register.message_id)
+    register.message_id, register.message_seq = message_id, register.last_seq
+    return draft.finish()
+
+
+def _discard(draft: Draft, message_id: str) -> None:
+    """Tell the clients that a message has ended without a result."""
+    draft.emit(turn.delta(draft, "", message_id, is_final=True, aborted=True))
+    draft.emit(MessageDiscarded(message_id=message_id, turn_id=draft.register.turn_id))
 
 
 def asks_the_same(one: Register, other: Register) -> bool:
@@ -136,19 +159,19 @@ def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -
         turn.cancelled(draft, result.text if isinstance(result, Answer) else result.streamed)
         return draft.finish()
     if isinstance(result, Failure):
-        return _commit_failure(draft, lease, result)
-    return _commit_answer(draft, lease, result)
+        return _commit_failure(draft, result)
+    return _commit_answer(draft, result)
 
 
-def _commit_answer(draft: Draft, lease: Lease, answer: Answer) -> Transition:
+def _commit_answer(draft: Draft, answer: Answer) -> Transition:
     """Add the answer to the history and open its calls; then the turn continues or ends."""
     register = draft.register
     titles.set_title(register, answer.title)
     wanted = _within_limits(answer)
     made = _for_the_history([request for request, _ in wanted])
-    draft.append_message("assistant", answer.text, calls=made, message_id=lease.message_id)
+    draft.append_message("assistant", answer.text, calls=made, message_id=register.message_id)
     if answer.text:
-        draft.emit(turn.delta(draft, "", lease.message_id, is_final=True))
+        draft.emit(turn.delta(draft, "", register.message_id, is_final=True))
     register.calls = {}
     called = [answer.tools[request.tool] for request, _ in wanted if request.tool in answer.tools]
     changing = sum(tool.risk != "read" for tool in called)
@@ -177,10 +200,10 @@ def _commit_answer(draft: Draft, lease: Lease, answer: Answer) -> Transition:
     return draft.finish()
 
 
-def _commit_failure(draft: Draft, lease: Lease, failure: Failure) -> Transition:
+def _commit_failure(draft: Draft, failure: Failure) -> Transition:
     """End the turn with an `error` frame."""
     if failure.streamed:
-        draft.emit(turn.delta(draft, "", lease.message_id, is_final=True, aborted=True))
+        draft.emit(turn.delta(draft, "", draft.register.message_id, is_final=True, aborted=True))
     turn.fail(draft, failure.error)
     return draft.finish()
 
