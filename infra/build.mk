@@ -51,10 +51,15 @@ lint-requirements: $(VENV)/.synced
 
 lint-docs: $(VENV)/.synced
 	@echo "lint: generated documents"; $(VENV)/bin/python -m infra.docs --check
+	@echo "lint: docs/cost.md"; $(VENV)/bin/python -m infra.cost --check
 	@echo "lint: docs/conformance.md"; $(VENV)/bin/python -m infra.docs.conformance
 
 docs: $(VENV)/.synced  ## generate the documents from the code
 	@$(VENV)/bin/python -m infra.docs
+
+cost: $(VENV)/.synced  ## count the calls of events, and compute docs/cost.md
+	@WRITE_COUNTS=1 $(VENV)/bin/python -m pytest --quiet --no-header -r N tests/functions/test_costs.py
+	@$(VENV)/bin/python -m infra.cost
 
 requirements: $(VENV)/.synced  ## write the functions' requirements.txt from uv.lock
 	@for entry in $(REQUIREMENTS); do folder=$${entry%%=*}; [ -d "$$folder" ] || continue; \
@@ -106,5 +111,5 @@ smoke: $(VENV)/.synced  ## test a deployed stack: [STACK=…]
 destroy: $(VENV)/.synced  ## delete a stack: [STACK=…] [YES=1] [KEEP_DATA=1]
 	@$(PYTHON) -m infra.stack destroy
 
-.PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs requirements build
+.PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs cost requirements build
 .PHONY: deploy token smoke destroy revoke

@@ -1,0 +1,226 @@
+"""The tables of docs/cost.md."""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from infra.cost import COUNTS, INTERVALS_MS, PRICES, ROOT, TOOL_STEP, TURN
+from infra.cost.estimate import COMPONENTS, Bill, Estimate, together, total
+from infra.docs.markdown import table
+from infra.translate import translate_file
+
+PAGE = ROOT / "docs/cost.md"
+#: Megabytes of `llm_request` that are compared. 1769 MB is one processor.
+MEMORIES = (512, 1024, 1769)
+#: A component below this share of a bill is not drawn.
+_DRAWN = 0.01
+_MINUTES_MONTH = 60
+
+
+class Costs:
+    """The figures, from the counts, the prices and the template."""
+
+    def __init__(self, counts: Mapping[str, Any], prices: Mapping[str, Any], memory: Mapping[str, int]) -> None:
+        self.counts, self.prices, self.memory = counts, prices, memory
+        self.estimate = Estimate(prices, memory)
+
+    def turn(self, interval: int = INTERVALS_MS[0], memory: int | None = None) -> Bill:
+        """A plain turn: a message and its answer."""
+        sizes = self.memory if memory is None else {**self.memory, "llm_request": memory}
+        estimate = Estimate(self.prices, sizes)
+        message = estimate.scenario(self.counts["turn"], frames=1)
+        return together(
+            message, estimate.scenario(self.counts[f"answer, a batch each {interval} ms"], model_s=TURN.seconds)
+        )
+
+    def scenario(self, name: str, **more: Any) -> Bill:
+        return self.estimate.scenario(self.counts[name], **more)
+
+    def month(self) -> dict[str, float]:
+        """What an idle stack costs in a month, by what."""
+        prices, sweeps = self.prices, self.prices["assumed"]["hours_month"] * _MINUTES_MONTH
+        sweep = self.scenario("idle sweep")
+        return {
+            "the secret that signs authentication tokens": prices["secrets"]["secret_month"],
+            f"the sweep: {sweeps:,} invocations, {sweeps * 8:,} empty queries": total(sweep) * sweeps,
+        }
+
+
+def read() -> Costs:
+    """The costs of the counts, the prices and the template of this checkout."""
+    functions = translate_file(ROOT / "template.yaml")["Resources"].values()
+    properties = [one["Properties"] for one in functions if one["Type"] == "AWS::Lambda::Function"]
+    memory = {Path(one["Code"]["S3Key"]).name: one["MemorySize"] for one in properties}
+    prices = tomllib.loads(PRICES.read_text(encoding="utf-8"))
+    architectures = {name for one in properties for name in one["Architectures"]}
+    if architectures != {prices["architecture"]}:
+        raise ValueError(f"template.yaml has {architectures}, {PRICES.name} {prices['architecture']}")
+    return Costs(json.loads(COUNTS.read_text(encoding="utf-8")), prices, memory)
+
+
+def page(text: str, costs: Costs) -> str:
+    """The page `text` with its tables made anew. Raises ValueError if it has no place for one."""
+    for name, lines in _tables(costs).items():
+        place = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.S)
+        if place is None:
+            raise ValueError(f"{PAGE.name} has no place for {name}")
+        text = text[: place.start(1)] + "\n".join(lines) + "\n" + text[place.end(1) :]
+    return text
+
+
+def _tables(costs: Costs) -> dict[str, Sequence[str]]:
+    turn = costs.turn()
+    return {
+        "turn": _components(turn),
+        "pie": _pie(turn),
+        "events": _events(costs),
+        "month": table(("an idle stack", "a month"), _sums(costs.month())),
+        "memory": _memory(costs),
+        "interval": _interval(costs),
+        "counts": _counts(costs),
+        "prices": _prices(costs.prices),
+    }
+
+
+def _components(bill: Bill) -> list[str]:
+    rows = [
+        (name, _dollars(1000 * bill[name]), f"{bill[name] / total(bill):.0%}")
+        for name in COMPONENTS
+        if 1000 * bill[name] >= 0.00005
+    ]
+    return table(("", "1,000 turns", "share"), [*rows, ("**together**", f"**{_dollars(1000 * total(bill))}**", "100%")])
+
+
+def _pie(bill: Bill) -> list[str]:
+    drawn = {name: share for name in COMPONENTS if (share := bill[name] / total(bill)) >= _DRAWN}
+    slices = [f'  "{name}" : {100 * share:.0f}' for name, share in drawn.items()]
+    return ["```mermaid", "pie showData", "  title A plain turn, in %", *slices, "```"]
+
+
+def _events(costs: Costs) -> list[str]:
+    call = costs.counts["tool call"]
+    bills = {
+        "a plain turn": costs.turn(),
+        f"a tool call: a step of {TOOL_STEP.seconds:g} s, and its result of 4 KB": costs.estimate.scenario(
+            call, model_s=TOOL_STEP.seconds, frames=1
+        ),
+        "its approval by a human, in addition": costs.scenario("approval", frames=1),
+        "a result of 500 KB instead of 4 KB, in addition": _more(
+            costs.scenario("large result"), costs.estimate.scenario({"tool_result": call["tool_result"]})
+        ),
+        "a connection: `$connect` with its authorizer, and `$disconnect`": together(
+            costs.scenario("connect"), costs.scenario("disconnect")
+        ),
+        "an idle connection, an hour, with a `ping` each 5 minutes": together(
+            costs.estimate.minutes(60), *[costs.scenario("ping", frames=1)] * 12
+        ),
+        "reading that session's history over HTTP": costs.scenario("history over HTTP", requests=1),
+    }
+    rows = [(name, _dollars(1000 * total(bill))) for name, bill in bills.items()]
+    return table(("", "1,000 of them"), rows)
+
+
+def _more(large: Bill, small: Bill) -> Bill:
+    return {name: large[name] - small[name] for name in large}
+
+
+def _memory(costs: Costs) -> list[str]:
+    now = costs.memory["llm_request"]
+    rows = [
+        (f"{size:,} MB{', as deployed' if size == now else ''}", _dollars(1000 * total(costs.turn(memory=size))))
+        for size in MEMORIES
+    ]
+    return table(("memory of `llm_request`", "1,000 plain turns"), rows)
+
+
+def _interval(costs: Costs) -> list[str]:
+    rows = [
+        (
+            f"{interval} ms{', the default' if interval == INTERVALS_MS[0] else ''}",
+            str(TURN.batches(interval)),
+            _dollars(1000 * total(costs.turn(interval))),
+        )
+        for interval in sorted(INTERVALS_MS)
+    ]
+    return table(("`StreamMaxDelayMs`", "batches of an answer, at most", "1,000 plain turns"), rows)
+
+
+def _counts(costs: Costs) -> list[str]:
+    rows = [
+        (
+            scenario,
+            f"`{folder}`",
+            f"{usage['reads']:g}",
+            str(usage["writes"]),
+            str(usage["messages"]),
+            f"{usage['objects_read']} / {usage['objects_written']}",
+        )
+        for scenario, functions in costs.counts.items()
+        for folder, usage in functions.items()
+    ]
+    head = ("scenario", "function", "read units", "write units", "messages", "S3 reads / writes")
+    return table(head, rows)
+
+
+def _prices(prices: Mapping[str, Any]) -> list[str]:
+    rows = [
+        (f"[{name}]({source})", "; ".join(_named(section, prices[section]) for section in _SECTIONS[name]))
+        for name, source in prices["sources"].items()
+    ]
+    return table((f"{prices['region']}, {prices['date']}", "list price in US dollars"), rows)
+
+
+_SECTIONS = {
+    "Lambda": ["lambda"],
+    "API Gateway": ["api_gateway"],
+    "DynamoDB": ["dynamodb"],
+    "S3": ["s3"],
+    "CloudWatch": ["cloudwatch"],
+    "Secrets Manager": ["secrets"],
+    "Data transfer": ["transfer"],
+}
+_UNITS = {
+    "requests_million": "a million requests",
+    "gb_second": "a GB-second",
+    "websocket_messages_million": "a million messages of 32 KB",
+    "connection_minutes_million": "a million connection minutes",
+    "http_requests_million": "a million HTTP requests",
+    "write_units_million": "a million write units",
+    "read_units_million": "a million read units",
+    "storage_gb_month": "a GB and month",
+    "recovery_gb_month": "a GB and month for point-in-time recovery",
+    "writes_thousand": "a thousand writes",
+    "reads_thousand": "a thousand reads",
+    "logs_gb": "a GB of logs",
+    "metric_month": "a metric and month",
+    "alarm_month": "an alarm's metric and month",
+    "secret_month": "a secret and month",
+    "out_gb": "a GB to the internet",
+}
+
+
+def _named(section: str, prices: Mapping[str, Any]) -> str:
+    found = []
+    for name, price in prices.items():
+        by_kind = price if isinstance(price, dict) else {"": price}
+        found += [f"{_plain(value)} {_UNITS[name]}{f' ({kind})' if kind else ''}" for kind, value in by_kind.items()]
+    return ", ".join(found)
+
+
+def _plain(value: float) -> str:
+    return f"{value:.10f}".rstrip("0").rstrip(".")
+
+
+def _sums(parts: Mapping[str, float]) -> list[tuple[str, str]]:
+    together = sum(parts.values())
+    return [*((name, _dollars(value)) for name, value in parts.items()), ("**together**", f"**{_dollars(together)}**")]
+
+
+def _dollars(value: float) -> str:
+    """Two significant digits, and no less than cents."""
+    if value >= 0.1:
+        return f"${value:,.2f}"
+    return f"${value:.3f}" if value >= 0.01 else f"${value:.4f}"
