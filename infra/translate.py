@@ -34,8 +34,10 @@ def translate(template: dict[str, Any]) -> dict[str, Any]:
     for resource in template["Resources"].values():
         properties = resource.get("Properties", {})
         for key in ("CodeUri", "ContentUri", "DefinitionUri"):
-            if isinstance(properties.get(key), str):  # `sam package` uploads local folders.
+            if isinstance(properties.get(key), str):  # `sam package` uploads local folders, and nested templates.
                 properties[key] = f"s3://packaged/{properties[key]}"
+        if resource["Type"] == "AWS::CloudFormation::Stack":
+            properties["TemplateURL"] = f"https://packaged.s3.amazonaws.com/{properties['TemplateURL']}"
     translator = Translator(_AnyManagedPolicy(), Parser(), boto_session=boto3.Session(region_name=_REGION))
     defaults = {
         name: parameter["Default"]

@@ -5,12 +5,14 @@ from typing import Any
 
 from codelab.gateway.identity import SESSION_ID, context_of, plan_of, query_of
 from codelab.gateway.tokens import InvalidToken, bearer_of
-from codelab.observability import logger
+from codelab.observability import begin, logger
 
 bearer = bearer_of()
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    connection = event.get("requestContext", {}).get("connectionId", "")
+    begin(connection=connection, request_id=context.aws_request_id)
     return authorize_request(event) if event.get("version") == "2.0" else authorize_connection(event)
 
 

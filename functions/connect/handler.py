@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from codelab.gateway.identity import SUBPROTOCOL, caller_of, offered_subprotocols, query_of
+from codelab.gateway.identity import SUBPROTOCOL, caller_of, name_in_log, offered_subprotocols, query_of
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns.connections import connect
 from codelab.wiring import invoke_resume, posting_engine
@@ -15,7 +15,7 @@ _STATUS = {ErrorCode.UNAUTHORIZED: 401, ErrorCode.BUSY: 409, ErrorCode.RATE_LIMI
 _SEQ = re.compile(r"[0-9]{1,15}")
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Join, and echo exactly one subprotocol if one was offered, because browsers require it.
 
     Answers 400 for an invalid `last_seq`, 401 for a revoked token, 409 while a session with this id is being deleted,
@@ -25,6 +25,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if last_seq and not _SEQ.fullmatch(last_seq):
         return _refusal(400, "last_seq must be a non-negative integer")
     caller = caller_of(event)
+    name_in_log(caller, context)
     try:
         engine.handle(connect, None, caller)
     except ProtocolError as refusal:

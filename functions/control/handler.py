@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from codelab.engine import replay
 from codelab.engine.engine import Engine
 from codelab.gateway.app import WebSocketApp
+from codelab.gateway.identity import name_in_log
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Ping, RefreshToken, Resume, UploadRequest
@@ -72,9 +73,11 @@ def refresh_token(frame: RefreshToken, caller: Caller, engine: Engine) -> None:
     engine.handle(refresh, Refresh(identity.expires), caller)
 
 
-def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Handle a frame of the routes above, or a replay requested by `$connect?last_seq=`."""
     if event.get("kind") == "resume":
-        replay.resume(engine(), Caller(**event["caller"]), event["last_seq"], patience_s=CONNECT_S)
+        caller = Caller(**event["caller"])
+        name_in_log(caller, context)
+        replay.resume(engine(), caller, event["last_seq"], patience_s=CONNECT_S)
         return {}
     return app.handler(event, context)

@@ -2,14 +2,16 @@
 
 from typing import Any
 
-from codelab.gateway.identity import caller_of
+from codelab.gateway.identity import caller_of, name_in_log
 from codelab.turns import connections, oversize
 from codelab.wiring import posting_engine
 
 engine = posting_engine()
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    caller = caller_of(event)
+    name_in_log(caller, context)
     was_cut_off = event["requestContext"].get("disconnectStatusCode") == oversize.CLOSE_CODE
-    engine.disconnect(caller_of(event), oversize.cut_off if was_cut_off else connections.disconnect)
+    engine.disconnect(caller, oversize.cut_off if was_cut_off else connections.disconnect)
     return {"statusCode": 200}

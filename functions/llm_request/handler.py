@@ -13,6 +13,7 @@ from codelab.llm.client.openai_sdk import bedrock_transport, openai_transport
 from codelab.llm.client.unsupported_cache import KEPT_S, UnsupportedFeatures
 from codelab.llm.errors import ModelError
 from codelab.llm.tokens import estimate_tokens
+from codelab.observability import begin, metrics, record
 from codelab.secret import secret
 from codelab.sessions.dynamodb.unsupported import UnsupportedItem
 from codelab.sessions.items import dumps
@@ -52,6 +53,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
 
     {"kind": "health"} returns {"available"}: whether the model's endpoint accepts the key.
     """
+    begin(request_id=context.aws_request_id)
     if event.get("kind") == "health":
         return {"available": transport.is_available(_HEALTH_S)}
     if event.get("kind") == "request":
@@ -71,6 +73,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
 def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) -> dict[str, Any]:
     """Run a Request and count its end and its tokens, even if it fails."""
     used: Mapping[str, int | None] = {}
+    failed = False
     try:
         answer = run_bare(
             request, transport, defaults=defaults, bounds=bounds, unsupported=unsupported, deadline=deadline
@@ -78,13 +81,14 @@ def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) 
         used = answer["usage"]
         return answer
     except ModelError as error:
-        used = error.usage.as_dict()
+        used, failed = error.usage.as_dict(), True
         raise
     finally:
+        tokens = 0
+        if used:
+            told = (used["prompt"] or 0) + (used["completion"] or 0)
+            tokens = told or estimate_tokens(dumps(request["context"]))
+            record("model asked", **metrics(ModelRequests=1, ModelErrors=int(failed), Tokens=tokens))
         if caller:
-            tokens = 0
-            if used:
-                told = (used["prompt"] or 0) + (used["completion"] or 0)
-                tokens = told or estimate_tokens(dumps(request["context"]))
             spent = quotas.counted(engine.settings.limits_of(caller["plan"]), Spending(tokens=tokens, asking=-1))
             engine.count(caller["user"], spent, at=caller.get("at"))

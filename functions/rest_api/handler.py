@@ -1,8 +1,16 @@
 """The Agent Runtime API: FastAPI behind an HTTP API, over the same engine as the WebSocket."""
 
+from typing import Any
+
+from codelab.observability import begin
 from codelab.rest.app import create_app
 from codelab.wiring import engine
 from mangum import Mangum
 
 engine()  # at init, so that clients are warm before the first request
-handler = Mangum(create_app(), lifespan="off")
+adapter = Mangum(create_app(), lifespan="off")
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    begin(request_id=context.aws_request_id)
+    return adapter(event, context)

@@ -1,11 +1,13 @@
 """sweep: repairs what is due every minute, and at once a failed `llm_request`; also revokes a user's tokens."""
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from codelab.engine.revoker import Revoker
 from codelab.engine.sweeper import Sweeper
 from codelab.gateway.identity import USER_ID
+from codelab.observability import begin, metrics, record
 from codelab.wiring import posting_engine, step_of
 
 engine = posting_engine()
@@ -18,6 +20,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     A revocation is {"kind": "revoke", "user"} and returns {"revoked_at", "sessions", "connections",
     "complete", "position"}.
     """
+    begin(request_id=context.aws_request_id)
     if "requestPayload" in event:
         if event["requestPayload"].get("kind") == "step":  # a bare Request belongs to no session
             user, session_id, _ = step_of(event["requestPayload"])
@@ -25,7 +28,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     elif event.get("kind") == "revoke":
         return revoke(event["user"], context)
     else:
-        sweeper.sweep(context.get_remaining_time_in_millis)
+        swept = sweeper.sweep(context.get_remaining_time_in_millis)
+        lag_ms = engine.clock() - int(1000 * datetime.fromisoformat(event["time"]).timestamp())
+        record("swept", due=swept.due, **metrics(SweepLagMs=lag_ms, OldestDueMs=swept.oldest_ms))
     return None
 
 

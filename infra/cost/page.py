@@ -10,6 +10,8 @@ from typing import Any
 from infra.cost import COUNTS, INTERVALS_MS, PRICES, ROOT, TOOL_STEP, TURN
 from infra.cost.estimate import COMPONENTS, Bill, Estimate, together, total
 from infra.docs.markdown import table
+from infra.observability.alarms import OURS, alarms
+from infra.observability.template import functions
 from infra.translate import translate_file
 
 PAGE = ROOT / "docs/cost.md"
@@ -38,6 +40,23 @@ class Costs:
 
     def scenario(self, name: str, **more: Any) -> Bill:
         return self.estimate.scenario(self.counts[name], **more)
+
+    def alarms(self) -> dict[str, float]:
+        """What `AlarmEmail` adds in a month, by what, if all metrics have values all the time."""
+        prices = self.prices["cloudwatch"]
+        always = {name: condition for name, condition in functions(ROOT / "template.yaml").items() if not condition}
+        watched = [
+            metric
+            for alarm in alarms(always)
+            for metric in (alarm.metric, *alarm.operands.values())
+            if metric is not None
+        ]
+        own = {metric.name for metric in watched if metric.namespace == OURS}
+        return {
+            f"alarms on {len(watched)} metrics": len(watched) * prices["alarm_month"],
+            f"{len(own)} metrics of our own": len(own) * prices["metric_month"],
+            "the dashboard": prices["dashboard_month"],
+        }
 
     def month(self) -> dict[str, float]:
         """What an idle stack costs in a month, by what."""
@@ -78,6 +97,7 @@ def _tables(costs: Costs) -> dict[str, Sequence[str]]:
         "pie": _pie(turn),
         "events": _events(costs),
         "month": table(("an idle stack", "a month"), _sums(costs.month())),
+        "alarms": table(("with `AlarmEmail`, in addition", "a month"), _sums(costs.alarms())),
         "memory": _memory(costs),
         "interval": _interval(costs),
         "counts": _counts(costs),
@@ -197,6 +217,7 @@ _UNITS = {
     "logs_gb": "a GB of logs",
     "metric_month": "a metric and month",
     "alarm_month": "an alarm's metric and month",
+    "dashboard_month": "a dashboard and month",
     "secret_month": "a secret and month",
     "out_gb": "a GB to the internet",
 }

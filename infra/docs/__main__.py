@@ -8,6 +8,7 @@ from pathlib import Path
 from codelab.rest.app import create_app
 
 from infra.docs import asyncapi, errors, frames, parameters, schemas, tools, typescript
+from infra.observability import template
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,6 +26,7 @@ def documents() -> dict[str, str]:
         "docs/parameters.md": parameters.page(ROOT / "template.yaml"),
         "docs/openapi.json": _json(create_app().openapi()),
         "docs/schemas/tools.json": _json(tools.schemas()),
+        "infra/observability.yaml": template.text(ROOT / "template.yaml"),
     }
 
 

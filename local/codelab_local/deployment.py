@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from codelab_local.aws_api import AwsApi, AwsError
 from codelab_local.errors import StartError
-from codelab_local.template import CODE_BUCKET, CODE_KEY, Source, Template
+from codelab_local.template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, Source, Template
 
 STACK = "codelab-local"
 DEPLOY_TIMEOUT = 120.0
@@ -152,7 +152,9 @@ def _upload_placeholder(aws: AwsApi) -> None:
 
 def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -> bool:
     """Create or update the stack. True if it existed; then an earlier run disabled its schedules."""
-    request = {"StackName": STACK, "TemplateBody": template.body}
+    # From S3, because a template in the request may only have 51,200 bytes.
+    aws.request("s3", "PUT", f"/{CODE_BUCKET}/{TEMPLATE_KEY}", template.body.encode())
+    request = {"StackName": STACK, "TemplateURL": f"https://s3.amazonaws.com/{CODE_BUCKET}/{TEMPLATE_KEY}"}
     for number, capability in enumerate(("IAM", "NAMED_IAM", "AUTO_EXPAND"), 1):
         request[f"Capabilities.member.{number}"] = f"CAPABILITY_{capability}"
     for number, (name, value) in enumerate(parameters.items(), 1):

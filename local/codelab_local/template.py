@@ -15,6 +15,7 @@ from codelab_local.errors import StartError
 
 CODE_BUCKET = "codelab-local-code"
 CODE_KEY = "source-is-run-in-place.zip"
+TEMPLATE_KEY = "template.json"
 _CODE_OBJECT = f"s3://{CODE_BUCKET}/{CODE_KEY}"
 
 #: Services that every deployment needs.

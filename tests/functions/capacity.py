@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from codelab.aws.connections import Answer, Request
+from codelab.observability import logger
 
 from tests.aws_calls import operation_of
 from tests.functions import recorder
@@ -47,11 +48,11 @@ class Capacity:
     """Sees what the functions of `system` use."""
 
     def __init__(
-        self, system: System, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], indexes: list[Any]
+        self, system: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, indexes: list[Any]
     ) -> None:
         """`indexes` are those of the table, as CreateTable takes them."""
         self._system = system
-        self._capsys = capsys
+        self._caplog = caplog
         self._indexes = [_projection(index) for index in indexes]
         self._usage = Usage()
         self._answer, self._post = recorder.moto, system.aws.post
@@ -61,12 +62,13 @@ class Capacity:
     @contextmanager
     def counted(self) -> Iterator[Usage]:
         """What one event uses; complete when the block has ended."""
-        self._capsys.readouterr()
+        self._caplog.clear()
         self._usage = Usage()
         yield self._usage
         self._system.aws.settle()
         usage, calls = self._usage, self._system.aws.calls
-        usage.logged = len(self._capsys.readouterr().out.encode())
+        written = logger().registered_formatter.format
+        usage.logged = sum(len(written(line).encode()) + 1 for line in self._caplog.records)
         usage.objects_read, usage.objects_written = calls.count("GetObject"), calls.count("PutObject")
         usage.calls = {name: calls.count(name) for name in sorted(set(calls))}
 

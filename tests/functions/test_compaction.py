@@ -131,6 +131,7 @@ def test_when_it_can_again_the_summary_is_made(system: System, memory: Memory) -
 
 def test_a_failure_counts_in_cloudwatch(system: System, memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
     """By the embedded metric format: every metric and dimension that is declared stands in the line."""
+    system.environment = {**system.environment, "METRICS": "true"}
     memory.refuses = True
     while not memory.summaries:
         system.say("c1", "Question: " + "why is that so? " * 40)

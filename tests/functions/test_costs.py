@@ -108,7 +108,7 @@ def measured(system: System, capacity: Capacity) -> Counts:
 
 @pytest.fixture
 def counts(
-    system: System, template: Template, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    system: System, template: Template, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> Counts:
     # What is done because time has passed would depend on the machine: reports, extensions of the lease.
     ticks = itertools.count(BEGAN)
@@ -116,7 +116,7 @@ def counts(
     monkeypatch.setattr("codelab.delivery.stream._monotonic", lambda: 0.0)
     # So many that no summary is due, whose Request is the model's cost.
     system.environment = {**USUAL, "STREAM_MAX_DELAY_MS": "0", "MAX_CONTEXT_TOKENS": "100000"}
-    return measured(system, Capacity(system, monkeypatch, capsys, template.table()["GlobalSecondaryIndexes"]))
+    return measured(system, Capacity(system, monkeypatch, caplog, template.table()["GlobalSecondaryIndexes"]))
 
 
 def flat(counts: Counts) -> dict[str, float]:

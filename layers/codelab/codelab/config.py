@@ -125,6 +125,8 @@ class Settings(ChosenLimits):
     paths_lenient: bool = True
     default_agent: str = "orchestrator"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    #: Whether lines of the log count as metrics of CloudWatch.
+    metrics: bool = False
 
     _limits: dict[str, Limits] = PrivateAttr(default_factory=dict)
 

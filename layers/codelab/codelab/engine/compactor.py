@@ -12,7 +12,7 @@ from codelab.llm.client.transport import Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import ModelError, RequestError
-from codelab.observability import logger, metric
+from codelab.observability import logger, metrics
 from codelab.protocol.errors import ProtocolError
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
@@ -65,9 +65,8 @@ class Compactor:
             request = Request(config, compaction.SCHEMA, asked, unsupported=self._unsupported, retry=retry)
             result = request.run(self._transport, deadline=deadline)
         except RequestError as error:
-            if isinstance(error, ModelError):
-                meter.add(counted(error.usage, None))
-            said = {"session": register.pk, "error": str(error), **metric("SummaryFailed")}
+            meter.add(counted(error.usage, None) if isinstance(error, ModelError) else {}, failed=True)
+            said = {"session": register.pk, "error": str(error), **metrics(SummaryFailed=1)}
             logger().warning("compaction failed", extra=said)
             return None
         meter.add(counted(result.usage, None))

@@ -14,7 +14,7 @@ from codelab.config import Settings
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import PATIENCE_S, Poster
-from codelab.observability import logger
+from codelab.observability import bind, logger, metrics, record
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Error
 from codelab.sessions import keys
@@ -27,6 +27,7 @@ from codelab.turns import admission, connections, quotas
 from codelab.turns.caller import Caller
 from codelab.turns.decision import Decided, Decision, decide_and_commit
 from codelab.turns.draft import Draft
+from codelab.turns.sweep import GIVEN_UP
 
 E = TypeVar("E")
 
@@ -84,6 +85,7 @@ class Engine:
             asks=decision.asks(event),
             creates=decision.creates,
         )
+        bind(session=decided.register.pk, turn=decided.register.turn_id)
         if decided.transition is not None:
             self.run_effects(decided.transition, is_awaited=not caller.connection_id)
         self.revive(decided.register)
@@ -326,6 +328,13 @@ class _SessionAccess:
             self._engine.payloads.write(self._user, self._session_id, new)
             self._written |= new.keys()
         self._store.commit(transition)
+        self._note_given_up(transition)
+
+    def _note_given_up(self, transition: Transition) -> None:
+        given_up = [event for event in transition.events if event.frame.get("details", {}).get("reason") == GIVEN_UP]
+        if given_up:
+            before = transition.before or transition.after
+            record("step given up", session=before.pk, turn=before.turn_id, **metrics(StepsGivenUp=len(given_up)))
 
     def back_off(self, attempt: int) -> None:
         self._engine.pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
@@ -337,7 +346,8 @@ def _left_to_the_sweep(register: Register) -> Iterator[None]:
     try:
         yield
     except (AwsError, ProtocolError):
-        logger().exception("effect failed; left to the sweep", extra={"session": register.pk})
+        ids = {"session": register.pk, "turn": register.turn_id}
+        logger().exception("effect failed; left to the sweep", extra=ids)
 
 
 def _replaced() -> ProtocolError:

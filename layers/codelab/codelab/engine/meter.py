@@ -1,8 +1,9 @@
-"""Collects the usage of an invocation's Requests, and adds it to the user's counters when nobody waits."""
+"""Collects the usage of an invocation's Requests: for the user's counters, when nobody waits, and for metrics."""
 
 from collections.abc import Mapping
 
 from codelab.engine.engine import Engine
+from codelab.observability import metrics, record
 from codelab.protocol.errors import ProtocolError
 from codelab.sessions.spending import Spending
 from codelab.turns import quotas
@@ -15,16 +16,20 @@ class Meter:
         self._engine = engine
         self._user = user
         self._asked = Spending()
+        self._ended = self._failed = self._tokens = 0
+        #: Milliseconds from the start of each step to its first text.
+        self.first_tokens: list[int] = []
         #: The user's plan, from the register.
         self.user_plan = ""
 
-    def add(self, usage: Mapping[str, int], estimate: int = 0) -> None:
-        """Add a Request that has ended, with its `usage`.
+    def add(self, usage: Mapping[str, int], estimate: int = 0, *, failed: bool = False) -> None:
+        """Add a Request that has ended, with its `usage`; `failed` if the model gave no answer.
 
         `estimate` is its number of tokens if the provider reported none, for example because the answer broke off.
         """
-        tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-        self._asked += Spending(requests=usage.get("llm_calls", 0), tokens=tokens or estimate)
+        tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0) or estimate
+        self._asked += Spending(requests=usage.get("llm_calls", 0), tokens=tokens)
+        self._ended, self._failed, self._tokens = self._ended + 1, self._failed + failed, self._tokens + tokens
 
     def over_budget(self, item: Mapping[str, object] | None) -> ProtocolError | None:
         """The error that ends the turn if the user's tokens of the day are used up, else None.
@@ -36,7 +41,13 @@ class Meter:
         )
 
     def flush(self) -> None:
-        """Count what was added since the last flush, in one call."""
+        """Count what was added since the last flush, in one call, and log it in one line."""
+        if self._ended:
+            first = {"FirstTokenMs": self.first_tokens} if self.first_tokens else {}
+            values = metrics(ModelRequests=self._ended, ModelErrors=self._failed, Tokens=self._tokens, **first)
+            record("model asked", **values)
+            self._ended = self._failed = self._tokens = 0
+            self.first_tokens = []
         limits = self._engine.settings.limits_of(self.user_plan)
         self._engine.count(self._user, quotas.counted(limits, self._asked))
         self._asked = Spending()

@@ -28,7 +28,7 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, ModelError, RequestError, TransportError, Truncated
 from codelab.llm.outcome import Done, Result, TextDelta, Usage
 from codelab.llm.tokens import estimate_tokens
-from codelab.observability import logger
+from codelab.observability import bind, logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
@@ -151,6 +151,7 @@ class StepRunner:
     def _run_one(self, user: str, session_id: str, step: Step, invoked: _Invocation) -> Transition | None:
         """Run one step. Returns what was committed, None if this invocation does not own the step (any more)."""
         pk, extent = keys.partition(user, session_id), step.extent
+        bind(session=pk, turn=step.turn_id)
         for _ in range(_READS):
             read = self._conversation(pk, extent)
             register = read.register
@@ -240,7 +241,7 @@ class StepRunner:
             logger().warning("no agent chosen", extra={"session": register.pk, "error": str(error)})
             choice = routing.no_choice(self._counted(error.usage, config) if isinstance(error, ModelError) else {})
         sender, routed = attempt.sender, None
-        meter.add(choice.usage, estimate_tokens(str(asked)))
+        meter.add(choice.usage, estimate_tokens(str(asked)), failed=choice.confidence is None)
         if not attempt.cancellation.cancelled:
             routed = self._engine.decide(
                 register.user,
@@ -283,14 +284,14 @@ class StepRunner:
             parts = self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget)))
             deadline = time.monotonic() + max(1.0, (invoked.remaining_ms() - _COMMIT_MS) / 1000)
             try:
-                result = self._streamed(request, attempt, deadline, streamed)
+                result = self._streamed(request, attempt, deadline, streamed, meter)
             except (Truncated, TransportError) as cut:
                 told = self._counted(cut.usage, config)
                 if not self._restart(attempt, cut, told, "".join(streamed), invoked):
                     raise
-                meter.add(told, _estimated(parts, streamed))
+                meter.add(told, _estimated(parts, streamed), failed=True)
                 streamed.clear()
-                result = self._streamed(request, attempt, deadline, streamed)
+                result = self._streamed(request, attempt, deadline, streamed, meter)
             usage = {**self._counted(result.usage, config), **parts.result()}
             answer = answer_of(result.solution, agent, usage, "".join(streamed), self._engine.ids)
             if answer.text and not streamed:  # a strategy that cannot stream
@@ -303,7 +304,9 @@ class StepRunner:
         finally:
             if attempt.acquired.result() is not None:
                 attempt.sender.close()
-                meter.add(usage, _estimated(parts, streamed))
+                if parts is not None:
+                    failed = isinstance(error, RequestError) and not attempt.cancellation.cancelled
+                    meter.add(usage, _estimated(parts, streamed), failed=failed)
         if attempt.acquired.result() is None:
             return None
         if isinstance(error, RequestError):
@@ -311,12 +314,16 @@ class StepRunner:
             error = failure(error, invoked.id)
         return answer if error is None else Failure(error, usage, "".join(attempt.sender.sent))
 
-    def _streamed(self, request: Request, attempt: _Attempt, deadline: float, streamed: list[str]) -> Result:
+    def _streamed(
+        self, request: Request, attempt: _Attempt, deadline: float, streamed: list[str], meter: Meter
+    ) -> Result:
         """Run the Request, send its text, and add it to `streamed`."""
         sender: StreamSender | None = None
         for event in request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation):
             if isinstance(event, TextDelta):
-                sender = sender or attempt.sender
+                if sender is None:
+                    sender = attempt.sender
+                    meter.first_tokens.append(self._engine.clock() - sender.register.dispatched_at)
                 streamed.append(event.text)
                 sender.write(event.text)
                 sender.rest(event.text)

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from codelab.engine.deleter import Deleter
 from codelab.engine.engine import Engine
 from codelab.engine.revoker import Revoker
-from codelab.observability import logger
+from codelab.observability import bound, logger
 from codelab.sessions import keys
 from codelab.turns import sweep
 from codelab.turns.decision import BeingDeleted
@@ -16,6 +17,14 @@ from codelab.turns.decision import BeingDeleted
 _MARGIN_MS = 10_000
 #: Sessions that are repaired in parallel.
 _AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """How many sessions and users were due, and for how long (ms) the oldest of them was."""
+
+    due: int
+    oldest_ms: int
 
 
 class Sweeper:
@@ -31,28 +40,32 @@ class Sweeper:
         self._revoked_users: list[str] = []
         self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="sweep")
 
-    def sweep(self, remaining_ms: Callable[[], int]) -> int:
-        """Repair every session that is due. Returns the number of sessions and users that were due."""
+    def sweep(self, remaining_ms: Callable[[], int]) -> Swept:
+        """Repair every session that is due."""
         seen: set[str] = set()
+        oldest_ms = 0
         self._to_delete.clear()
         self._revoked_users.clear()
         for shard in keys.DUE_SHARDS:
             while remaining_ms() > _MARGIN_MS:
+                now = self._engine.clock()
                 # The index is eventually consistent: what this sweep has repaired may still be in it.
-                due = [pk for pk in self._engine.store.due(shard, self._engine.clock()) if pk not in seen]
+                found = {pk: at for pk, at in self._engine.store.due(shard, now) if pk not in seen}
+                due = list(found)
                 if not due:
                     break
+                oldest_ms = max(oldest_ms, *(now - at for at in found.values()))
                 seen.update(due)
                 list(self._pool.map(self._visit, due))
         list(self._pool.map(lambda found: self._delete(found[0], found[1], remaining_ms), self._to_delete))
         for user in self._revoked_users:
-            with _failures_logged(user, ""):
+            with _failures_logged(keys.of_user(user)):
                 self._revoker.close_remaining(user, remaining_ms)
-        return len(seen)
+        return Swept(len(seen), oldest_ms)
 
     def recover(self, user: str, session_id: str, dead: str) -> None:
         """Give the step of the failed invocation `dead` to another attempt now, before its lease ends."""
-        with _failures_logged(user, session_id), suppress(BeingDeleted):
+        with _failures_logged(keys.partition(user, session_id)), suppress(BeingDeleted):
             self._engine.apply(user, session_id, lambda draft: sweep.tick(draft, dead))
 
     def _visit(self, pk: str) -> None:
@@ -63,7 +76,7 @@ class Sweeper:
             self._revoked_users.append(user)
 
     def _repair(self, user: str, session_id: str) -> None:
-        with _failures_logged(user, session_id):
+        with _failures_logged(keys.partition(user, session_id)):
             try:
                 # The sweep is itself the retry of a refused post, and has many sessions to repair.
                 self._engine.apply(user, session_id, sweep.tick, patience_s=0)
@@ -72,14 +85,15 @@ class Sweeper:
 
     def _delete(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
         if remaining_ms() > _MARGIN_MS:
-            with _failures_logged(user, session_id):
+            with _failures_logged(keys.partition(user, session_id)):
                 self._deleter.delete(user, session_id, remaining_ms)
 
 
 @contextmanager
-def _failures_logged(user: str, session_id: str) -> Iterator[None]:
+def _failures_logged(pk: str) -> Iterator[None]:
     """Log a failure, so that one session's failure does not stop the repair of the others."""
-    try:
-        yield
-    except Exception:
-        logger().exception("session repair failed", extra={"session": f"{user}/{session_id}"})
+    with bound(session=pk):
+        try:
+            yield
+        except Exception:
+            logger().exception("session repair failed")

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from codelab.aws.errors import AwsError
 from codelab.engine.engine import Engine
-from codelab.gateway.identity import caller_of
-from codelab.observability import logger
+from codelab.gateway.identity import caller_of, name_in_log
+from codelab.observability import logger, metrics
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import FRAMES, ClientFrame, Referenced, RefreshToken, parse_frame
 from codelab.protocol.outgoing import Error
@@ -55,18 +55,19 @@ class WebSocketApp:
 
         return register
 
-    def handler(self, event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    def handler(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """The Lambda handler. Answers every refusal with an `error` frame; the connection stays open."""
         caller = caller_of(event)
+        name_in_log(caller, context)
         try:
             self._dispatch(event, caller)
         except ProtocolError as error:
             self._refuse(caller, error)
         except AwsError:
-            logger().exception("aws call failed", extra={"session": caller.session_id})
+            logger().exception("aws call failed", extra=metrics(HandlersFailed=1))
             self._refuse(caller, ProtocolError(ErrorCode.DATABASE_ERROR, "Storage failed; send the frame again"))
         except Exception:
-            logger().exception("handler failed", extra={"session": caller.session_id})
+            logger().exception("handler failed", extra=metrics(HandlersFailed=1))
             self._refuse(caller, ProtocolError(ErrorCode.AGENT_ERROR, "Internal error; send the frame again"))
         return ACCEPTED
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from codelab.observability import begin
+from codelab.sessions.keys import partition
 from codelab.turns.caller import Caller
 
 SESSION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -90,6 +92,12 @@ def caller_of(event: Mapping[str, Any]) -> Caller:
         plan=context.get("plan", ""),
         issued=int(context.get("issued", 0)),  # connections opened before this field existed lack it
     )
+
+
+def name_in_log(caller: Caller, context: Any) -> None:
+    """Have every line of the log name the caller's session and connection, and the request of Lambda's `context`."""
+    session = partition(caller.user, caller.session_id)
+    begin(session=session, connection=caller.connection_id, request_id=context.aws_request_id)
 
 
 def _true(value: Any) -> bool:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from codelab.aws.errors import AwsError
-from codelab.observability import logger
+from codelab.observability import logger, metrics
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.rest.bodies import with_example
 
@@ -145,10 +145,10 @@ def _http(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _storage_failed(request: Request, error: Exception) -> JSONResponse:
-    logger().error("aws call failed", extra={"path": request.url.path}, exc_info=error)
+    logger().error("aws call failed", extra={"path": request.url.path} | metrics(HandlersFailed=1), exc_info=error)
     return answer(500, ErrorCode.DATABASE_ERROR.value, "Storage failed; send the request again", {"retryable": True})
 
 
 def _failed(request: Request, error: Exception) -> JSONResponse:
-    logger().error("request failed", extra={"path": request.url.path}, exc_info=error)
+    logger().error("request failed", extra={"path": request.url.path} | metrics(HandlersFailed=1), exc_info=error)
     return answer(500, ErrorCode.AGENT_ERROR.value, "Internal error; send the request again", {"retryable": True})

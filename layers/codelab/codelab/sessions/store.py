@@ -228,8 +228,8 @@ class SessionStore(Protocol):
     def remove(self, register: Register) -> None:
         """Remove the register of a deleted session, unless another process has written it."""
 
-    def due(self, shard: str, now: int, limit: int = 100) -> list[str]:
-        """Partition keys of sessions and users that were due by `now` (ms), the most overdue first.
+    def due(self, shard: str, now: int, limit: int = 100) -> list[tuple[str, int]]:
+        """Partition keys of sessions and users that were due by `now` (ms), and since when; the most overdue first.
 
         Eventually consistent, so read again before acting.
         """

@@ -15,6 +15,9 @@ from codelab.turns import calls, connections, turn
 from codelab.turns.draft import Draft
 from codelab.turns.steps import MAX_ATTEMPTS, is_leased_by
 
+#: The reason in the `error` frame of a step that was interrupted too often.
+GIVEN_UP = "step attempts exhausted"
+
 
 def tick(draft: Draft, dead: str | None = None) -> Transition:
     """Repair what is due. `dead` is a failed invocation, whose step is repaired before its lease ends."""
@@ -66,7 +69,7 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
             ProtocolError(
                 ErrorCode.AGENT_ERROR,
                 f"The answer was interrupted {register.attempt} times; send the message again",
-                details={"reason": "step attempts exhausted"},
+                details={"reason": GIVEN_UP},
             ),
         )
         return

@@ -286,7 +286,7 @@ class DynamoDBStore:
 
     # -- the due index -------------------------------------------------------------------------------------------
 
-    def due(self, shard: str, now: int, limit: int = 100) -> list[str]:
+    def due(self, shard: str, now: int, limit: int = 100) -> list[tuple[str, int]]:
         found = self._client.query(
             TableName=self._table,
             IndexName="due",
@@ -294,7 +294,7 @@ class DynamoDBStore:
             ExpressionAttributeValues={":shard": {"S": shard}, ":now": {"N": str(now)}},
             Limit=limit,
         )
-        return [item["pk"]["S"] for item in found["Items"]]
+        return [(item["pk"]["S"], int(item["due_at"]["N"])) for item in found["Items"]]
 
     # -- parts ---------------------------------------------------------------------------------------------------
 

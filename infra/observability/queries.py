@@ -1,0 +1,96 @@
+"""Saved queries of CloudWatch Logs Insights. docs/operations.md names them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`functions` are those whose logs it reads; empty for all."""
+
+    name: str
+    text: str
+    functions: tuple[str, ...] = ()
+
+
+QUERIES = (
+    Query(
+        "errors",
+        """\
+fields @timestamp, @log, message, exception, session, turn, connection, request_id
+| filter level in ["ERROR", "CRITICAL"] or @message like /Task timed out|Runtime exited|Runtime\\.\\w+|errorMessage/
+| sort @timestamp desc
+| limit 200
+""",
+    ),
+    Query(
+        "one session",
+        """\
+fields @timestamp, @log, level, message, turn, connection, request_id, error
+| filter session = "SESSION#alice#my_session"
+| sort @timestamp
+| limit 1000
+""",
+    ),
+    Query(
+        "one request",
+        """\
+fields @timestamp, @log, @message
+| filter request_id = "REQUEST_ID" or @requestId = "REQUEST_ID"
+| sort @timestamp
+""",
+    ),
+    Query(
+        "model errors",
+        """\
+fields @timestamp, kind, status, error, body, session, turn, request_id
+| filter message in ["the model gave no answer", "no agent chosen", "compaction failed"]
+| sort @timestamp desc
+| limit 200
+""",
+        ("llm-request",),
+    ),
+    Query(
+        "first token",
+        """\
+filter message = "model asked" and ispresent(FirstTokenMs.0)
+| stats count(*), pct(FirstTokenMs.0, 50), pct(FirstTokenMs.0, 95), max(FirstTokenMs.0) by bin(5m)
+""",
+        ("llm-request",),
+    ),
+    Query(
+        "tokens by user",
+        """\
+filter message = "model asked"
+| parse session "SESSION#*#*" as user, name
+| stats sum(Tokens) as tokens, sum(ModelRequests) as requests by user
+| sort tokens desc
+| limit 50
+""",
+        ("llm-request",),
+    ),
+    Query(
+        "sweep",
+        """\
+fields @timestamp, message, due, OldestDueMs, SweepLagMs, session, exception
+| filter message in ["swept", "session repair failed", "step given up", "effect failed; left to the sweep"]
+| sort @timestamp desc
+| limit 200
+""",
+        ("sweep",),
+    ),
+    Query(
+        "steps given up",
+        """\
+fields @timestamp, @log, session, turn, request_id
+| filter message = "step given up"
+| sort @timestamp desc
+""",
+    ),
+    Query(
+        "duration and memory",
+        """\
+filter @type = "REPORT"
+| stats count(*), pct(@duration, 95), max(@duration), max(@maxMemoryUsed / 1000000), max(@initDuration) by @log
+""",
+    ),
+)

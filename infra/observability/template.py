@@ -1,0 +1,142 @@
+"""The nested template: a topic with its subscription, the alarms, the dashboard, the queries."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from samtranslator.yaml_helper import yaml_parse
+
+from infra.observability.alarms import STACK, Alarm, Metric, alarms, of_function, own, properties
+from infra.observability.queries import QUERIES
+
+_NOTE = "# Written by `make docs` from infra/observability and template.yaml; do not edit.\n"
+_STREAM = "StreamsOverRest"
+_WIDTH, _HEIGHT = 12, 6
+
+_PARAMETERS = {
+    "Stack": {"Type": "String", "Description": "The name of the stack whose functions are watched."},
+    "Email": {"Type": "String", "Description": "Where the mails are sent; its owner must confirm it."},
+    "TokensPerDay": {"Type": "Number", "Description": "Model tokens of all users in 24 hours, from which on to ring."},
+    "FailedInvocations": {"Type": "String", "Description": "The name of the queue of failed invocations."},
+    "RestStreaming": {"Type": "String", "Description": "Whether the stack has the function rest-stream."},
+}
+
+
+def functions(template: Path) -> dict[str, str]:
+    """The functions of `template` by name without the stack's, each with its condition or ""."""
+    resources = yaml_parse(template.read_text(encoding="utf-8"))["Resources"].values()
+    return {
+        one["Properties"]["FunctionName"]["Fn::Sub"].removeprefix("${AWS::StackName}-"): one.get("Condition", "")
+        for one in resources
+        if one["Type"] == "AWS::Serverless::Function"
+    }
+
+
+def document(template: Path) -> dict[str, Any]:
+    """The nested template for `template`."""
+    known = functions(template)
+    watched = list(alarms(known))
+    return {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": "Alarms, a dashboard and saved queries for CodeLab Serverless.",
+        "Parameters": _PARAMETERS,
+        "Conditions": {_STREAM: {"Fn::Equals": [{"Ref": "RestStreaming"}, "true"]}},
+        "Resources": {
+            "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": {"Fn::Sub": f"{STACK}-alarms"}}},
+            "Mail": {
+                "Type": "AWS::SNS::Subscription",
+                "Properties": {"TopicArn": {"Ref": "Topic"}, "Protocol": "email", "Endpoint": {"Ref": "Email"}},
+            },
+            **{f"{_logical_id(alarm.name)}Alarm": _alarm(alarm) for alarm in watched},
+            "Dashboard": {
+                "Type": "AWS::CloudWatch::Dashboard",
+                "Properties": {
+                    "DashboardName": {"Fn::Sub": STACK},
+                    "DashboardBody": {"Fn::Sub": json.dumps({"widgets": _widgets(known)}, indent=1)},
+                },
+            },
+            **{
+                f"{_logical_id(query.name)}Query": _query(query.name, query.text, query.functions or known)
+                for query in QUERIES
+            },
+        },
+    }
+
+
+def text(template: Path) -> str:
+    """The nested template as YAML."""
+    return _NOTE + yaml.dump(document(template), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Text of several lines as it is read, and no anchors, which CloudFormation does not know."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None),
+)
+
+
+def _logical_id(name: str) -> str:
+    return "".join(word.capitalize() for word in re.split(r"[ -]", name))
+
+
+def _alarm(alarm: Alarm) -> dict[str, Any]:
+    told = {"AlarmActions": [{"Ref": "Topic"}], "OKActions": [{"Ref": "Topic"}]}
+    condition = {"Condition": alarm.condition} if alarm.condition else {}
+    return {"Type": "AWS::CloudWatch::Alarm", **condition, "Properties": {**properties(alarm), **told}}
+
+
+def _query(name: str, text: str, names: Sequence[str] | Mapping[str, str]) -> dict[str, Any]:
+    conditions = names if isinstance(names, Mapping) else dict.fromkeys(names, "")
+    groups: list[Any] = []
+    for function, condition in conditions.items():
+        group = {"Fn::Sub": f"/aws/lambda/{STACK}-{function}"}
+        groups.append({"Fn::If": [condition, group, {"Ref": "AWS::NoValue"}]} if condition else group)
+    named = {"Name": {"Fn::Sub": f"{STACK}/{name}"}, "LogGroupNames": groups, "QueryString": text}
+    return {"Type": "AWS::Logs::QueryDefinition", "Properties": named}
+
+
+def _widgets(names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Two beside each other."""
+    graphs: list[tuple[str, str, list[Metric]]] = [
+        ("Errors of the functions", "Sum", [of_function("Errors", name) for name in names]),
+        ("Throttles of the functions", "Sum", [of_function("Throttles", name) for name in names]),
+        ("Sweep: lag, and the oldest due session (ms)", "Maximum", [own("SweepLagMs"), own("OldestDueMs")]),
+        ("Failures", "Sum", [own("StepsGivenUp"), own("HandlersFailed"), own("SummaryFailed")]),
+        ("Requests of the model", "Sum", [own("ModelRequests"), own("ModelErrors")]),
+        ("First token, 95th percentile (ms)", "p95", [own("FirstTokenMs")]),
+        ("Model tokens", "Sum", [own("Tokens")]),
+        (
+            "Steps that wait: age (ms), and dropped ones",
+            "Maximum",
+            [of_function("AsyncEventAge", "llm-request"), of_function("AsyncEventsDropped", "llm-request")],
+        ),
+    ]
+    return [
+        {
+            "type": "metric",
+            "x": _WIDTH * (n % 2),
+            "y": _HEIGHT * (n // 2),
+            "width": _WIDTH,
+            "height": _HEIGHT,
+            "properties": {
+                "title": title,
+                "region": "${AWS::Region}",
+                "stat": statistic,
+                "period": 300,
+                "metrics": [
+                    [metric.namespace, metric.name, *(part for pair in metric.dimensions.items() for part in pair)]
+                    for metric in metrics
+                ],
+            },
+        }
+        for n, (title, statistic, metrics) in enumerate(graphs)
+    ]

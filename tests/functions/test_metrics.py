@@ -1,0 +1,195 @@
+"""The lines of the log: metrics that ring the alarms, and the ids that connect lines."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from codelab.llm.errors import TransportError
+from codelab.observability import logger
+
+from infra.observability.alarms import OURS, Alarm, Metric, alarms
+from tests.functions.recorder import TRANSACTION
+from tests.functions.system import System
+from tests.functions.test_sweep import die
+
+Line = dict[str, Any]
+
+#: The alarms on metrics of our own, by name.
+WATCHED = {
+    alarm.name: alarm
+    for alarm in alarms({})
+    if {metric.namespace for metric in (alarm.metric, *alarm.operands.values()) if metric} == {OURS}
+}
+
+
+@pytest.fixture
+def watched(system: System) -> System:
+    """A connected session of a stack with alarms, of which nobody reads the log."""
+    system.environment = {"METRICS": "true", "LOG_LEVEL": "ERROR"}
+    system.connect("c1")
+    return system
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[Line]:
+    """The lines as CloudWatch gets them."""
+    written = logger().registered_formatter.format
+    return [json.loads(written(record)) for record in caplog.records]
+
+
+def counted(caplog: pytest.LogCaptureFixture, metric: Metric) -> list[float]:
+    """All values of a metric, from the lines that declare it with its namespace and dimensions."""
+    values: list[float] = []
+    for line in lines(caplog):
+        for declared in line.get("_aws", {}).get("CloudWatchMetrics", []):
+            if metric.name in [one["Name"] for one in declared["Metrics"]]:
+                (names,) = declared["Dimensions"]
+                dimensions = {name: value.replace("${Stack}", "codelab") for name, value in metric.dimensions.items()}
+                assert declared["Namespace"] == metric.namespace
+                assert {name: line[name] for name in names} == dimensions
+                assert line["_aws"]["Timestamp"] > 1_700_000_000_000
+                value = line[metric.name]
+                values += value if isinstance(value, list) else [value]
+    return values
+
+
+# -- each of these is what an alarm is there for -----------------------------------------------------------------------
+
+
+def a_sweep_comes_late(system: System) -> None:
+    system.sweep()  # its event is of the first of January
+
+
+def a_session_is_due_for_long(system: System) -> None:
+    system.send("c1", "user_message", content="hello")
+    system.sweep(later_s=600)
+
+
+def a_step_dies_three_times(system: System) -> None:
+    system.send("c1", "user_message", content="hello")
+    for _ in range(3):
+        system.model.answers.append(broken(die))
+        _, step = system.aws.last_invoke
+        with pytest.raises(BaseException, match=r"\A\Z"):
+            system.run_step()
+        system.report_failure(step)
+
+
+def the_table_refuses(system: System) -> None:
+    system.aws.refuse(TRANSACTION, 400, "AccessDeniedException")
+    system.send("c1", "user_message", content="hello")
+    assert system.aws.frames("c1")[-1]["error_code"] == "DATABASE_ERROR"
+
+
+def the_model_refuses(system: System) -> None:
+    for _ in range(6):
+        system.model.answers.append(broken(refuse))
+        system.say("c1")
+
+
+def the_first_text_comes_late(system: System) -> None:
+    system.model.says("Hello")
+    system.send("c1", "user_message", content="hello")
+    system.function("llm_request").clock_ms = 15_000
+    system.run_step()
+
+
+def the_model_answers(system: System) -> None:
+    system.ask("c1", "Hello")
+
+
+def broken(end: Callable[[], None]) -> Iterator[str]:
+    end()
+    yield ""
+
+
+def refuse() -> None:
+    raise TransportError("no such model", status=404)
+
+
+CAUSES = {
+    "sweep-lag": a_sweep_comes_late,
+    "oldest-due": a_session_is_due_for_long,
+    "steps-given-up": a_step_dies_three_times,
+    "handlers-failed": the_table_refuses,
+    "model-errors": the_model_refuses,
+    "first-token": the_first_text_comes_late,
+    "tokens": the_model_answers,
+}
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_what_an_alarm_is_for_is_counted(name: str, watched: System, caplog: pytest.LogCaptureFixture) -> None:
+    CAUSES[name](watched)
+    assert is_over(WATCHED[name], caplog)
+
+
+@pytest.mark.parametrize("name", [name for name in WATCHED if name != "tokens"])
+def test_a_healthy_turn_rings_no_alarm(name: str, watched: System, caplog: pytest.LogCaptureFixture) -> None:
+    watched.ask("c1", "Hello")
+    assert not is_over(WATCHED[name], caplog)
+
+
+def is_over(alarm: Alarm, caplog: pytest.LogCaptureFixture) -> bool:
+    """Would the alarm ring, if it looked at all that was counted?"""
+    if alarm.metric is None:
+        requests, errors = (sum(counted(caplog, alarm.operands[name])) for name in ("requests", "errors"))
+        assert alarm.expression == "IF(requests >= 5, 100 * errors / requests, 0)"
+        value = 100 * errors / requests if requests >= 5 else 0
+    else:
+        values = counted(caplog, alarm.metric) or [0]
+        value = sum(values) if alarm.statistic == "Sum" else max(values)
+    return value > (alarm.threshold if isinstance(alarm.threshold, (int, float)) else 0)
+
+
+def test_without_alarms_no_line_is_a_metric(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    system.connect("c1")
+    system.ask("c1", "Hello")
+    (said,) = [line for line in lines(caplog) if line["message"] == "model asked"]
+    assert said["Tokens"] == 110
+    assert "_aws" not in said
+
+
+def test_a_request_over_http_counts_too(watched: System, caplog: pytest.LogCaptureFixture) -> None:
+    watched.model.answers.append('{"a": 1}')
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    watched.function("llm_request")(
+        {"kind": "request", "context": [{"role": "user", "content": "?"}], "schema": schema}
+    )
+    assert counted(caplog, WATCHED["tokens"].metric or Metric("", "", {})) == [110]
+
+
+# -- ids ---------------------------------------------------------------------------------------------------------------
+
+SESSION = "SESSION#ann#s1"
+
+
+def test_lines_of_a_frame_name_session_connection_and_request(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    the_table_refuses(watched)
+    (line,) = [line for line in lines(caplog) if line["message"] == "aws call failed"]
+    assert (line["session"], line["connection"]) == (SESSION, "c1")
+    assert line["request_id"]
+
+
+def test_lines_of_a_step_name_session_turn_and_request(watched: System, caplog: pytest.LogCaptureFixture) -> None:
+    the_model_answers(watched)
+    (line,) = [line for line in lines(caplog) if line["message"] == "model asked"]
+    assert line["session"] == SESSION
+    assert line["turn"] == watched.item("REGISTER")["turn_id"]
+    assert line["request_id"]
+    assert "connection" not in line, "it was of the frame before"
+
+
+def test_lines_of_the_sweep_name_the_session_that_each_is_about(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    a_step_dies_three_times(watched)
+    (line,) = [line for line in lines(caplog) if line["message"] == "step given up"]
+    assert line["session"] == SESSION
+    assert line["turn"]
+    watched.sweep()
+    swept = lines(caplog)[-1]
+    assert swept["message"] == "swept"
+    assert "session" not in swept

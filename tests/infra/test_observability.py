@@ -1,0 +1,175 @@
+"""Alarms, dashboard and queries: they watch what exists, they have a runbook, and CloudFormation takes them."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import yaml
+from codelab_local.emulator import Emulator
+
+from infra.observability.alarms import LAMBDA, OURS, SQS, Metric, alarms
+from infra.observability.queries import QUERIES
+from infra.observability.template import document, functions
+from tests.functions.test_metrics import CAUSES, WATCHED
+from tests.permissions import TEMPLATE, of_type, resources
+
+ROOT = Path(__file__).parents[2]
+NESTED = ROOT / "infra/observability.yaml"
+PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+PARAMETERS = {
+    "Stack": "codelab",
+    "Email": "ops@example.com",
+    "TokensPerDay": "5",
+    "FailedInvocations": "codelab-FailedInvocations",
+    "RestStreaming": "true",
+}
+
+#: Of AWS's documentation, "Types of metrics for Lambda functions" and "Available CloudWatch metrics for Amazon SQS":
+#: the metrics with the dimension by which they may be read.
+DOCUMENTED = {
+    LAMBDA: (
+        {"Errors", "Throttles", "AsyncEventAge", "AsyncEventsDropped", "DestinationDeliveryFailures"},
+        "FunctionName",
+    ),
+    SQS: ({"ApproximateNumberOfMessagesVisible"}, "QueueName"),
+}
+ALARMS = {alarm.name: alarm for alarm in alarms(functions(TEMPLATE))}
+METRICS = [
+    metric for alarm in ALARMS.values() for metric in (alarm.metric, *alarm.operands.values()) if metric is not None
+]
+
+
+def sections() -> dict[str, str]:
+    """The runbook's sections, by anchor."""
+    _, _, runbook = PAGE.partition("\n## Alarms\n")
+    parts = re.split(r"^### (.+)$", runbook, flags=re.M)[1:]
+    return {head.lower().replace(" ", "-"): text for head, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def test_every_alarm_has_its_section_and_every_section_its_alarm() -> None:
+    assert {alarm.section for alarm in ALARMS.values()} == sections().keys()
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_a_section_names_its_alarms(name: str) -> None:
+    alarm = ALARMS[name]
+    (named,) = re.findall(r"^\*(.+)\*$", sections()[alarm.section], flags=re.M)
+    assert name in named.split(", ") or "one for each function" in named
+    assert (
+        f"docs/operations.md#{alarm.section}"
+        in yaml.safe_load(NESTED.read_text())["Resources"][logical(name)]["Properties"]["AlarmDescription"]
+    )
+
+
+@pytest.mark.parametrize("section", sections())
+def test_a_section_says_what_to_do(section: str) -> None:
+    assert re.findall(r"^- \*\*(\w+)[^*]*\*\*", sections()[section], flags=re.M) == ["Means", "Look", "Causes", "Cure"]
+
+
+def test_every_query_that_the_page_names_is_saved_and_every_one_is_named() -> None:
+    known = {query.name for query in QUERIES}
+    assert {name for name in known if f"`{name}`" in PAGE} == known
+
+
+def test_every_metric_of_an_alarm_is_explained() -> None:
+    for name in {metric.name for metric in METRICS if metric.namespace == OURS}:
+        assert f"`{name}`" in PAGE.partition("## Alarms")[0]
+
+
+def test_every_alarm_on_a_metric_of_ours_is_provoked_by_a_test() -> None:
+    assert CAUSES.keys() == WATCHED.keys()
+    assert {metric.namespace for metric in METRICS} == {OURS, *DOCUMENTED}
+
+
+@pytest.mark.parametrize("metric", [it for it in METRICS if it.namespace in DOCUMENTED], ids=lambda it: f"{it.name}")
+def test_a_metric_of_aws_has_its_documented_name_and_an_existing_dimension(metric: Metric) -> None:
+    names, dimension = DOCUMENTED[metric.namespace]
+    assert metric.name in names
+    (found,) = metric.dimensions.items()
+    assert found[0] == dimension
+    named = {one["Properties"]["FunctionName"]["Fn::Sub"] for one in of_type("AWS::Lambda::Function").values()}
+    queue = {"Fn::GetAtt": ["FailedInvocations", "QueueName"]}
+    if metric.namespace == LAMBDA:
+        assert found[1].replace("${Stack}", "${AWS::StackName}") in named
+    else:
+        assert resources()["Observability"]["Properties"]["Parameters"]["FailedInvocations"] == queue
+
+
+def test_errors_and_throttles_of_every_function_are_watched() -> None:
+    for name in functions(TEMPLATE):
+        assert {f"{name}-errors", f"{name}-throttles"} <= ALARMS.keys()
+
+
+def test_asynchronous_failures_of_every_function_that_has_a_destination_are_watched() -> None:
+    for function in of_type("AWS::Lambda::EventInvokeConfig").values():
+        folder = resources()[function["Properties"]["FunctionName"]["Ref"]]["Properties"]["FunctionName"]["Fn::Sub"]
+        assert f"{folder.removeprefix('${AWS::StackName}-')}-destination" in ALARMS
+
+
+def test_nothing_of_it_is_made_without_an_address() -> None:
+    assert resources()["Observability"]["Condition"] == "HasAlarms"
+    variables = of_type("AWS::Lambda::Function")["SweepFunction"]["Properties"]["Environment"]["Variables"]
+    assert variables["METRICS"] == {"Fn::If": ["HasAlarms", "true", "false"]}
+    assert not of_type("AWS::CloudWatch::Alarm")
+
+
+def test_the_template_gets_every_parameter_that_it_needs() -> None:
+    assert resources()["Observability"]["Properties"]["Parameters"].keys() == document(TEMPLATE)["Parameters"].keys()
+    assert PARAMETERS.keys() == document(TEMPLATE)["Parameters"].keys()
+
+
+def test_the_dashboard_is_json_and_shows_every_metric_of_ours() -> None:
+    body = document(TEMPLATE)["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+    shown = {series[1] for widget in json.loads(body)["widgets"] for series in widget["properties"]["metrics"]}
+    assert {metric.name for metric in METRICS if metric.namespace == OURS} <= shown
+
+
+def logical(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("-")) + "Alarm"
+
+
+# -- deployed ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Clients of an emulated account."""
+    folder = tmp_path_factory.mktemp("aws") / "emulator"
+    folder.mkdir()
+    emulator = Emulator(folder, "us-east-1", None)
+    emulator.start(["cloudformation", "monitoring", "sns", "s3"])
+    emulator.wait()
+    keys = emulator.credentials
+    access = {"aws_access_key_id": keys.key_id, "aws_secret_access_key": keys.secret}
+    yield lambda service: boto3.client(service, endpoint_url=emulator.url, region_name="us-east-1", **access)
+    emulator.stop()
+
+
+def test_cloudformation_makes_the_alarms_the_topic_and_the_dashboard(aws: Any) -> None:
+    """Without what the emulator lacks: saved queries, and formulas over metrics. cfn-lint checks them (`make lint`)."""
+    template = yaml.safe_load(NESTED.read_text())
+    template["Resources"] = {
+        name: resource
+        for name, resource in template["Resources"].items()
+        if resource["Type"] != "AWS::Logs::QueryDefinition" and "Metrics" not in resource["Properties"]
+    }
+    cloudformation = aws("cloudformation")
+    given = [{"ParameterKey": name, "ParameterValue": value} for name, value in PARAMETERS.items()]
+    cloudformation.create_stack(StackName="watch", TemplateBody=json.dumps(template), Parameters=given)
+    until = time.monotonic() + 60
+    while (stack := cloudformation.describe_stacks(StackName="watch")["Stacks"][0])["StackStatus"].endswith("PROGRESS"):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert stack["StackStatus"] == "CREATE_COMPLETE"
+    made = {alarm["AlarmName"]: alarm for alarm in aws("cloudwatch").describe_alarms()["MetricAlarms"]}
+    assert made.keys() == {f"codelab-{name}" for name, alarm in ALARMS.items() if not alarm.expression}
+    (mail,) = aws("sns").list_subscriptions()["Subscriptions"]
+    assert (mail["Protocol"], mail["Endpoint"]) == ("email", "ops@example.com")
+    assert all(alarm["AlarmActions"] == alarm["OKActions"] == [mail["TopicArn"]] for alarm in made.values())
+    assert made["codelab-tokens"]["Threshold"] == 5
+    assert [board["DashboardName"] for board in aws("cloudwatch").list_dashboards()["DashboardEntries"]] == ["codelab"]
