@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import boto3
 import pytest
 from codelab_local.emulator import Emulator
-from codelab_local.template import CODE_BUCKET, CODE_KEY, read_template
+from codelab_local.template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, read_template
 
 from tests.serving import Quiet, serving
 
@@ -28,16 +28,6 @@ AVAILABLE = {
     "entitlementAvailability": "AVAILABLE",
     "regionAvailability": "AVAILABLE",
 }
-
-
-def stack_of(name: str, parameters: dict[str, str]) -> dict[str, Any]:
-    """What CloudFormation is given to create a stack from the template."""
-    return {
-        "StackName": name,
-        "TemplateBody": read_template(TEMPLATE).body,
-        "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
-        "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
-    }
 
 
 class EmulatedAws:
@@ -86,6 +76,18 @@ class EmulatedAws:
         found: dict[str, Any] = self.client("lambda").get_function_configuration(FunctionName=name)
         return found
 
+    def stack_of(self, name: str, parameters: dict[str, str]) -> dict[str, Any]:
+        """What CloudFormation is given to create a stack from the template, which is too large for a request."""
+        s3 = self.client("s3")
+        s3.create_bucket(Bucket=CODE_BUCKET)
+        s3.put_object(Bucket=CODE_BUCKET, Key=TEMPLATE_KEY, Body=read_template(TEMPLATE).body.encode())
+        return {
+            "StackName": name,
+            "TemplateURL": f"https://s3.amazonaws.com/{CODE_BUCKET}/{TEMPLATE_KEY}",
+            "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+            "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+        }
+
     def create(self, name: str, **parameters: str) -> None:
         """Create a stack with empty functions, without SAM, which is slow."""
         archive = io.BytesIO()
@@ -94,7 +96,7 @@ class EmulatedAws:
         s3, cloudformation = self.client("s3"), self.client("cloudformation")
         s3.create_bucket(Bucket=CODE_BUCKET)
         s3.put_object(Bucket=CODE_BUCKET, Key=CODE_KEY, Body=archive.getvalue())
-        cloudformation.create_stack(**stack_of(name, parameters))
+        cloudformation.create_stack(**self.stack_of(name, parameters))
         cloudformation.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
 
     def _answers(self) -> type[BaseHTTPRequestHandler]:

@@ -30,7 +30,7 @@ from infra.stack.revoke import revoke
 from infra.stack.stack import Refused, Stack, outputs
 from infra.stack.token import hours_of, mint
 from infra.translate import translate
-from tests.infra.emulated_aws import AVAILABLE, TEMPLATE, EmulatedAws, stack_of
+from tests.infra.emulated_aws import AVAILABLE, TEMPLATE, EmulatedAws
 from tests.infra.terminal import Terminal
 from tests.processes import run
 from tests.waiting import until
@@ -146,7 +146,7 @@ def test_a_providers_keys_with_its_issuer_are_deployed(aws: EmulatedAws) -> None
 
 
 def _change_set(aws: EmulatedAws, parameters: dict[str, str]) -> Any:
-    stack = stack_of(f"mistake-{time.time_ns()}", parameters)
+    stack = aws.stack_of(f"mistake-{time.time_ns()}", parameters)
     return aws.client("cloudformation").create_change_set(ChangeSetName="first", ChangeSetType="CREATE", **stack)
 
 
@@ -371,7 +371,8 @@ def authorize(aws: EmulatedAws, name: str, *tokens: str) -> list[Any]:
 
 
 _AUTHORIZE = """
-import json, sys, handler
+import json, sys, types, handler
+context = types.SimpleNamespace(aws_request_id="1")
 def answer(token):
     event = {
         "headers": {"Authorization": "Bearer " + token},
@@ -379,7 +380,7 @@ def answer(token):
         "methodArn": "arn:aws:execute-api:us-east-1:000000000000:api/v1/$connect",
     }
     try:
-        return handler.handler(event, None)
+        return handler.handler(event, context)
     except Exception as refused:
         return str(refused)
 print(json.dumps([answer(token) for token in sys.argv[1:]]))
