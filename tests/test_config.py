@@ -32,17 +32,17 @@ def test_no_authentication_exists_in_the_local_cloud_only():
 
 def test_users_have_quotas_unless_everybody_is_the_same_user():
     usual = read_settings({})
-    assert usual.limits_of("") == USUAL_LIMITS
+    assert usual.limits[""] == USUAL_LIMITS
     local = {"AUTH_MODE": "none", "CODELAB_LOCAL": "1"}
-    assert read_settings(local).limits_of("") == Limits()
-    assert read_settings({**local, "OPEN_TURNS": "3"}).limits_of("") == Limits(open_turns=3)
-    assert read_settings({"OPEN_TURNS": "0"}).limits_of("").open_turns == 0
+    assert read_settings(local).limits[""] == Limits()
+    assert read_settings({**local, "OPEN_TURNS": "3"}).limits[""] == Limits(open_turns=3)
+    assert read_settings({"OPEN_TURNS": "0"}).limits[""].open_turns == 0
 
 
 def test_a_plan_changes_what_it_names():
     found = read_settings({"OPEN_TURNS": "3", "PLAN_LIMITS": '{"team": {"tokens_per_day": 0, "open_turns": 50}}'})
-    assert found.limits_of("team") == USUAL_LIMITS.model_copy(update={"tokens_per_day": 0, "open_turns": 50})
-    assert found.limits_of("other") == found.limits_of("") == USUAL_LIMITS.model_copy(update={"open_turns": 3})
+    assert found.limits["team"] == USUAL_LIMITS.model_copy(update={"tokens_per_day": 0, "open_turns": 50})
+    assert found.limits["other"] == found.limits[""] == USUAL_LIMITS.model_copy(update={"open_turns": 3})
 
 
 @pytest.mark.parametrize(

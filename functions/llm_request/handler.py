@@ -90,5 +90,5 @@ def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) 
             tokens = told or estimate_tokens(dumps(request["context"]))
             record("model asked", **metrics(ModelRequests=1, ModelErrors=int(failed), Tokens=tokens))
         if caller:
-            spent = quotas.counted(engine.settings.limits_of(caller["plan"]), Spending(tokens=tokens, asking=-1))
+            spent = quotas.counted(engine.settings.limits[caller["plan"]], Spending(tokens=tokens, asking=-1))
             engine.count(caller["user"], spent, at=caller.get("at"))

@@ -375,17 +375,17 @@ def test_a_turn_that_is_stopped_before_anything_was_said_ends_with_idle():
 def test_the_status_of_a_step_is_posted_by_whoever_acquires_it_and_again_if_that_seems_to_have_failed():
     world = dispatched()
     (step,) = world.invokes
-    assert world.last.announcement.frame == world.of_type("agent_status")[-1]
+    assert world.last.events[-1].frame == world.of_type("agent_status")[-1]
     lease = Lease("owner:1", world.now + LEASE_MS, "msg_1", world.now + LEASE_MS)
     for _ in range(2):
         acquired = world.decide(lambda draft: steps.acquire(draft, step, lease))
         assert acquired.announced.frame == world.of_type("agent_status")[-1]
-        assert (acquired.puts, acquired.logged) == ((), ()), "one conditional update is enough"
+        assert (acquired.puts, acquired.events) == ((), ()), "one conditional update is enough"
 
 
 def test_frames_that_come_before_the_step_is_acquired_follow_its_status():
     world = dispatched()
-    announced = world.last.announcement.seq
+    announced = world.last.events[-1].seq
     world.say("second", id="m2")
     assert [frames[0].seq for frames in world.last.posts] == [announced, announced + 1]
     world.acquire()

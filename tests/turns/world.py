@@ -116,7 +116,7 @@ class World:
         for item in transition.puts:
             if isinstance(item, InputItem) and item.key() in self.table:
                 raise Duplicate(item.key())
-        if transition.logged and transition.logged[0].seq <= len(self.events):
+        if transition.events and transition.events[0].seq <= len(self.events):
             raise SeqTaken
         if transition.takes_over:
             assert transition.before is not None
@@ -157,7 +157,7 @@ class World:
             self.table[item.key()] = item.row()
         for key in transition.deletes:
             del self.table[key]
-        for event in transition.logged:
+        for event in transition.events:
             assert event.seq == len(self.frames) + 1
             check_received(_posted(event))
             self.frames.append(event.frame)
@@ -310,7 +310,7 @@ def _posted(event: EventItem) -> dict[str, Any]:
 
 def _check_sizes(transition: Transition) -> None:
     """DynamoDB takes 400 KB an item, 4 MB and 100 items a transaction."""
-    items = [*(item.row() for item in (*transition.puts, *transition.logged)), transition.after.attributes()]
+    items = [*(item.row() for item in (*transition.puts, *transition.events)), transition.after.attributes()]
     sizes = [sum(len(name) + _size(value) for name, value in item.items()) for item in items]
     assert max(sizes) < 400_000, "an item is too large"
     assert sum(sizes) < 4_000_000, "a transaction is too large"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Json, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -69,6 +69,11 @@ class Price(BaseModel):
     cached: Annotated[float, Field(ge=0)] | None = None
 
 
+class _ByPlan(dict[str, Limits]):
+    def __missing__(self, plan: str) -> Limits:
+        return self[""]
+
+
 class Settings(ChosenLimits):
     """Field `table_name` is the variable `TABLE_NAME`, and so on. Seconds end in `_s`, milliseconds in `_ms`.
 
@@ -128,18 +133,16 @@ class Settings(ChosenLimits):
     #: Whether lines of the log count as metrics of CloudWatch.
     metrics: bool = False
 
-    _limits: dict[str, Limits] = PrivateAttr(default_factory=dict)
-
-    def limits_of(self, plan: str) -> Limits:
-        """The limits of a user of `plan`: those of the plan, else of the settings. An unknown plan counts as none."""
-        plan = plan if plan in self.plan_limits else ""
-        if plan not in self._limits:
-            usual = Limits() if self.auth_mode == "none" else USUAL_LIMITS
+    @cached_property
+    def limits(self) -> Mapping[str, Limits]:
+        """The limits of a user by plan: those of the plan, else of the settings. An unknown plan counts as "", none."""
+        usual = Limits() if self.auth_mode == "none" else USUAL_LIMITS
+        found = _ByPlan()
+        for plan in ("", *self.plan_limits):
             rows = (usual, self, self.plan_limits.get(plan))
             said = [{name: getattr(row, name, None) for name in Limits.model_fields} for row in rows]
-            found = {name: value for row in said for name, value in row.items() if value is not None}
-            self._limits[plan] = Limits(**found)
-        return self._limits[plan]
+            found[plan] = Limits(**{name: value for row in said for name, value in row.items() if value is not None})
+        return found
 
     @property
     def offered_models(self) -> frozenset[str]:

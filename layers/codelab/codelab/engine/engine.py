@@ -85,9 +85,9 @@ class Engine:
             asks=decision.asks(event),
             creates=decision.creates,
         )
-        bind(session=decided.register.pk, turn=decided.register.turn_id)
         if decided.transition is not None:
             self.run_effects(decided.transition, is_awaited=not caller.connection_id)
+        bind(session=decided.register.pk, turn=decided.register.turn_id)
         self.revive(decided.register)
         return decided
 
@@ -147,6 +147,7 @@ class Engine:
         for `patience_s` seconds. `is_awaited`: somebody waits for the end, so the count runs in parallel. Otherwise it
         comes last, because in parallel it would slow down the invoke.
         """
+        _note_given_up(transition)
         if not (is_awaited and transition.spent):
             self._reach_out(transition, patience_s)
             self._count(transition)
@@ -187,7 +188,8 @@ class Engine:
         try:
             self._invoke(register.user, register.session_id, step)
         except AwsError as error:
-            logger().warning("step invocation failed", extra={"session": register.pk, "error": str(error)})
+            said = {"session": register.pk, "turn": register.turn_id, "error": str(error)}
+            logger().warning("step invocation failed", extra=said)
 
     def count(self, user: str, spent: Spending, counters: Counters | None = None, at: int | None = None) -> None:
         """Add to the user's counters of the current time, or of the time `at` (ms).
@@ -223,7 +225,7 @@ class Engine:
         For requests that read no register: one conditional write, none if the user has no limits. Returns the time (ms)
         to which it is counted. Raises ProtocolError RATE_LIMITED.
         """
-        limits, now = self.settings.limits_of(caller.plan), self.clock()
+        limits, now = self.settings.limits[caller.plan], self.clock()
         beside = room.amounts()
         most = {name: bound - beside[name] for name, bound in quotas.most(limits, spent + room).items()}
         if most:
@@ -328,13 +330,6 @@ class _SessionAccess:
             self._engine.payloads.write(self._user, self._session_id, new)
             self._written |= new.keys()
         self._store.commit(transition)
-        self._note_given_up(transition)
-
-    def _note_given_up(self, transition: Transition) -> None:
-        given_up = [event for event in transition.events if event.frame.get("details", {}).get("reason") == GIVEN_UP]
-        if given_up:
-            before = transition.before or transition.after
-            record("step given up", session=before.pk, turn=before.turn_id, **metrics(StepsGivenUp=len(given_up)))
 
     def back_off(self, attempt: int) -> None:
         self._engine.pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))
@@ -348,6 +343,13 @@ def _left_to_the_sweep(register: Register) -> Iterator[None]:
     except (AwsError, ProtocolError):
         ids = {"session": register.pk, "turn": register.turn_id}
         logger().exception("effect failed; left to the sweep", extra=ids)
+
+
+def _note_given_up(transition: Transition) -> None:
+    given_up = [event for event in transition.events if event.frame.get("details", {}).get("reason") == GIVEN_UP]
+    if given_up:
+        before = transition.before or transition.after
+        record("step given up", session=before.pk, turn=before.turn_id, **metrics(StepsGivenUp=len(given_up)))
 
 
 def _replaced() -> ProtocolError:

@@ -48,6 +48,6 @@ class Meter:
             record("model asked", **values)
             self._ended = self._failed = self._tokens = 0
             self.first_tokens = []
-        limits = self._engine.settings.limits_of(self.user_plan)
+        limits = self._engine.settings.limits[self.user_plan]
         self._engine.count(self._user, quotas.counted(limits, self._asked))
         self._asked = Spending()

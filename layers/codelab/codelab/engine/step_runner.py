@@ -106,8 +106,7 @@ class StepRunner:
             )
         for agent in agents().values():
             self._config.changed(**agent.model).check()
-        plans = {"", *settings.plan_limits}
-        self._has_budgets = any(settings.limits_of(plan).tokens_per_day for plan in plans)
+        self._has_budgets = any(limits.tokens_per_day for limits in settings.limits.values())
         self._compactor = Compactor(engine, transport, unsupported)
         self._rehearse(agents()[settings.default_agent])
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")

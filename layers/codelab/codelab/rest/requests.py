@@ -83,6 +83,6 @@ def make_request(new: NewRequest, sender: Sender, remaining_ms: RemainingMs) -> 
     try:
         return Solution.model_validate(model.ask(request, (remaining_ms() - _MARGIN_MS) / 1000))
     except model.NotBegun:  # otherwise llm_request counts the end, even if nobody waits any longer
-        limits = sessions.settings.limits_of(caller.plan)
+        limits = sessions.settings.limits[caller.plan]
         sessions.count(caller.user, quotas.counted(limits, Spending(asking=-1)), at=at)
         raise

@@ -49,8 +49,9 @@ class Transition:
     may have extended the lease since the register was read. `objects` (JSON text by digest) are the large contents that
     items refer to. They are written before the transaction, and are unused if it fails.
 
-    `announcement` is the status of the dispatched step, logged after the events and not posted here. It is `announced`
-    by the transition that acquires the step, or by one before that logs frames, and is posted before that one's events.
+    If a step is dispatched, the last event `announces` it: its status, which is logged here and not posted. It is
+    `announced` by the transition that acquires the step, or by one before that logs frames, and is posted before that
+    one's events.
 
     The effects run after it, in this order: `invoke`; posting the events; `resend`; `repost` (ranges not reported as
     posted); `replies`, which are frames that are not logged, to one connection each; closing connections with an error
@@ -62,7 +63,7 @@ class Transition:
     puts: tuple[Item, ...] = ()
     relies_on: ApprovalRules | None = None
     events: tuple[EventItem, ...] = ()
-    announcement: EventItem | None = None
+    announces: bool = False
     announced: EventItem | None = None
     deletes: tuple[str, ...] = ()
     invoke: Step | None = None
@@ -78,15 +79,11 @@ class Transition:
     counters: Counters = field(default_factory=Counters)
 
     @property
-    def logged(self) -> tuple[EventItem, ...]:
-        """The frames that the transaction logs."""
-        return self.events if self.announcement is None else (*self.events, self.announcement)
-
-    @property
     def posts(self) -> list[tuple[EventItem, ...]]:
         """The logged frames to post, in order. The first of each tuple has the seq of their entry in the outbox."""
         announced = () if self.announced is None else (self.announced,)
-        return [events for events in (announced, self.events) if events]
+        events = self.events[:-1] if self.announces else self.events
+        return [found for found in (announced, events) if found]
 
     @property
     def writes(self) -> bool:

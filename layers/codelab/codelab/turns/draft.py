@@ -247,20 +247,20 @@ class Draft:
             self.post_announced()
             if register.announced_seq == before.announced_seq:
                 register.announced_seq = 0
-        announcement = None
+        announces = False
+        if self.events:
+            register.outbox[self.events[0].seq] = OutboxEntry(last=self.events[-1].seq, at=self.now)
         if self.dispatches and register.phase is Phase.DISPATCHED and register.status is not Status.THINKING:
             register.status = Status.THINKING
             register.last_seq += 1
             register.announced_seq = register.last_seq
-            announcement = self._announcement(register.last_seq)
+            self.events.append(self._announcement(register.last_seq))
+            register.outbox[register.last_seq] = OutboxEntry(last=register.last_seq, at=self.now)
+            announces = True
         if self.resend:
             seqs = [resend.seq for resend in self.resend]
             entry = register.outbox.setdefault(min(seqs), OutboxEntry(last=max(seqs), at=self.now))
             entry.last = max(entry.last, *seqs)
-        if self.events:
-            register.outbox[self.events[0].seq] = OutboxEntry(last=self.events[-1].seq, at=self.now)
-        if announcement is not None:
-            register.outbox[announcement.seq] = OutboxEntry(last=announcement.seq, at=self.now)
         while len(register.outbox) > _OUTBOX_ENTRIES:
             # The merged entry has a negative key, which no writer reports: each reports only its own frames.
             oldest, second = sorted(register.outbox, key=abs)[:2]
@@ -276,7 +276,7 @@ class Draft:
             puts=puts,
             relies_on=self.relies_on,
             events=tuple(self.events),
-            announcement=announcement,
+            announces=announces,
             announced=self.announced,
             deletes=tuple(self.deletes),
             invoke=self.invoke,

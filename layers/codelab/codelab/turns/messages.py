@@ -28,8 +28,9 @@ def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition
 def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, role: str = "user") -> Transition:
     """Accept a message from any frame. Without the client's `message_id`, a repeat is another message."""
     register = draft.register
+    repeats = is_repeat(draft, message_id)
     touch(draft, caller)
-    if is_repeat(draft, message_id):
+    if repeats:
         return draft.finish()
     message = InputItem(message_id or draft.inputs.event_id, content, role, draft.now, register.last_seq)
     try:

@@ -50,7 +50,7 @@ def wanted(plan: str, asks: Asks, settings: Settings, now: int, choose: Choose =
     """Sort keys of the user's items for `asks` at `now` (ms). `choose` takes a random sample of a range."""
     if asks is Asks.NOTHING:
         return []
-    limits = settings.limits_of(plan)
+    limits = settings.limits[plan]
     found = [keys.usage_key(now)] if limits.are_counted else []
     slots: Sequence[int] = range(limits.open_turns)
     if asks is Asks.TURN:
@@ -63,7 +63,7 @@ def accept_message(draft: Draft, plan: str) -> None:
 
     Raises ProtocolError RATE_LIMITED.
     """
-    limits = draft.settings.limits_of(plan)
+    limits = draft.settings.limits[plan]
     if limits.are_counted:
         _check(draft, limits, Spending(requests=1, tokens=1))
     if draft.register.phase is Phase.IDLE and limits.open_turns:
@@ -74,7 +74,7 @@ def accept_message(draft: Draft, plan: str) -> None:
 
 def spend(draft: Draft, plan: str, spending: Spending) -> None:
     """Check this usage, and count it after the commit. Raises ProtocolError RATE_LIMITED."""
-    _spend(draft, draft.settings.limits_of(plan), spending)
+    _spend(draft, draft.settings.limits[plan], spending)
 
 
 def _spend(draft: Draft, limits: Limits, spending: Spending) -> None:
@@ -121,7 +121,7 @@ def out_of_budget(
     `uncounted` are tokens that are not in the counters' `item` yet.
     """
     try:
-        check(settings.limits_of(plan), item, Spending(tokens=uncounted + 1), now)
+        check(settings.limits[plan], item, Spending(tokens=uncounted + 1), now)
     except ProtocolError as refusal:
         refusal.details["reason"] = "budget"
         return refusal
@@ -130,7 +130,7 @@ def out_of_budget(
 
 def shown(settings: Settings, plan: str, items: Mapping[str, dict[str, Any] | None], now: int) -> dict[str, Quota]:
     """The limits that are set, with the usage. `items` are those of `Asks.SHOWN`; `now` is in milliseconds."""
-    limits = settings.limits_of(plan)
+    limits = settings.limits[plan]
     used = Counters.of(items.get(keys.usage_key(now)), now).used.amounts()
     found = {
         limited: Quota(used=used[name], limit=getattr(limits, limited), resets_at=period_end(name, now))

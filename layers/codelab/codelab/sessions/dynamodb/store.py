@@ -169,9 +169,11 @@ class DynamoDBStore:
         took effect is refused: a Conflict, after which the decision finds what it has written.
         """
         after = transition.after
-        writes: list[Any] = [{"Update": self._register_update(transition)}]
-        items = [*transition.puts, *transition.logged]
+        update = self._register_update(transition)
+        items = [*transition.puts, *transition.events]
         rows = [item.row() for item in items]
+        update["ExpressionAttributeValues"] = to_dynamodb(update["ExpressionAttributeValues"])
+        writes: list[Any] = [{"Update": update}]
         for item, row in zip(items, map(to_dynamodb, rows), strict=True):
             put: dict[str, Any] = {"TableName": self._table, "Item": {"pk": {"S": after.pk}, **row}}
             if isinstance(item, ApprovalRules):
@@ -299,21 +301,24 @@ class DynamoDBStore:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _register_update(self, transition: Transition) -> dict[str, Any]:
-        """SET what changed and REMOVE what is gone; leave the other attributes, which another writer may change."""
+        """SET what changed and REMOVE what is gone; leave the other attributes, which another writer may change.
+
+        The values are plain.
+        """
         before, after = transition.before, transition.after
+        due_at = after.due_at()
         changed, gone = after.changes_since(before)
         names = {f"#{index}": name for index, name in enumerate([*changed, *gone])}
-        values = to_dynamodb({f":{index}": value for index, value in enumerate(changed.values())})
-        values[":next"] = {"N": str(after.version + 1)}
+        values: dict[str, Any] = {f":{index}": value for index, value in enumerate(changed.values())}
+        values[":next"] = after.version + 1
         sets = [f"#{index} = :{index}" for index in range(len(changed))] + ["version = :next"]
         removes = [f"#{len(changed) + index}" for index in range(len(gone))]
         # Always written, because a report of posted frames may have changed it since it was read.
-        due_at = after.due_at()
         if due_at is None:
             removes += ["due_at", "due_shard"]
         else:
             sets += ["due_at = :due", "due_shard = :shard"]
-            values |= {":due": {"N": str(due_at)}, ":shard": {"S": keys.due_shard(after.pk)}}
+            values |= {":due": due_at, ":shard": keys.due_shard(after.pk)}
         update = "SET " + ", ".join(sets)
         if removes:
             update += " REMOVE " + ", ".join(removes)
@@ -321,10 +326,10 @@ class DynamoDBStore:
             condition = "attribute_not_exists(pk)"
         else:
             condition = "version = :version"
-            values[":version"] = {"N": str(before.version)}
+            values[":version"] = before.version
         if before is not None and transition.takes_over:
             condition += " AND lease_until = :lease_until"
-            values[":lease_until"] = {"N": str(before.lease_until)}
+            values[":lease_until"] = before.lease_until
         found: dict[str, Any] = {
             "TableName": self._table,
             "Key": {"pk": {"S": after.pk}, "sk": {"S": keys.REGISTER}},
@@ -377,7 +382,7 @@ def _why(error: AwsRefused, transition: Transition) -> Exception | None:
         return None
     failed = [index for index, code in enumerate(error.reasons) if code == "ConditionalCheckFailed"]
     # In the order of the writes; None is the register. For the writes after the events, no key is needed.
-    written = [None, *transition.puts, *transition.logged]
+    written = [None, *transition.puts, *transition.events]
     failed_keys = [item.key() for item in (written[index] for index in failed if index < len(written)) if item]
     inputs = [key for key in failed_keys if key.startswith("INPUT#")]
     if inputs:
