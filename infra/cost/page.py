@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from infra.cost import COUNTS, INTERVALS_MS, PRICES, ROOT, TOOL_STEP, TURN
+from infra.cost import COUNTS, MAX_DELAYS_MS, PRICES, ROOT, TOOL_STEP, TURN
 from infra.cost.estimate import COMPONENTS, Bill, Estimate, together, total
 from infra.docs.markdown import table
 from infra.observability.alarms import OURS, alarms
@@ -29,13 +29,13 @@ class Costs:
         self.counts, self.prices, self.memory = counts, prices, memory
         self.estimate = Estimate(prices, memory)
 
-    def turn(self, interval: int = INTERVALS_MS[0], memory: int | None = None) -> Bill:
+    def turn(self, delay: int = MAX_DELAYS_MS[0], memory: int | None = None) -> Bill:
         """A plain turn: a message and its answer."""
         sizes = self.memory if memory is None else {**self.memory, "llm_request": memory}
         estimate = Estimate(self.prices, sizes)
         message = estimate.scenario(self.counts["turn"], frames=1)
         return together(
-            message, estimate.scenario(self.counts[f"answer, a batch each {interval} ms"], model_s=TURN.seconds)
+            message, estimate.scenario(self.counts[f"answer, batches of at most {delay} ms"], model_s=TURN.seconds)
         )
 
     def scenario(self, name: str, **more: Any) -> Bill:
@@ -99,7 +99,7 @@ def _tables(costs: Costs) -> dict[str, Sequence[str]]:
         "month": table(("an idle stack", "a month"), _sums(costs.month())),
         "alarms": table(("with `AlarmEmail`, in addition", "a month"), _sums(costs.alarms())),
         "memory": _memory(costs),
-        "interval": _interval(costs),
+        "delay": _delay(costs),
         "counts": _counts(costs),
         "prices": _prices(costs.prices),
     }
@@ -156,14 +156,14 @@ def _memory(costs: Costs) -> list[str]:
     return table(("memory of `llm_request`", "1,000 plain turns"), rows)
 
 
-def _interval(costs: Costs) -> list[str]:
+def _delay(costs: Costs) -> list[str]:
     rows = [
         (
-            f"{interval} ms{', the default' if interval == INTERVALS_MS[0] else ''}",
-            str(TURN.batches(interval)),
-            _dollars(1000 * total(costs.turn(interval))),
+            f"{delay} ms{', the default' if delay == MAX_DELAYS_MS[0] else ''}",
+            str(TURN.batches(delay)),
+            _dollars(1000 * total(costs.turn(delay))),
         )
-        for interval in sorted(INTERVALS_MS)
+        for delay in sorted(MAX_DELAYS_MS)
     ]
     return table(("`StreamMaxDelayMs`", "batches of an answer, at most", "1,000 plain turns"), rows)
 

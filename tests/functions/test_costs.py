@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from infra.cost import COUNTS, INTERVALS_MS, TOOL_STEP, TURN
+from infra.cost import COUNTS, MAX_DELAYS_MS, TOOL_STEP, TURN
 from tests.functions import events
 from tests.functions.capacity import Capacity, Usage, size_of
 from tests.functions.recorder import APPEND
@@ -66,14 +66,14 @@ def measured(system: System, capacity: Capacity) -> Counts:
     for _ in range(EARLIER):
         system.model.answers.append(spoken(system, TURN.tokens, 1))
         system.say("c1", "Explain the next function, please.")
-    for interval in INTERVALS_MS:
+    for delay in MAX_DELAYS_MS:
         with count("turn", "user_message"):
             system.send("c1", "user_message", content="Explain the next function, please.")
-        system.model.answers.append(spoken(system, TURN.tokens, TURN.batches(interval)))
-        with count(f"answer, a batch each {interval} ms", "llm_request"):
+        system.model.answers.append(spoken(system, TURN.tokens, TURN.batches(delay)))
+        with count(f"answer, batches of at most {delay} ms", "llm_request"):
             system.run_step()
     system.send("c1", "user_message", content="Read it.")
-    system.model.answers.append(spoken(system, TOOL_STEP.tokens, TOOL_STEP.batches(100), READ_A))
+    system.model.answers.append(spoken(system, TOOL_STEP.tokens, TOOL_STEP.batches(MAX_DELAYS_MS[0]), READ_A))
     with count("tool call", "llm_request"):
         system.run_step()
     (call_id,) = system.item("REGISTER")["calls"]
@@ -153,7 +153,7 @@ def _differs(found: dict[str, float], known: dict[str, float]) -> list[str]:
 
 def test_a_batch_is_one_item_one_read_and_one_message() -> None:
     counts: Counts = json.loads(COUNTS.read_text())
-    few, many = (counts[f"answer, a batch each {ms} ms"]["llm_request"] for ms in (500, 100))
+    few, many = (counts[f"answer, batches of at most {ms} ms"]["llm_request"] for ms in (500, 100))
     more = TURN.batches(100) - TURN.batches(500)
     assert many["messages"] - few["messages"] == more
     assert many["writes"] - few["writes"] == more

@@ -37,11 +37,12 @@ def test_units_and_messages_have_their_list_prices(estimate: Estimate) -> None:
 def test_a_turn_costs_more_with_more_memory_and_with_more_batches() -> None:
     costs = read()
     assert total(costs.turn(memory=512)) < total(costs.turn(memory=1024)) < total(costs.turn())
-    assert total(costs.turn(500)) < total(costs.turn(100)) < total(costs.turn(50))
+    assert total(costs.turn(500)) < total(costs.turn(350)) < total(costs.turn(100))
 
 
 def test_the_first_batch_is_sent_at_once() -> None:
     assert TURN.batches(100) == 61
+    assert TURN.batches(350) <= 25
 
 
 def test_every_counted_function_is_in_the_template() -> None:

@@ -12,8 +12,9 @@ new owner has the seq of its next append, and it looks at the register whenever 
 a batch that was appended before, so no batch is posted after the time at which the lease ends without an extension.
 """
 
+import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic as _monotonic
 from time import sleep as _sleep
@@ -49,6 +50,15 @@ _PACE_S = 1.0
 WATCH_S = 0.25
 
 
+def delays(most_s: float) -> Iterator[float]:
+    """The seconds that each batch after the first waits, however much text there is; at most `most_s`."""
+    delay = _FIRST_DELAY_S
+    while delay < most_s:
+        yield delay
+        delay *= _GROWTH
+    yield from itertools.repeat(most_s)
+
+
 class StreamSender:
     """Sends the text of one message in its own thread.
 
@@ -74,8 +84,8 @@ class StreamSender:
         self._fan_out = fan_out
         self._decided = [started]
         self._agent = started.after.agent
-        self._max_delay_s = max_delay_s
-        self._delay_s = min(_FIRST_DELAY_S, max_delay_s)
+        self._delays = delays(max_delay_s)
+        self._delay_s = next(self._delays)
         self._retention_s = retention_s
         self._clock = clock
         self.lease_ends = lease_ends
@@ -150,7 +160,7 @@ class StreamSender:
                     continue
                 self._batch_due = _monotonic() + self._delay_s
                 self._send(text)
-                self._delay_s = min(self._delay_s * _GROWTH, self._max_delay_s)
+                self._delay_s = next(self._delays)
                 if _monotonic() > report_by:
                     self._report()
                     report_by = _monotonic() + _REPORT_S
