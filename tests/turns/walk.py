@@ -77,7 +77,7 @@ class Walk:
 
     EVENTS = (
         "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
-        "renew", "stray_streams", "stray_streams",
+        "renew", "stray_streams", "stray_streams", "break_off",
         "result", "result", "result", "decide", "decide", "cancel", "configure", "switch", "context", "join", "leave",
         "wait", "owner_dies", "execute", "revoke", "hello",
         "another_begins", "another_begins", "another_ends", "outage",
@@ -137,6 +137,13 @@ class Walk:
             self.ends[lease.token] = (lease, end + 1)
         else:
             del self.ends[lease.token]
+
+    def break_off(self) -> None:
+        if self.leases:
+            lease, text = self.leases[-1]
+            if self.world.break_off(lease):
+                text.clear()
+                self.ends[lease.token] = (lease, len(self.world.events))
 
     def renew(self) -> None:
         if self.leases:

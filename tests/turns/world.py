@@ -206,8 +206,14 @@ class World:
         """Log text as the sender does, past the register."""
         seq = len(self.events) + 1
         frame = {"type": "assistant_message", "seq": seq, "token": text, "is_final": False}
-        self.frames.append({**frame, "message_id": lease.message_id})
+        message_id = self.register.message_id if self.register.lease == lease.token else lease.message_id
+        self.frames.append({**frame, "message_id": message_id})
         self.events.append(EventItem(seq, self.frames[-1], Audience.ALL, ttl=self.now))
+
+    def break_off(self, lease: Lease) -> Transition | None:
+        """The model breaks off, and is asked again."""
+        message_id = "msg_" + self.new_id()
+        return self.decide(lambda draft: steps.restart(draft, lease, message_id, {"llm_calls": 1}, len(self.events)))
 
     def answer(self, text: str = "", *wanted: Call, lease: Lease | None = None, title: str = "") -> list[str]:
         """Acquire (unless a lease is given), answer, commit. Returns the ids of the calls."""
