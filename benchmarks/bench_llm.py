@@ -1,4 +1,4 @@
-"""The figures of the Request: reading a stream and, if real schemas are available, the strict codec.
+"""The figures of the Request: reading a stream, a call with either transport, and the codec if real schemas are there.
 
 CODELAB_DATA names the folder with `jsb_tools_like.jsonl.gz` and the meta-schema; without it, the codec is not measured.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    commands = [["benchmarks.llm_stream"]]
+    commands = [["benchmarks.llm_stream"], ["benchmarks.llm_transports"]]
     file = Path(os.environ.get("CODELAB_DATA", "")) / "jsb_tools_like.jsonl.gz"
     if file.exists():
         commands.append(["benchmarks.llm_codec", str(file), "--samples", "1"])

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from codelab.llm.client.openai_sdk import openai_transport
+from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
 from codelab.llm.config import RequestConfig
 from codelab.llm.scanner import Scanner
@@ -125,7 +125,7 @@ def main() -> int:
     print(f"  twice the length       {two:9.1f} ms   {two / one:7.2f} times as much")
     print(f"jiter, parsing again     {cpu_ms(lambda: parse_again(parts), 1):9.1f} ms")
     print(f"openai's stream state    {cpu_ms(lambda: openai_state(parts), 1):9.1f} ms")
-    transport = openai_transport(base_url=serve(parts), api_key="x")
+    transport = DirectTransport(base_url=serve(parts), api_key="x")
     context = [{"role": "user", "content": "Write."}]
 
     def whole() -> None:

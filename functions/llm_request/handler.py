@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelab import aws
 from codelab.config import settings
 from codelab.engine.step_runner import StepRunner, log_failure
 from codelab.llm.caller import CallerBounds
 from codelab.llm.client.bare import run_bare
-from codelab.llm.client.openai_sdk import bedrock_transport, openai_transport
+from codelab.llm.client.bedrock import BedrockKey, bedrock_base_url
+from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.unsupported_cache import KEPT_S, UnsupportedFeatures
 from codelab.llm.errors import ModelError
 from codelab.llm.tokens import estimate_tokens
@@ -21,6 +22,9 @@ from codelab.sessions.spending import Spending
 from codelab.turns import quotas
 from codelab.wiring import posting_engine, step_of
 
+if TYPE_CHECKING:
+    from codelab.llm.client.openai_sdk import SdkTransport
+
 #: Seconds reserved for returning an answer, and seconds that the model's endpoint may take for a health check.
 _MARGIN_S = 2.0
 _HEALTH_S = 5.0
@@ -29,10 +33,20 @@ configured = settings()
 defaults = {"model": configured.llm_model, "provider": configured.llm_provider}
 #: An event cannot prove its sender, so these bounds apply to all events.
 bounds = CallerBounds(configured.offered_models, configured.llm_provider, configured.max_context_tokens)
+
+
+def _transport(**endpoint: Any) -> "DirectTransport | SdkTransport":
+    if configured.llm_client == "openai":
+        from codelab.llm.client.openai_sdk import SdkTransport  # takes as long as all other imports together
+
+        return SdkTransport(**endpoint)
+    return DirectTransport(**endpoint)
+
+
 if configured.llm_provider == "bedrock":
-    transport = bedrock_transport(base_url=configured.llm_base_url)
+    transport = _transport(base_url=configured.llm_base_url or bedrock_base_url(), api_key=BedrockKey())
 else:
-    transport = openai_transport(
+    transport = _transport(
         base_url=configured.llm_base_url or "https://api.openai.com/v1",
         api_key=secret(configured.llm_api_key, configured.llm_api_key_secret_arn),
     )

@@ -101,8 +101,8 @@ class Worker:
     # -- before the fork -----------------------------------------------------------------------------------------
 
     def _init(self) -> None:
-        sdk = types.SimpleNamespace(openai_transport=lambda **_: self._transport, bedrock_transport=None)
-        sys.modules["codelab.llm.client.openai_sdk"] = sdk  # type: ignore[assignment]
+        direct = types.SimpleNamespace(DirectTransport=lambda **_: self._transport)
+        sys.modules["codelab.llm.client.direct"] = direct  # type: ignore[assignment]
         wiring.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,attr-defined,misc]
         for folder in FOLDERS:
             spec = importlib.util.spec_from_file_location(f"handler_of_{folder}", FUNCTIONS / folder / "handler.py")

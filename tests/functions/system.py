@@ -2,10 +2,9 @@
 
 import importlib.util
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -121,9 +120,7 @@ class System:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         with self.aws.run_by(folder), self._monkeypatch.context() as patched:
-            # In place of the module, whose import takes a second and more.
-            sdk = SimpleNamespace(openai_transport=self.transport, bedrock_transport=self.transport)
-            patched.setitem(sys.modules, "codelab.llm.client.openai_sdk", sdk)
+            patched.setattr("codelab.llm.client.direct.DirectTransport", self.transport)
             spec.loader.exec_module(module)
         return Function(module, lambda: self.aws.run_by(folder))
 

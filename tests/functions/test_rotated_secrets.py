@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 import jwt
 import pytest
-from codelab.llm.client.openai_sdk import openai_transport
+from codelab.llm.client.direct import DirectTransport
 from codelab.llm.errors import TransportError
 
 from tests.functions import events
@@ -96,12 +96,13 @@ def provider() -> Iterator[Provider]:
         yield Provider(server)
 
 
-@pytest.fixture
-def llm_request(system: System, provider: Provider) -> Function:
+@pytest.fixture(params=["direct", "openai"])
+def llm_request(system: System, provider: Provider, request: pytest.FixtureRequest) -> Function:
     keep(system, ARN, provider.key)
-    system.transport = lambda **how: openai_transport(**how, warm=False)
+    system.transport = DirectTransport
     system.environment = {
         "LLM_PROVIDER": "openai",
+        "LLM_CLIENT": request.param,
         "LLM_BASE_URL": provider.server.url,
         "LLM_API_KEY_SECRET_ARN": ARN,
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from codelab.llm.client.openai_sdk import OpenAITransport, openai_transport
+from codelab.llm.client.direct import DirectTransport
 
 from tests.llm.server import ScriptedServer
 
@@ -27,7 +27,7 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture
-def transport(server: ScriptedServer) -> Iterator[OpenAITransport]:
-    made = openai_transport(base_url=server.url, api_key="test", warm=False)
+def transport(server: ScriptedServer) -> Iterator[DirectTransport]:
+    made = DirectTransport(base_url=server.url, api_key="test")
     yield made
     made.close()

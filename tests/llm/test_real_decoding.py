@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab.llm.client.openai_sdk import openai_transport
+from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
@@ -101,7 +101,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize("strategy", ["native", "tool", "json"])
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_random_model_answers_in_the_shape_of_the_schema(llama: str, strategy: Any, streamed: bool) -> None:
-    transport = openai_transport(base_url=llama, api_key="none", warm=False)
+    transport = DirectTransport(base_url=llama, api_key="none")
     # Bytes that close something: a quote, brackets, a comma.
     bias = {str(3 + byte): 4 for byte in b'"]},'}
     solved = 0

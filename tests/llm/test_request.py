@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import pytest
-from codelab.llm.client.openai_sdk import OpenAITransport, openai_transport
+from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Cancellation
@@ -53,8 +53,8 @@ def request(
 
 
 @pytest.fixture
-def mocked(llmock: Any) -> OpenAITransport:
-    return openai_transport(base_url=llmock.base_url(), api_key="test", warm=False)
+def mocked(llmock: Any) -> DirectTransport:
+    return DirectTransport(base_url=llmock.base_url(), api_key="test")
 
 
 @pytest.mark.parametrize("strategy", ["native", "tool"])
@@ -428,7 +428,7 @@ def test_a_connection_is_reused(server: ScriptedServer, transport: Any) -> None:
 
 def test_a_silent_provider_ends_with_the_timeout(server: ScriptedServer) -> None:
     server.answer(lambda exchange: exchange.closed_by_client())
-    transport = openai_transport(base_url=server.url, api_key="x", timeout=0.2, warm=False)
+    transport = DirectTransport(base_url=server.url, api_key="x", timeout=0.2)
     with pytest.raises(TransportError) as caught:
         Request(RequestConfig("m"), TURN, ASK, retry=RetryPolicy(attempts=1)).run(transport)
     assert (caught.value.retryable, caught.value.status) == (True, None)

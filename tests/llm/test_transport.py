@@ -1,14 +1,16 @@
-"""The openai SDK as a transport: bytes in, JSON objects out."""
+"""Both transports, our own and the openai SDK: bytes in, JSON objects out."""
 
 from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from codelab.llm.client.bedrock import BedrockKey
-from codelab.llm.client.openai_sdk import OpenAITransport, openai_transport
+from codelab.llm.client.direct import DirectTransport
+from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Call
@@ -21,12 +23,27 @@ from tests.llm.server import Exchange, Script, ScriptedServer, delta, event, fai
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}], "top_k": 3}
 
+Kind = type[DirectTransport] | type[SdkTransport]
 
-def received(transport: OpenAITransport, body: dict[str, Any] = BODY) -> list[dict[str, Any]]:
+
+@pytest.fixture(params=[DirectTransport, SdkTransport])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    return found
+
+
+@pytest.fixture
+def transport(server: ScriptedServer, kind: Kind) -> Iterator[Any]:
+    made = kind(base_url=server.url, api_key="test")
+    yield made
+    made.close()
+
+
+def received(transport: Any, body: dict[str, Any] = BODY) -> list[dict[str, Any]]:
     return [chunk for chunks in transport.send(body, Call()) for chunk in chunks]
 
 
-def test_events_may_be_cut_anywhere(server: ScriptedServer, transport: OpenAITransport) -> None:
+def test_events_may_be_cut_anywhere(server: ScriptedServer, transport: Any) -> None:
     stream = (
         b": a comment\n\nevent: message\r\n"
         + event(delta("é漢😀")).replace(b"\n", b"\r\n")
@@ -44,23 +61,23 @@ def test_events_may_be_cut_anywhere(server: ScriptedServer, transport: OpenAITra
     assert received(transport) == [delta("é漢😀"), delta("b")]
 
 
-def test_the_body_is_sent_unchanged(server: ScriptedServer, transport: OpenAITransport) -> None:
+def test_the_body_is_sent_unchanged(server: ScriptedServer, transport: Any) -> None:
     server.answer(lambda exchange: exchange.events([]))
     received(transport)
     assert server.requests == [BODY]
     assert server.headers[0]["authorization"] == "Bearer test"
 
 
-def test_a_key_function_is_called_for_each_call(server: ScriptedServer) -> None:
+def test_a_key_function_is_called_for_each_call(server: ScriptedServer, kind: Kind) -> None:
     keys = iter(("first", "second"))
-    transport = openai_transport(base_url=server.url, api_key=lambda: next(keys), warm=False)
+    transport = kind(base_url=server.url, api_key=lambda: next(keys))
     server.answer(lambda exchange: exchange.events([]))
     received(transport)
     received(transport)
     assert [headers["authorization"] for headers in server.headers] == ["Bearer first", "Bearer second"]
 
 
-def test_an_error_with_status_200_is_raised(server: ScriptedServer, transport: OpenAITransport) -> None:
+def test_an_error_with_status_200_is_raised(server: ScriptedServer, transport: Any) -> None:
     problem = {"error": {"message": "overloaded", "code": 529}}
     server.answer(
         lambda exchange: exchange.events([delta("a"), problem]),
@@ -77,7 +94,7 @@ def test_an_error_with_status_200_is_raised(server: ScriptedServer, transport: O
     [({"retry_after": "7"}, 7), ({"retry_after_ms": "1500"}, 1.5), ({"retry_after": "soon"}, None), ({}, None)],
 )
 def test_retry_after_is_read_in_seconds(
-    server: ScriptedServer, transport: OpenAITransport, headers: dict[str, str], seconds: float | None
+    server: ScriptedServer, transport: Any, headers: dict[str, str], seconds: float | None
 ) -> None:
     server.answer(failing(429, "slow down", **headers))
     with pytest.raises(TransportError) as caught:
@@ -86,7 +103,7 @@ def test_retry_after_is_read_in_seconds(
     assert "slow down" in caught.value.message
 
 
-def test_retry_after_may_be_a_date(server: ScriptedServer, transport: OpenAITransport) -> None:
+def test_retry_after_may_be_a_date(server: ScriptedServer, transport: Any) -> None:
     server.answer(failing(503, retry_after="Wed, 21 Oct 2065 07:28:00 GMT"))
     with pytest.raises(TransportError) as caught:
         received(transport)
@@ -94,8 +111,8 @@ def test_retry_after_may_be_a_date(server: ScriptedServer, transport: OpenAITran
     assert caught.value.retry_after > 1e6
 
 
-def test_an_unreachable_endpoint_is_a_retryable_error() -> None:
-    transport = openai_transport(base_url="http://127.0.0.1:9/v1", api_key="x", warm=False)
+def test_an_unreachable_endpoint_is_a_retryable_error(kind: Kind) -> None:
+    transport = kind(base_url="http://127.0.0.1:9/v1", api_key="x")
     with pytest.raises(TransportError) as caught:
         received(transport)
     assert caught.value.retryable
@@ -118,7 +135,7 @@ def is_silent(exchange: Exchange) -> None:
 @pytest.mark.parametrize("script", [closes, breaks_off, is_silent, failing(500), failing(400, "no json_schema")])
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_failed_call_leaves_no_frame_with_its_messages(
-    server: ScriptedServer, transport: OpenAITransport, script: Script, stream: bool
+    server: ScriptedServer, transport: Any, script: Script, stream: bool
 ) -> None:
     """A context manager that translates an error is left in a cycle with it (contextlib)."""
     server.answer(script)
@@ -135,10 +152,6 @@ def test_a_failed_call_leaves_no_frame_with_its_messages(
         else:
             pytest.fail("the call did not fail")
     assert left == []
-
-
-def test_warming_up_touches_no_network() -> None:
-    openai_transport(base_url="http://127.0.0.1:9/v1", api_key="x", warm=True).close()
 
 
 class Key:
@@ -172,10 +185,10 @@ class Key:
 )
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_rejected_key_is_renewed_and_the_call_repeated(
-    server: ScriptedServer, status: int, message: str, renewed: bool, streamed: bool
+    server: ScriptedServer, status: int, message: str, renewed: bool, streamed: bool, kind: Kind
 ) -> None:
     key = Key("old", "new")
-    transport = openai_transport(base_url=server.url, api_key=key, warm=False)
+    transport = kind(base_url=server.url, api_key=key)
     server.answer(failing(status, message), saying("x"))
     body = {**BODY, "stream": streamed}
     if renewed:
@@ -187,9 +200,9 @@ def test_a_rejected_key_is_renewed_and_the_call_repeated(
     assert [headers["authorization"] for headers in server.headers] == ["Bearer old", "Bearer new"][: 1 + renewed]
 
 
-def test_a_key_is_renewed_once_per_call(server: ScriptedServer) -> None:
+def test_a_key_is_renewed_once_per_call(server: ScriptedServer, kind: Kind) -> None:
     key = Key("first", "second", "third")
-    transport = openai_transport(base_url=server.url, api_key=key, warm=False)
+    transport = kind(base_url=server.url, api_key=key)
     server.answer(failing(401))
     with pytest.raises(TransportError) as caught:
         received(transport)
@@ -198,22 +211,22 @@ def test_a_key_is_renewed_once_per_call(server: ScriptedServer) -> None:
     assert len(server.requests) == 2
 
 
-def test_an_unchanged_key_is_not_tried_again(server: ScriptedServer) -> None:
-    transport = openai_transport(base_url=server.url, api_key=Key("only"), warm=False)
+def test_an_unchanged_key_is_not_tried_again(server: ScriptedServer, kind: Kind) -> None:
+    transport = kind(base_url=server.url, api_key=Key("only"))
     server.answer(failing(401))
     with pytest.raises(TransportError):
         received(transport)
     assert len(server.requests) == 1
 
 
-def test_a_rejected_bedrock_token_is_replaced_once_a_minute(server: ScriptedServer) -> None:
+def test_a_rejected_bedrock_token_is_replaced_once_a_minute(server: ScriptedServer, kind: Kind) -> None:
     class Credentials:
         access_key, secret_key, token = "AKID", "SECRET", "SESSION"
 
     current = Credentials()
     now = [1000.0]
     key = BedrockKey("eu-west-1", credentials=lambda: current, clock=lambda: now[0])
-    transport = openai_transport(base_url=server.url, api_key=key, warm=False)
+    transport = kind(base_url=server.url, api_key=key)
     server.answer(failing(403, "The security token included in the request is expired"), saying("x"))
     first = key()
     current.token = "ANOTHER"
@@ -234,17 +247,17 @@ def test_a_rejected_bedrock_token_is_replaced_once_a_minute(server: ScriptedServ
     ("status", "available"),
     [(200, True), (404, True), (405, True), (501, True), (401, False), (403, False), (429, False), (500, False)],
 )
-def test_an_endpoint_is_available_if_it_accepts_the_key(server: ScriptedServer, status: int, available: bool) -> None:
-    transport = openai_transport(base_url=server.url, api_key=Key("only"), warm=False)
+def test_an_endpoint_is_available_if_it_accepts_the_key(
+    server: ScriptedServer, status: int, available: bool, kind: Kind
+) -> None:
+    transport = kind(base_url=server.url, api_key=Key("only"))
     answered = (lambda exchange: exchange.json({"object": "list", "data": []})) if status == 200 else failing(status)
     server.answer(answered)
     assert transport.is_available(5) is available
     assert [headers["authorization"] for headers in server.headers] == ["Bearer only"]
 
 
-def test_availability_follows_a_rotated_key_and_a_lost_endpoint(
-    server: ScriptedServer,
-) -> None:
+def test_availability_follows_a_rotated_key_and_a_lost_endpoint(server: ScriptedServer, kind: Kind) -> None:
     server.answer(failing(401), lambda exchange: exchange.json({"object": "list", "data": []}))
-    assert openai_transport(base_url=server.url, api_key=Key("old", "new"), warm=False).is_available(5)
-    assert not openai_transport(base_url="http://127.0.0.1:9/v1", api_key="x", warm=False).is_available(5)
+    assert kind(base_url=server.url, api_key=Key("old", "new")).is_available(5)
+    assert not kind(base_url="http://127.0.0.1:9/v1", api_key="x").is_available(5)

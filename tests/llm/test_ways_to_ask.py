@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote
 import pytest
 from codelab.llm.client.bare import run_bare
 from codelab.llm.client.bedrock import BedrockKey
-from codelab.llm.client.openai_sdk import bedrock_transport, openai_transport
+from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
@@ -100,7 +100,7 @@ def test_bedrock_gets_no_bounds(server: ScriptedServer) -> None:
     """It answers each with a 400. The schema still holds: an answer out of bounds is sent back."""
     schema = obj(n={"type": "integer", "minimum": 1, "maximum": 9}, l={"type": "array", "minItems": 2})
     server.says('{"n": 0, "l": [1, 2]}', '{"n": 5, "l": ["1", "2"]}')
-    transport = openai_transport(base_url=server.url, api_key="x", warm=False)
+    transport = DirectTransport(base_url=server.url, api_key="x")
     request = Request(RequestConfig("m", provider="bedrock"), schema, [{"role": "user", "content": "?"}],
                         unsupported=UnsupportedFeatures())  # fmt: skip
     request.compile()
@@ -219,7 +219,7 @@ def test_a_bedrock_transport_sends_the_current_token(server: ScriptedServer, mon
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
-    transport = bedrock_transport(base_url=server.url)
+    transport = DirectTransport(base_url=server.url, api_key=BedrockKey())
     server.says('{"a": 1}')
     config = RequestConfig("openai.gpt-oss-120b-1:0", provider="bedrock")
     assert Request(config, obj(a=INTEGER), [{"role": "user", "content": "x"}]).run(transport).solution == {"a": 1}
@@ -286,7 +286,7 @@ def demonstration() -> Iterator[str]:
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("strategy", ["json", "native", "tool"])
 def test_the_demo_model_supports_all_strategies(demonstration: str, strategy: Any, streamed: bool) -> None:
-    transport = openai_transport(base_url=demonstration, api_key="demo", warm=False)
+    transport = DirectTransport(base_url=demonstration, api_key="demo")
     read = {"type": "tool", "name": "read_file", "description": "Read a file", "parameters": obj(path=STRING)}
     asked = [{"role": "user", "content": "Read src/main.py and explain it."}, read]
     request = Request(RequestConfig("demo", strategy=strategy), obj(message=STRING), asked)

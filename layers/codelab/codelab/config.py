@@ -107,6 +107,8 @@ class Settings(ChosenLimits):
     #: What clients may choose, separated by commas; `llm_model` need not be repeated.
     llm_models: str = ""
     llm_provider: str = "openai"
+    #: What calls it: our own client, or the openai SDK.
+    llm_client: Literal["direct", "openai"] = "direct"
     llm_api_key: str = ""
     llm_api_key_secret_arn: str = ""
     #: By model: {"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}

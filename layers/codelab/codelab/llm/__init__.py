@@ -1,6 +1,6 @@
 """The Request: `Request(config, schema, context)` gives a `solution` that validates against the schema.
 
-    transport = openai_transport(base_url=..., api_key=...)
+    transport = DirectTransport(base_url=..., api_key=...)
     request = Request(RequestConfig(model="gpt-5-mini"), schema, [{"role": "user", "content": "Hello"}])
     for event in request.stream(transport, deadline=time.monotonic() + 60):
         ...

@@ -28,7 +28,7 @@ _RENEW_EVERY_S = 60
 
 
 class BedrockKey:
-    """A function that returns the current token, for `openai_transport(api_key=…)`.
+    """A function that returns the current token, for `DirectTransport(api_key=…)`.
 
     region: of the model; by default the environment's AWS_REGION. credentials: a function that returns botocore
     credentials; by default those of the process. clock: returns seconds.

@@ -38,6 +38,8 @@ from codelab.llm.unsupported import unsupported_feature
 
 #: The cache of all Requests of the process that do not get another one.
 UNSUPPORTED = UnsupportedFeatures()
+#: The most choices of one answer, as many as the chat completions API allows.
+_MOST_CHOICES = 128
 
 
 class Request:
@@ -409,11 +411,19 @@ class _Received:
         self.thoughts = self.choices[0].thoughts
 
     def take(self, chunks: list[dict[str, Any]]) -> str:
-        """Add chunks; return the new text of the first choice."""
+        """Add chunks; return the new text of the first choice. Raises TransportError."""
+        try:
+            return self._taken(chunks)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise TransportError(f"the provider's answer has another form: {error}", retryable=True) from None
+
+    def _taken(self, chunks: list[dict[str, Any]]) -> str:
         text = ""
         for chunk in chunks:
             for choice in chunk.get("choices") or ():
                 index = choice.get("index") or 0
+                if index >= _MOST_CHOICES:
+                    raise ValueError(f"there is a choice {index}")
                 while index >= len(self.choices):
                     self.choices.append(Choice(self.mode.strategy))
                 if choice.get("error"):

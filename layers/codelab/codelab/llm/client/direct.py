@@ -1,0 +1,110 @@
+"""Asks an OpenAI-compatible endpoint over kept connections, without an SDK: JSON out, JSON in."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from codelab.llm.client.answers import NO_LIST, events, refusal_of, whole
+from codelab.llm.client.connections import ConnectionFailed, Connections, Response
+from codelab.llm.client.keys import ApiKey, keyed
+from codelab.llm.client.transport import Call
+from codelab.llm.errors import ModelError, TransportError
+
+#: The most bytes that are read of an error.
+_ERROR_BYTES = 64 << 10
+#: The most characters of a broken connection's reason, which may quote the server.
+_REASON_CHARS = 200
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+class DirectTransport:
+    """A client for one endpoint. Make it once; any number of Requests may use it concurrently.
+
+    api_key: a string, or a function that returns the current key before each call. If the function has a method
+    `renew(rejected)` that returns whether there is another key now, a call with a rejected key is repeated once.
+    timeout: the longest silence between two reads, in seconds; the deadline bounds the whole answer. Raises
+    InvalidRequest if the URL, or the proxy that HTTPS_PROXY names, cannot be used.
+    """
+
+    def __init__(self, *, base_url: str, api_key: ApiKey, timeout: float = 600.0) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._key = api_key
+        self._connections = Connections(self.base_url, silence_s=timeout)
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        """See `Transport.send`."""
+        call.check()
+        # Half of a surrogate pair has no UTF-8.
+        data = _encode(body).encode("utf-8", "replace")
+        response = keyed(self._key, lambda key: self._open("POST", "/chat/completions", key, data, call), call.check)
+        lost = ""
+        try:
+            pieces = response.pieces()
+            if body.get("stream"):
+                yield from events(pieces)
+                response.end(pieces)
+            else:
+                yield [whole(pieces)]
+        except ConnectionFailed as error:
+            lost = _reason(error)
+        finally:
+            response.close()
+        if lost:
+            raise self._unreachable(lost, call)
+
+    def is_available(self, timeout_s: float) -> bool:
+        """Whether the endpoint accepts our key and answers within `timeout_s`.
+
+        Asks for its list of models, which costs nothing. An endpoint without such a list is available too.
+        """
+        call = Call(deadline=time.monotonic() + timeout_s)
+        try:
+            keyed(self._key, lambda key: self._open("GET", "/models", key, b"", call), call.check).close()
+        except TransportError as error:
+            return error.status in NO_LIST
+        except ModelError:  # the deadline
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        self._connections.close()
+
+    def _open(self, method: str, path: str, key: str, body: bytes, call: Call) -> Response:
+        """The answer, if its status is a success's. Raises TransportError, Cancelled or DeadlineExceeded."""
+        if not (key.isascii() and key.isprintable()):
+            raise TransportError("the API key has characters that a header must not have")
+        headers = {"Authorization": f"Bearer {key}"}
+        if body:
+            headers["Content-Type"] = "application/json"
+        told, lost = bytearray(), ""
+        try:
+            response = self._connections.open(method, path, headers, body, call)
+            if response.status < HTTPStatus.MULTIPLE_CHOICES:
+                return response
+            try:
+                for piece in response.pieces():
+                    told += piece
+                    if len(told) > _ERROR_BYTES:
+                        break
+            finally:
+                response.close()
+        except ConnectionFailed as error:
+            lost = _reason(error)
+        if lost:
+            raise self._unreachable(lost, call)
+        raise refusal_of(response.status, response.headers, bytes(told))
+
+    def _unreachable(self, reason: str, call: Call) -> TransportError:
+        """The error of a broken connection. Raises Cancelled or DeadlineExceeded if that is what broke it."""
+        call.check()
+        return TransportError(f"no answer from {self.base_url}: {reason}", retryable=True)
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:_REASON_CHARS]

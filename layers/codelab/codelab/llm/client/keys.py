@@ -1,0 +1,32 @@
+"""The API key of a transport: fixed, or asked for at each call and renewed once it is rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from codelab.llm.client.answers import rejects_key
+from codelab.llm.errors import TransportError
+
+ApiKey = str | Callable[[], str]
+
+_Answer = TypeVar("_Answer")
+
+
+def keyed(api_key: ApiKey, ask: Callable[[str], _Answer], check: Callable[[], None] = lambda: None) -> _Answer:
+    """Call `ask` with the key; renew a rejected key once, if there is a way. `check` may raise before the second call.
+
+    `ask` raises TransportError. A function has a way if it has a method `renew(rejected)`, which returns whether there
+    is another key now.
+    """
+    if isinstance(api_key, str):
+        return ask(api_key or "none")
+    key = api_key()
+    try:
+        return ask(key)
+    except TransportError as error:
+        renew: Callable[[str], bool] | None = getattr(api_key, "renew", None)
+        if renew is None or not rejects_key(error) or not renew(key):
+            raise
+    check()
+    return ask(api_key())
