@@ -1,4 +1,4 @@
-"""The figures of the Request: reading a stream, a call with either transport, and the codec if real schemas are there.
+"""The figures of the Request: a stream, a call, its preparation and, if real schemas are available, the strict codec.
 
 CODELAB_DATA names the folder with `jsb_tools_like.jsonl.gz` and the meta-schema; without it, the codec is not measured.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    commands = [["benchmarks.llm_stream"], ["benchmarks.llm_transports"]]
+    commands = [["benchmarks.llm_stream"], ["benchmarks.llm_transports"], ["benchmarks.llm_preparing"]]
     file = Path(os.environ.get("CODELAB_DATA", "")) / "jsb_tools_like.jsonl.gz"
     if file.exists():
         commands.append(["benchmarks.llm_codec", str(file), "--samples", "1"])

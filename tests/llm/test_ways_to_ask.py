@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
 import pytest
+from codelab.llm import tokens
 from codelab.llm.client.bare import run_bare
 from codelab.llm.client.bedrock import BedrockKey
 from codelab.llm.client.direct import DirectTransport
@@ -246,6 +247,14 @@ def test_a_token_estimate_grows_with_the_text_in_any_script() -> None:
         once, many = estimate_tokens(sentence), estimate_tokens(sentence * 50)
         assert 0 < once <= 2 * len(sentence)
         assert 40 * once <= many <= 60 * once + 50
+
+
+def test_estimates_are_remembered_without_the_texts_and_not_for_ever() -> None:
+    texts = [f"{n} of the sentences that somebody has written to a model, again and again" for n in range(5_000)]
+    first = [estimate_tokens(text) for text in texts]
+    assert [estimate_tokens(text) for text in texts] == first
+    assert 0 < len(tokens._known) <= 4_096
+    assert all(isinstance(it, int) for key, value in tokens._known.items() for it in (*key, value))
 
 
 def test_a_context_is_estimated_with_all_its_messages() -> None:

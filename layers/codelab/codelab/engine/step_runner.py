@@ -36,8 +36,8 @@ from codelab.sessions.items import MessageItem, ToolsItem
 from codelab.sessions.register import LEASE_MARGIN_MS, LEASE_MS, Extent, Register
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import routing, steps, titles
-from codelab.turns.answers import ANSWER, answer_of, failure, tool_messages
+from codelab.turns import routing, steps
+from codelab.turns.answers import answer_of, answer_schema, failure, tool_messages
 from codelab.turns.context import assemble, shown_files
 from codelab.turns.draft import Draft
 from codelab.turns.own_tools import declared_by
@@ -115,8 +115,9 @@ class StepRunner:
         """Compile the schemas of a session's first step at init, while no user waits."""
         tools, prompt = tool_messages(agent), {"role": "system", "content": agent.prompt}
         breakdown(tools, [prompt])
-        for schema in [routing.schema(agents())] if agent.routes else [ANSWER, titles.with_title(ANSWER)]:
-            Request(self._config, schema, [*tools, prompt]).compile()
+        titled = () if agent.routes else (False, True)
+        for schema in [answer_schema(agent, titled=it) for it in titled] or [routing.schema(agents())]:
+            Request(self._config, schema, [prompt]).compile()
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str) -> None:
         """Run `step`, and the steps that follow at once. A duplicate invocation does nothing.
@@ -276,9 +277,9 @@ class StepRunner:
             budget = self._settings.max_context_tokens
             messages = assemble(read, agent.prompt, budget=budget)
             config, tools = self._config_for(agent, register), tool_messages(agent)
-            schema = titles.with_title(ANSWER) if register.title_is_draft else ANSWER
+            schema = answer_schema(agent, titled=register.title_is_draft)
             # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
-            request = Request(config, schema, [*tools, *messages], unsupported=self._unsupported, remember=not own)
+            request = Request(config, schema, messages, unsupported=self._unsupported, remember=not own)
             # Estimated while the model is silent.
             parts = self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget)))
             deadline = time.monotonic() + max(1.0, (invoked.remaining_ms() - _COMMIT_MS) / 1000)

@@ -74,6 +74,7 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
     if not isinstance(context, list) or not context:
         raise InvalidRequest("the context is empty" if context == [] else "the context is not a list", "/context")
     out: list[Message] = []
+    given = config
     for index, raw in enumerate(context):
         for message, pointer in _normalised(raw, f"/context/{index}", registry):
             content = message.get("content")
@@ -87,7 +88,8 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
             except ContentError as error:
                 field = json_pointer(error.field) if error.field else ""
                 raise InvalidRequest(f"{type_}: {error}", pointer + field) from error
-    config.check()
+    if config is not given:
+        config.check()
     messages = [{key: value for key, value in message.items() if key != "_content"} for message in out]
     if not messages:
         raise InvalidRequest("the context leaves no message for the model", "/context")

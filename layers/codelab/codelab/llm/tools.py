@@ -46,7 +46,7 @@ def _name(branch: Any) -> Any:
 def _branch(schema: dict[str, Any], name: str, parameters: dict[str, Any], description: str) -> dict[str, Any]:
     """The schema of a call of the tool: the constant first, then the parameters."""
     parameters = {key: value for key, value in parameters.items() if key not in ("$schema", "$id", "id")}
-    if _refers(parameters):
+    if "$ref" in repr(parameters) and _refers(parameters):
         # Its references are relative to its root: make that root a definition and refer to it.
         key = _definition(schema, name)
         parameters = _rebased(parameters, f"#/$defs/{key}")

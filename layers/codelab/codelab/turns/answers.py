@@ -1,11 +1,14 @@
 """Turns the model's solution into an Answer, and a Request's failure into a protocol error."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from codelab.agents import Agent
+from codelab.agents import Agent, agents
 from codelab.llm.errors import RequestError, TransportError
+from codelab.llm.tools import with_tool
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.tools import Tool
 from codelab.sessions.items import CallRequest
 from codelab.turns import titles
 from codelab.turns.steps import Answer
@@ -30,8 +33,30 @@ ANSWER = {
 }
 
 
+def answer_schema(agent: Agent, *, titled: bool) -> dict[str, Any]:
+    """The schema of the agent's answers: the text, calls of its tools and, if `titled`, the session's title."""
+    schema, known = _schema(agent.name, titled), agents()[agent.name].tools
+    for tool in agent.tools.values():
+        if tool.name not in known:  # a client's own
+            schema = _with(tool, schema)
+    return schema
+
+
+@cache
+def _schema(name: str, titled: bool) -> dict[str, Any]:
+    """As `answer_schema`, without clients' own tools."""
+    schema = titles.with_title(ANSWER) if titled else ANSWER
+    for tool in agents()[name].tools.values():
+        schema = _with(tool, schema)
+    return schema
+
+
+def _with(tool: Tool, schema: dict[str, Any]) -> dict[str, Any]:
+    return with_tool(schema, tool.name, tool.parameters, tool.description)
+
+
 def tool_messages(agent: Agent) -> list[dict[str, Any]]:
-    """The agent's tools as messages of the Request. They come first, so that the prompt's prefix stays unchanged."""
+    """The agent's tools as messages of a Request."""
     return [
         {
             "role": "system",

@@ -36,7 +36,8 @@ def breakdown(
     system, *conversation = messages
     files_tokens = estimate_tokens(files)
     spoken = sum(
-        estimate_tokens((message["content"] or "") + dumps(message.get("tool_calls", ""))) for message in conversation
+        estimate_tokens(message["content"] or "") + estimate_tokens(dumps(message.get("tool_calls", "")))
+        for message in conversation
     )
     return {
         "system": _fixed_tokens(str(system["content"])),
