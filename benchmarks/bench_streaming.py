@@ -1,17 +1,21 @@
 """What the system adds to a model's stream: time to the first token, time per piece, posts, and their cost.
 
 It calls the same model through the system and directly, with the same SDK call, alternately in one run. The floor of
-the first token is the time of the system's AWS calls if one warm process makes them one after another. The session's
-history is as long as the part that a step reads.
+the first token is the time of the system's AWS calls if one warm process makes them one after another, with the same
+thin clients: read, transaction, invoke, read; then the append and the post of the first piece. The session's history
+is as long as the part that a step reads.
 """
 
 import json
 import math
+import os
 import statistics
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from codelab import aws
+from codelab.delivery.management_api import ManagementApi
 from codelab_local import LocalCloud
 from openai import OpenAI
 from websockets.sync.client import ClientConnection, connect
@@ -76,9 +80,19 @@ class Floor:
     """The AWS calls until the first token, one after another, prepared as far as possible."""
 
     def __init__(self, cloud: LocalCloud, session: str) -> None:
-        self._dynamodb = cloud.client("dynamodb")
-        self._invoker = cloud.client("lambda")
-        self._connections = cloud.client("apigatewaymanagementapi")
+        sdk = {name: cloud.client(name) for name in ("dynamodb", "lambda", "apigatewaymanagementapi")}
+        key = sdk["dynamodb"]._request_signer._credentials
+        os.environ |= {
+            "AWS_ACCESS_KEY_ID": key.access_key,
+            "AWS_SECRET_ACCESS_KEY": key.secret_key,
+            "AWS_REGION": sdk["dynamodb"].meta.region_name,
+            "AWS_DEFAULT_REGION": sdk["dynamodb"].meta.region_name,
+            "AWS_ENDPOINT_URL_DYNAMODB": sdk["dynamodb"].meta.endpoint_url,
+            "AWS_ENDPOINT_URL_LAMBDA": sdk["lambda"].meta.endpoint_url,
+        }
+        self._dynamodb = aws.dynamodb_client()
+        self._invoker = aws.lambda_client()
+        self._connections = ManagementApi(sdk["apigatewaymanagementapi"].meta.endpoint_url)
         self._table = table_of(cloud)
         self._register = next(items_of(cloud, session, "REGISTER"))
         self._connection_id = next(name for name in self._register if name.startswith("conn#")).removeprefix("conn#")
@@ -105,17 +119,14 @@ class Floor:
         key = {"pk": {"S": self._pk}, "sk": {"S": "REGISTER"}}
         began = time.perf_counter()
         self._dynamodb.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        self._transaction("INPUT", "MSG")
+        self._transaction("INPUT", "MSG", "STATUS")
         event = {"kind": "step", "user": "floor", "session_id": "none", "turn_id": "t", "step": 1}
         extent = {"history_n": 0, "summary_n": 0, "turn_n": 0, "files": []}
-        payload = json.dumps({**event, "attempt": 0, "extent": extent}).encode()
-        self._invoker.invoke(FunctionName="llm_request", InvocationType="Event", Payload=payload)
-        self._dynamodb.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        keys = [{"pk": {"S": self._pk}, "sk": {"S": f"MESSAGE#{n:09d}"}} for n in range(HISTORY)]
+        self._invoker.start("llm_request", {**event, "attempt": 0, "extent": extent})
+        keys = [key, *({"pk": {"S": self._pk}, "sk": {"S": f"MESSAGE#{n:09d}"}} for n in range(HISTORY))]
         self._dynamodb.batch_get_item(RequestItems={self._table: {"Keys": keys, "ConsistentRead": True}})
-        self._transaction("EVT")
         self._put(f"EVENT#{self._n}", {"frame": {"S": "x" * 200}})
-        self._connections.post_to_connection(ConnectionId=self._connection_id, Data=b'{"type":"floor"}')
+        self._connections.post(self._connection_id, b'{"type":"floor"}')
         return time.perf_counter() - began
 
 
