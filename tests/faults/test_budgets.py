@@ -91,7 +91,7 @@ BUDGETS: Mapping[str, list[Event]] = {
         ("step 1", {**step(1, 1, 10)[1], READ: 1 + 1, UPDATE: 2 + 1}),
         ("disconnect", {READ: 1}),
         CONNECT,
-        ("resume", {READ: 2, READ_MANY: 4, POST: 3, UPDATE: 2 + 1}),
+        ("resume", {READ: 2, READ_MANY: 4, TRANSACTION: 1, POST: 3, UPDATE: 1 + 1}),
         ("tool_result", {**LAST_RESULT[1], POST: 2, UPDATE: 1}),
         step(2, 2, 12),
     ],
@@ -109,7 +109,7 @@ BUDGETS: Mapping[str, list[Event]] = {
     "an invoke that was lost": [
         CONNECT, USER_MESSAGE,
         ("user_message", {READ: 2, READ_MANY: 1, TRANSACTION: 1}),
-        ("schedule", {QUERY: 9, READ: 1, UPDATE: 1 + 1, INVOKE: 1, READ_MANY: 1, POST: 1}),
+        ("schedule", {**SWEEP, INVOKE: 1, READ_MANY: 1, POST: 1, UPDATE: 1}),
         step(1, 1, 4), LAST_RESULT, step(2, 2, 6),
     ],
 }  # fmt: skip

@@ -110,7 +110,7 @@ def test_when_the_executor_leaves_who_spoke_last_is_sent_the_open_calls(system: 
     assert "tool_call" not in [frame["type"] for frame in system.aws.frames("c2")]
     system.send("c2", "user_message", content="meanwhile")
     system.disconnect("c1")
-    assert system.aws.calls == [READ, UPDATE, READ_MANY, POST, UPDATE]
+    assert system.aws.calls == [READ, TRANSACTION, READ_MANY, POST, UPDATE]
     ((connection, frame),) = system.aws.posts
     assert (connection, frame["type"], frame["call_id"]) == ("c2", "tool_call", call_id)
 

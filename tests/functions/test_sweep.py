@@ -46,7 +46,7 @@ def test_a_step_that_nobody_acquired_is_invoked_again_as_the_same_attempt(connec
     connected.send("c1", "user_message", content="hello")
     lost = list(connected.aws.invokes)
     connected.sweep(later_s=11)
-    assert [call for call in connected.aws.calls if call != QUERY] == [READ, UPDATE, INVOKE, READ_MANY, POST, UPDATE]
+    assert [call for call in connected.aws.calls if call != QUERY] == [READ, TRANSACTION, INVOKE, READ_MANY, POST, UPDATE]
     assert connected.aws.invokes == lost
     connected.sweep(later_s=12)
     assert connected.aws.calls == LOOKING, "it is given its time again"
@@ -67,7 +67,7 @@ def test_frames_that_were_logged_and_never_posted_are_posted(unposted: System) -
     unposted.sweep(later_s=11)
     assert [frame["type"] for frame in unposted.aws.frames("c1")] == ["tool_call", "agent_status"]
     assert unposted.aws.frames("c1")[0]["requires_approval"] is False
-    assert [call for call in unposted.aws.calls if call != QUERY] == [READ, UPDATE, READ_MANY, POST, POST, UPDATE]
+    assert [call for call in unposted.aws.calls if call != QUERY] == [READ, TRANSACTION, READ_MANY, POST, POST, UPDATE]
     unposted.sweep(later_s=30)
     assert unposted.aws.posts == [], "once is enough"
 

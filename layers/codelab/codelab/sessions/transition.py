@@ -86,6 +86,11 @@ class Transition:
         return [found for found in (announced, events) if found]
 
     @property
+    def starts_something(self) -> bool:
+        """Whether it has effects that nobody would repeat at once if it were written and its writer did not know it."""
+        return bool(self.invoke or self.resend or self.repost or self.close or self.cut)
+
+    @property
     def writes(self) -> bool:
         """Whether there is anything to commit; if not, only the effects run."""
         if self.before is None or self.puts or self.slot or self.events or self.deletes or self.before != self.after:

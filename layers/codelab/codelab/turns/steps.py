@@ -117,6 +117,8 @@ def restart(draft: Draft, lease: Lease, message_id: str, usage: dict[str, int], 
     register = draft.register
     if not owns(register, lease) or register.cancelled_at:
         return None
+    if register.message_id == message_id:
+        return draft.finish()  # an earlier try was written although it seemed to fail
     if not all(register.connections[found].extensions for found in register.live(draft.now)):
         return None
     register.last_seq = max(register.last_seq, log_end)

@@ -166,7 +166,8 @@ class DynamoDBStore:
         """The client adds a ClientRequestToken to every transaction, so its own retry is harmless.
 
         If only the register is written, a single conditional update costs half as much. The client's retry of one that
-        took effect is refused: a Conflict, after which the decision finds what it has written.
+        took effect is refused: a Conflict, after which the decision finds what it has written. So it must not start
+        anything that the second decision would not start again.
         """
         after = transition.after
         update = self._register_update(transition)
@@ -190,7 +191,7 @@ class DynamoDBStore:
         if transition.slot is not None:
             writes.append(self._slot_write(after.pk, transition.slot))
         try:
-            if len(writes) == 1:
+            if len(writes) == 1 and not transition.starts_something:
                 self._client.update_item(**writes[0]["Update"])
             else:
                 self._client.transact_write_items(TransactItems=writes)
