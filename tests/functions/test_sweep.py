@@ -46,7 +46,8 @@ def test_a_step_that_nobody_acquired_is_invoked_again_as_the_same_attempt(connec
     connected.send("c1", "user_message", content="hello")
     lost = list(connected.aws.invokes)
     connected.sweep(later_s=11)
-    assert [call for call in connected.aws.calls if call != QUERY] == [READ, TRANSACTION, INVOKE, READ_MANY, POST, UPDATE]
+    seen = [call for call in connected.aws.calls if call != QUERY]
+    assert seen == [READ, TRANSACTION, INVOKE, READ_MANY, POST, UPDATE]
     assert connected.aws.invokes == lost
     connected.sweep(later_s=12)
     assert connected.aws.calls == LOOKING, "it is given its time again"
