@@ -206,6 +206,20 @@ def test_each_end_without_an_answer_has_its_error(
     assert caught.value.code == error.code
 
 
+@pytest.mark.parametrize("last", [{"index": 0, "error": {"message": "overloaded"}}, 5])
+def test_text_that_arrives_with_a_problem_is_kept(server: ScriptedServer, transport: Any, last: Any) -> None:
+    def at_once(exchange: Exchange) -> None:
+        exchange.begin()
+        exchange.write(event(delta('{"message": "half an ')) + event(delta("answer")) + event({"choices": [last]}))
+        exchange.closed_by_client()
+
+    server.answer(at_once)
+    with pytest.raises(TransportError) as caught:
+        answer_of(request(), transport)
+    assert caught.value.streamed == {"message": "half an answer"}
+    assert caught.value.attempts == 1
+
+
 def test_an_empty_answer_is_an_error(server: ScriptedServer, transport: Any) -> None:
     server.says("")
     with pytest.raises(Empty):

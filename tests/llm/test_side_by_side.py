@@ -217,3 +217,5 @@ def test_compression_that_nobody_asked_for_is_an_error(pair: Pair) -> None:
     ours, theirs = pair.outcomes(scripted(data), stream=False)
     assert theirs[0] == ([{"choices": []}],)
     assert ours[0] == ([], None, False, None, ())
+    ours, theirs = pair.outcomes(scripted(data.replace(b"200", b"503", 1)), stream=False)
+    assert ours[0][:4] == theirs[0][:4] == ([], 503, True, None)

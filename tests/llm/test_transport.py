@@ -132,7 +132,16 @@ def is_silent(exchange: Exchange) -> None:
     exchange.closed_by_client()
 
 
-@pytest.mark.parametrize("script", [closes, breaks_off, is_silent, failing(500), failing(400, "no json_schema")])
+def is_misshapen(exchange: Exchange) -> None:
+    if exchange.body.get("stream"):
+        exchange.events([delta("a"), {"choices": [5]}])
+    else:
+        exchange.json({"choices": [5]})
+
+
+@pytest.mark.parametrize(
+    "script", [closes, breaks_off, is_misshapen, is_silent, failing(500), failing(400, "no json_schema")]
+)
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_failed_call_leaves_no_frame_with_its_messages(
     server: ScriptedServer, transport: Any, script: Script, stream: bool

@@ -11,6 +11,7 @@ import contextlib
 import io
 import os
 import platform
+import re
 import socket
 import ssl
 import time
@@ -32,8 +33,9 @@ _CONNECT_S, _KEPT_S, _END_S = 5.0, 55.0, 0.25
 _KEPT = 16
 #: The most bytes of an answer's head, and of the whole answer.
 _HEAD_BYTES, _ANSWER_BYTES = 256 << 10, 64 << 20
-#: The most bytes of one piece.
-_PIECE = 64 << 10
+#: The most bytes of one piece, and of a line between chunks.
+_PIECE, _LINE_BYTES = 64 << 10, 16 << 10
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;|$)")
 
 #: How a connection fails, besides what a call's bounds raise.
 ConnectionFailed = (OSError, HTTPException)
@@ -155,17 +157,16 @@ class Response:
         if lost:
             self._http.will_close = True
         coding = self.headers.get("content-encoding", "identity")
-        if coding.lower() != "identity":
+        if coding.lower() != "identity" and self.status < HTTPStatus.MULTIPLE_CHOICES:
             raise TransportError(f"the provider's answer is encoded as {coding[:20]!r}, which was not asked for")
 
     def pieces(self) -> Iterator[bytes]:
-        """The body. Raises what `Connections.open` does."""
-        response = self._http
-        if response.chunked:
-            while piece := response.read1(_PIECE):
-                yield piece
+        """The body; what arrived together comes in one piece. Raises what `Connections.open` does."""
+        stream = self._stream
+        if self._http.chunked:
+            yield from _unchunked(stream)
         else:
-            stream, left = self._stream, response.length
+            left = self._http.length
             while left != 0:
                 piece = stream.read1(_PIECE if left is None else min(left, _PIECE))
                 if not piece:
@@ -256,6 +257,53 @@ class _Stream(io.BufferedReader):
         return self
 
 
+def _unchunked(stream: io.BufferedReader) -> Iterator[bytes]:
+    """The data of a chunked body (RFC 9112, section 7.1), of as many chunks as arrived together.
+
+    HTTPResponse gives one chunk at a time, which costs several times as much, here and in all that follows. Raises
+    HTTPException for what is no chunk, and what reading does.
+    """
+    rest, left, ends, last = b"", 0, False, False  # left: bytes of a chunk; ends: then comes a line break
+    while True:
+        piece = stream.read1(_PIECE)
+        if not piece:
+            raise IncompleteRead(rest)
+        data, at, found = rest + piece if rest else piece, 0, []
+        while at < len(data):
+            if left:
+                part = data[at : at + left]
+                found.append(part)
+                at += len(part)
+                left -= len(part)
+                if left:
+                    break
+            end = data.find(b"\n", at)
+            if end < 0:
+                break
+            line = data[at:end].rstrip(b"\r")
+            at = end + 1
+            if ends:
+                if line:
+                    raise HTTPException("a chunk is longer than its size")
+                ends = False
+            elif last:
+                if not line:  # after the trailers
+                    if found:
+                        yield b"".join(found)
+                    return
+            else:
+                size = _CHUNK_SIZE.match(line)
+                if size is None:
+                    raise HTTPException("a chunk has no size")
+                left = int(size[1], 16)
+                ends, last = left > 0, left == 0
+        rest = data[at:]
+        if len(rest) > _LINE_BYTES:
+            raise HTTPException("a line between chunks is too long")
+        if found:
+            yield b"".join(found) if len(found) > 1 else found[0]
+
+
 class _Route:
     """The way to the host of a URL: directly, or for `https` through the proxy that the environment names."""
 
@@ -265,6 +313,7 @@ class _Route:
             self._secure = parts.scheme == "https"
             default = 443 if self._secure else 80
             self._host, self._port = parts.hostname or "", parts.port or default
+            self._host.encode("idna")
         except ValueError as error:
             raise InvalidRequest(f"the model's address is not a URL: {error}") from None
         if parts.scheme not in ("http", "https") or not self._host or not self._host.isascii():
@@ -326,6 +375,7 @@ def _trust() -> ssl.SSLContext:
 
         return SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
     # Companies' proxies do not pass it, and the openai SDK does not ask for it.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context

@@ -366,9 +366,7 @@ class _Run:
             if received.thoughts and visible:
                 yield ThinkingDelta("".join(received.thoughts), self.attempts)
                 received.thoughts.clear()
-            if not text or scanner is None:
-                continue
-            for event in scanner.feed(text):
+            for event in scanner.feed(text) if text and scanner is not None else ():
                 if type(event) is TextDelta:
                     name = names.get(event.field, event.field)
                     if name in already:
@@ -381,6 +379,7 @@ class _Run:
                 elif type(event) is ItemDone and codec is not None and self._items is not None:
                     event.value = codec.decode_item(self._items, event.value)
                 yield event
+            received.check()
 
     def _scanner(self, codec: Any, mode: Mode) -> tuple[Scanner, dict[str, str]]:
         """A scanner for the strict form, and the names of its fields in the original."""
@@ -400,7 +399,7 @@ class _Run:
 class _Received:
     """The answer to one call, as far as it has been received."""
 
-    __slots__ = ("begun", "choices", "mode", "thoughts", "usage")
+    __slots__ = ("_problem", "begun", "choices", "mode", "thoughts", "usage")
 
     def __init__(self, n: int, mode: Mode) -> None:
         self.mode = mode
@@ -409,16 +408,29 @@ class _Received:
         self.begun = False
         #: The thoughts of the first choice, in pieces.
         self.thoughts = self.choices[0].thoughts
+        self._problem: TransportError | None = None
 
     def take(self, chunks: list[dict[str, Any]]) -> str:
-        """Add chunks; return the new text of the first choice. Raises TransportError."""
+        """Add chunks; return the new text of the first choice, up to a problem, which `check` raises."""
+        texts: list[str] = []
         try:
-            return self._taken(chunks)
+            self._take(chunks, texts)
+        except TransportError as error:
+            self._problem = error.with_traceback(None)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise TransportError(f"the provider's answer has another form: {error}", retryable=True) from None
+            self._problem = TransportError(f"the provider's answer has another form: {error}", retryable=True)
+        return "".join(texts)
 
-    def _taken(self, chunks: list[dict[str, Any]]) -> str:
-        text = ""
+    def check(self) -> None:
+        """Raise TransportError if the chunks told of a problem, or were none."""
+        problem, self._problem = self._problem, None
+        try:
+            if problem is not None:
+                raise problem
+        finally:
+            del problem  # it would keep this frame, and the frame the error
+
+    def _take(self, chunks: list[dict[str, Any]], texts: list[str]) -> None:
         for chunk in chunks:
             for choice in chunk.get("choices") or ():
                 index = choice.get("index") or 0
@@ -432,12 +444,11 @@ class _Received:
                 if new:
                     self.begun = True
                     if index == 0:
-                        text = text + new if text else new
+                        texts.append(new)
             usage = chunk.get("usage")
             if usage:
                 # Some providers send a growing usage with each chunk: the last one counts.
                 self.usage = Usage.parse(usage)
-        return text
 
     def finish(self) -> str:
         """End the call; return the rest of the first choice's text."""
