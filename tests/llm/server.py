@@ -76,6 +76,8 @@ class ScriptedServer:
         self.headers: list[dict[str, str]] = []
         self.connections = 0
         self._socket = socket.create_server(("127.0.0.1", 0))
+        self._closing = False
+        self._thread = threading.Thread(target=self._accept, daemon=True)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
 
     def answer(self, *scripts: Script) -> None:
@@ -86,19 +88,23 @@ class ScriptedServer:
         self.scripts = [saying(text, usage=usage, **finish) for text in texts]
 
     def __enter__(self) -> ScriptedServer:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # The thread must not be about to accept: it could do so on the next server's socket, which gets this number.
+        self._closing = True
+        socket.create_connection(self._socket.getsockname()).close()
+        self._thread.join()
         self._socket.close()
 
     def _accept(self) -> None:
         while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
+            connection, _ = self._socket.accept()
+            if self._closing:
+                connection.close()
                 return
             self.connections += 1
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
