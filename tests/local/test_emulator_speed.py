@@ -1,0 +1,54 @@
+"""The faster functions of the emulator's DynamoDB give what the slower ones give."""
+
+import copy
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any
+
+from codelab_local.emulator_speed import deep_copy, speed_up
+from hypothesis import given
+from hypothesis import strategies as st
+from ministack.services import dynamodb
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
+VALUES = st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(st.text(), each), max_leaves=20)
+EXPRESSIONS = [
+    "attribute_not_exists(pk) OR (#n < :n AND size(l[0].m) >= :m)",
+    "SET #a = if_not_exists(#a, :zero) + :one, b.c[2] = :list REMOVE d ADD e :one",
+    "a = AND b",
+    "",
+]
+
+
+def containers(value: Any) -> set[int]:
+    """The identities of all dictionaries and lists in a value."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    own = {id(value)} if isinstance(value, dict | list) else set()
+    return own.union(*map(containers, inside))
+
+
+@given(VALUES)
+def test_a_copy_is_equal_and_shares_nothing_that_can_change(value: Any) -> None:
+    copied = deep_copy(value)
+    assert repr(copied) == repr(value)
+    assert not containers(copied) & containers(value)
+
+
+def test_other_objects_are_copied_as_before() -> None:
+    value = defaultdict(dict, {"items": {"a": {1, 2}}})
+    copied = deep_copy({"table": value})["table"]
+    assert (copied, copied.default_factory) == (value, dict)
+    assert copied["items"]["a"] is not value["items"]["a"]
+
+
+def test_expressions_are_read_as_before() -> None:
+    fast: Any = SimpleNamespace(**vars(dynamodb))
+    speed_up(fast)
+    assert fast.copy.deepcopy is not copy.deepcopy
+    for expression in EXPRESSIONS * 2:
+        slot = "ConditionExpression"
+        tokens = fast._tokenize(expression)
+        assert tokens == dynamodb._tokenize(expression)
+        tokens.clear()  # a caller may change what it gets
+        expected = dynamodb._condition_syntax_error(expression, slot)
+        assert fast._condition_syntax_error(expression, slot) == expected
