@@ -9,8 +9,9 @@ There are three generations, each forked from the one before, so that expensive 
 - a *worker* serves one request at a time under AWS's own runtime client until it is killed.
 
 A process forks only without open sockets (except the control channel) and without a second thread, because neither
-survives a fork. AWS's client (`awslambdaric`) is imported after the last fork, because its native part reads
-AWS_LAMBDA_RUNTIME_API during the import. With `--cold`, one process is both zygote and worker, and forks nothing.
+survives a fork. Before it forks, it prepares its memory (`shared_memory.py`). The native part of AWS's client
+(`awslambdaric`) is imported after the last fork, because it reads AWS_LAMBDA_RUNTIME_API during the import. With
+`--cold`, one process is both zygote and worker, and forks nothing.
 
 The control channel is a SOCK_SEQPACKET socket with one JSON object per message.
 
@@ -20,7 +21,6 @@ message, "trace": text}`; then `{"started": id, "pid": pid}` and `{"exited": id,
 """
 
 import ctypes
-import gc
 import importlib
 import importlib.util
 import json
@@ -38,6 +38,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from codelab_local import shared_memory
 from codelab_local.processes import die_with_parent
 
 _TITLE_SPACE = 96  # Padding in the root's command line, which its forks overwrite with a folder's name.
@@ -47,6 +48,9 @@ _RUNTIME_MODULES = (
     "awslambdaric.lambda_runtime_log_utils",
     "awslambdaric.lambda_runtime_marshaller",
 )
+#: Added to a worker's niceness. AWS runs API Gateway and DynamoDB on machines of their own. Here, hundreds of workers
+#: would leave them so little of the processors that the workers' calls time out.
+NICENESS = 10
 PADDING = "function" + " " * (_TITLE_SPACE - len("function"))
 
 
@@ -77,8 +81,9 @@ def _serve_root(control: socket.socket) -> None:
             layers = message["layers"]
             _preload(message["preload"], layers, control)
             _share_descriptions(message["services"])
-            _load_resolver()
-            _share_memory()
+            _load_libraries()
+            shared_memory.make_immortal()
+            shared_memory.freeze()
             continue
         me = os.getpid()
         if os.fork() == 0:
@@ -128,15 +133,11 @@ def _share_descriptions(services: list[str]) -> None:
     sessions.create_loader = lambda folders=None: shared if folders is None else create(folders)
 
 
-def _load_resolver() -> None:
-    """Load the name resolver now: it would be loaded on first use, which costs every worker 3 ms."""
+def _load_libraries() -> None:
+    """Load what would be loaded on first use, in every worker: the name resolver, and C++ for the runtime client."""
     socket.getaddrinfo("127.0.0.1", 80)
-
-
-def _share_memory() -> None:
-    """Before a fork: a later garbage collection would write to every shared page, and so copy it."""
-    gc.collect()
-    gc.freeze()
+    with suppress(OSError):
+        ctypes.CDLL("libstdc++.so.6")
 
 
 # A zygote and its workers.
@@ -159,7 +160,8 @@ class _Zygote:
             self._send({"threads": sorted(thread.name for thread in threading.enumerate())})
             return
         _end_connections(self._control.fileno())
-        _share_memory()
+        _import_runtime()
+        shared_memory.freeze()
         wakeup, wake = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(wakeup, False)
@@ -253,10 +255,22 @@ class _Zygote:
 
 def _forget_layers(layers: Sequence[str], kept: Sequence[str]) -> None:
     """Forget the modules of `layers` that the root has imported, but for those of the folders `kept`."""
+    if set(layers) <= set(kept):
+        return  # Looking at every module would copy their pages into this process.
     forgotten = tuple(f"{layer}/" for layer in set(layers) - set(kept))
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(forgotten):
             del sys.modules[name]
+
+
+def _import_runtime() -> None:
+    """Import AWS's runtime client, but not its native part, nor for good the module that makes use of that."""
+    native, client = "runtime_client", "awslambdaric.lambda_runtime_client"
+    sys.modules[native] = None  # type: ignore[assignment]
+    with suppress(ImportError):  # The worker reports it.
+        importlib.import_module("awslambdaric.bootstrap")
+    for name in (native, client):
+        sys.modules.pop(name, None)
 
 
 def _run_worker(config: dict[str, Any], worker: str) -> None:
@@ -268,6 +282,7 @@ def _run_worker(config: dict[str, Any], worker: str) -> None:
     from awslambdaric import bootstrap  # type: ignore[import-untyped]
     from awslambdaric.lambda_runtime_client import LambdaRuntimeClient  # type: ignore[import-untyped]
 
+    os.nice(NICENESS)
     try:
         bootstrap.run(config["handler"], LambdaRuntimeClient(os.environ["AWS_LAMBDA_RUNTIME_API"]))
     except RuntimeError:

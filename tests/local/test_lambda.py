@@ -15,8 +15,10 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from codelab_local import LocalCloud
 from codelab_local.testing import FunctionError
+from codelab_local.worker import NICENESS
 
 from tests.local.conftest import APP
+from tests.processes import command_lines
 from tests.waiting import until
 
 
@@ -143,6 +145,17 @@ def test_concurrent_requests_have_separate_workers(small: LocalCloud) -> None:
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(lambda _: small.invoke("command", {"do": "describe", "seconds": 0.5}), range(2)))
     assert len({answer["pid"] for answer in answers}) == 2
+    assert len({answer["random"] for answer in answers}) == 2
+
+
+def test_workers_leave_the_processors_to_what_they_all_wait_for(cloud: LocalCloud) -> None:
+    cloud.invoke("command")
+    niceness = {process: process.nice() for process in command_lines(cloud)}
+    workers = [niceness[psutil.Process(pid)] for pid in cloud.workers("command")]
+    others = [nice for process, nice in niceness.items() if "codelab_local.emulator_process" in process.cmdline()]
+    others.append(niceness[psutil.Process(cloud.process.pid)])
+    assert set(workers) == {min(max(others) + NICENESS, 19)}
+    assert len(set(others)) == 1
 
 
 def test_synchronous_calls_over_the_limit_get_429(small: LocalCloud, tmp_path: Path) -> None:

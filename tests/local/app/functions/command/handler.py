@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
                 "arn": context.invoked_function_arn,
                 "cwd": str(Path.cwd()),
                 "memory": context.memory_limit_in_mb,
+                "random": random.random(),
             }
         case "sleep":
             _sleep(event)
