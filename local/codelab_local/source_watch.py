@@ -28,7 +28,7 @@ class SourceWatch:
 
     async def _watch(self) -> None:
         folders = {folder for pool in self._pools for folder in _folders(pool)}
-        options = {"debounce": 200, "step": 30, "rust_timeout": 500, "watch_filter": DefaultFilter()}
+        options = {"debounce": 200, "step": 100, "watch_filter": DefaultFilter()}
         async for changes in awatch(*folders, stop_event=self._stop, **options):  # type: ignore[arg-type]
             changed = {Path(path) for _, path in changes}
             for pool in self._pools:
