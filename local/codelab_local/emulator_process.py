@@ -16,20 +16,13 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-from codelab_local.emulator_speed import speed_up
+from codelab_local.emulator_speed import Asgi, Message, Receive, Send, speed_up, straight_to_dynamodb
 from codelab_local.processes import die_with_parent
 from codelab_local.signatures import Credentials, Refused, check_header, key_id_of
 from codelab_local.table_journal import SNAPSHOT_PATH, TableJournal
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 
 # Administration endpoints: reset, reconfigure.
 _ADMINISTRATION = ("/_ministack", "/_localstack")
@@ -67,7 +60,9 @@ def _serve() -> None:
     from ministack.services import dynamodb  # type: ignore[import-untyped]
 
     speed_up(dynamodb)
-    application: Asgi = _keeping_state(ministack, dynamodb) if os.environ.get("PERSIST_STATE") else ministack.app
+    application = straight_to_dynamodb(ministack.app, dynamodb)
+    if os.environ.get("PERSIST_STATE"):
+        application = _keeping_state(application, ministack, dynamodb)
     # uvicorn instead of the server that ministack brings along, whose HTTP takes as long as everything else in a call.
     uvicorn.run(
         SignedRequestsOnly(application, credentials),
@@ -84,7 +79,7 @@ def _serve() -> None:
     )
 
 
-def _keeping_state(ministack: ModuleType, dynamodb: ModuleType) -> Asgi:
+def _keeping_state(inner: Asgi, ministack: ModuleType, dynamodb: ModuleType) -> Asgi:
     """ASGI middleware that journals changes before they are answered."""
     from ministack.core.persistence import save_all  # type: ignore[import-untyped]
 
@@ -104,7 +99,7 @@ def _keeping_state(ministack: ModuleType, dynamodb: ModuleType) -> Asgi:
             journal.snapshot(lambda: save_all(ministack._build_persistence_save_dict()))
             await _answer(send, 204)
         else:
-            await ministack.app(scope, receive, send_after_journal)
+            await inner(scope, receive, send_after_journal)
 
     return application
 

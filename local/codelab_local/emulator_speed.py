@@ -1,20 +1,30 @@
-"""Replaces the functions of ministack's DynamoDB that take most of a call's time by faster ones with the same results.
+"""Makes ministack's DynamoDB faster, with the same results.
 
-It copies an item up to five times for one update, and reads the same few expressions in every call.
+It copies an item up to nine times for an update, and reads the same few expressions in every call. Before that, it asks
+whether the call is for one of thirty other services.
 """
 
 import copy
+import json
+import marshal
+from collections.abc import Awaitable, Callable, MutableMapping
 from functools import lru_cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
-_UNCHANGEABLE = frozenset({str, int, float, bool, bytes, type(None)})
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
+
 #: More than an application has expressions. Their values are given apart from them.
 _EXPRESSIONS = 1024
+_TARGET = b"DynamoDB_20120810."
 
 
 def speed_up(dynamodb: ModuleType) -> None:
-    """Call it once, with ministack's module `dynamodb`."""
+    """Replace the functions that take most of the time. Call it once, with ministack's module `dynamodb`."""
     functions: Any = dynamodb
     tokens_of = lru_cache(_EXPRESSIONS)(functions._tokenize)
     functions._tokenize = lambda expression: tokens_of(expression).copy()
@@ -23,10 +33,38 @@ def speed_up(dynamodb: ModuleType) -> None:
 
 
 def deep_copy(value: Any) -> Any:
-    """Copy a value made of dictionaries and lists, as items are. Other objects are left to :mod:`copy`."""
-    kind = type(value)
-    if kind is dict:
-        return {name: each if type(each) in _UNCHANGEABLE else deep_copy(each) for name, each in value.items()}
-    if kind is list:
-        return [deep_copy(each) for each in value]
-    return value if kind in _UNCHANGEABLE else copy.deepcopy(value)
+    """Copy a value as :func:`copy.deepcopy` does, nine times as fast if it can be marshalled, as items can."""
+    try:
+        return marshal.loads(marshal.dumps(value))
+    except ValueError:
+        return copy.deepcopy(value)
+
+
+def straight_to_dynamodb(application: Asgi, dynamodb: ModuleType) -> Asgi:
+    """ASGI middleware that takes calls of DynamoDB past ministack's `application` to its module `dynamodb`.
+
+    The body of a request must come in one message.
+    """
+    from ministack.core import responses, router  # type: ignore[import-untyped]
+
+    async def serve(scope: Message, receive: Receive, send: Send) -> None:
+        lines = dict(scope.get("headers", ()))
+        if not lines.get(b"x-amz-target", b"").startswith(_TARGET) or b"content-encoding" in lines:
+            await application(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in lines.items()}
+        responses.set_request_account_id(router.extract_access_key_id(headers))
+        responses.set_request_region(router.extract_region(headers))
+        body = (await receive())["body"]
+        try:
+            status, answered, content = await dynamodb.handle_request(scope["method"], scope["path"], headers, body, {})
+        except Exception as error:
+            status, answered = 500, {"Content-Type": responses.JSON_1_0_CONTENT_TYPE}
+            content = json.dumps({"__type": "InternalServerError", "message": str(error)}).encode()
+        content = content.encode() if isinstance(content, str) else content
+        answered |= {"Content-Length": str(len(content)), "x-amzn-RequestId": str(uuid4())}
+        fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answered.items()]
+        await send({"type": "http.response.start", "status": status, "headers": fields})
+        await send({"type": "http.response.body", "body": content})
+
+    return serve

@@ -1,16 +1,21 @@
 """The faster functions of the emulator's DynamoDB give what the slower ones give."""
 
+import asyncio
 import copy
+import json
 from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
-from codelab_local.emulator_speed import deep_copy, speed_up
+import pytest
+from codelab_local import LocalCloud
+from codelab_local.emulator_speed import Message, deep_copy, speed_up, straight_to_dynamodb
 from hypothesis import given
 from hypothesis import strategies as st
 from ministack.services import dynamodb
 
-LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
 VALUES = st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(st.text(), each), max_leaves=20)
 EXPRESSIONS = [
     "attribute_not_exists(pk) OR (#n < :n AND size(l[0].m) >= :m)",
@@ -52,3 +57,37 @@ def test_expressions_are_read_as_before() -> None:
         tokens.clear()  # a caller may change what it gets
         expected = dynamodb._condition_syntax_error(expression, slot)
         assert fast._condition_syntax_error(expression, slot) == expected
+
+
+def test_an_answer_has_what_clients_check(cloud: LocalCloud) -> None:
+    client = cloud.client("dynamodb")
+    first, second = (client.list_tables() for _ in range(2))
+    told = first["ResponseMetadata"]
+    assert told["HTTPHeaders"]["content-type"] == "application/x-amz-json-1.0"
+    assert int(told["HTTPHeaders"]["x-amz-crc32"]) == crc32(json.dumps({"TableNames": first["TableNames"]}).encode())
+    assert told["RequestId"] != second["ResponseMetadata"]["RequestId"]
+
+
+def test_an_error_has_its_status_and_code(cloud: LocalCloud) -> None:
+    client = cloud.client("dynamodb")
+    with pytest.raises(client.exceptions.ResourceNotFoundException) as refused:
+        client.get_item(TableName="no-such-table", Key={"pk": {"S": "a"}})
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+
+def test_a_failure_of_the_emulator_is_an_error_of_the_server() -> None:
+    sent: list[Message] = []
+
+    async def fail(*_: Any) -> None:
+        raise RuntimeError("broken")
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"x-amz-target", b"DynamoDB_20120810.GetItem")]
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    asyncio.run(straight_to_dynamodb(fail, SimpleNamespace(handle_request=fail))(scope, receive, send))
+    assert (sent[0]["status"], json.loads(sent[1]["body"])["__type"]) == (500, "InternalServerError")
