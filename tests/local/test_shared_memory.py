@@ -1,5 +1,6 @@
 """What forked processes share: few pages are copied, and objects still behave as usual."""
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 from codelab_local import LocalCloud, shared_memory
+
+from tests.local.conftest import APP
 
 HAS_IMMORTAL_OBJECTS = sys.version_info[:2] in ((3, 12), (3, 13))
 PROGRAM = """
@@ -47,8 +50,12 @@ def test_an_unknown_python_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="only Linux tells what a process shares")
-def test_a_worker_has_little_memory_of_its_own(cloud: LocalCloud) -> None:
-    for _ in range(3):
-        cloud.invoke("command", {"do": "count", "kind": "none"})
-    sizes = [psutil.Process(pid).memory_full_info().uss for pid in cloud.workers("command")]
-    assert max(sizes) < 8 * 2**20
+@pytest.mark.skipif(resource.getpagesize() != 4096, reason="larger pages are copied whole")
+@pytest.mark.skipif(not HAS_IMMORTAL_OBJECTS, reason="this Python counts all references")
+def test_a_worker_has_little_memory_of_its_own() -> None:
+    """It is 4.7 MB; 7.4 MB if references are counted."""
+    with LocalCloud(APP / "template.yaml") as cloud:
+        for _ in range(3):
+            cloud.invoke("command", {"do": "count", "kind": "none"})
+        sizes = [psutil.Process(pid).memory_full_info().uss for pid in cloud.workers("command")]
+    assert max(sizes) < 6 * 2**20
