@@ -31,6 +31,7 @@ class Sdk:
         self.botocore = types.SimpleNamespace(session=types.SimpleNamespace(get_session=lambda: session))
         self.recorder = Recorder()
         emitter = session.get_component("event_emitter")
+        emitter.register("provide-client-params", lambda **call: self.recorder.ask_for(**call))
         emitter.register_first("before-call", lambda **call: self.recorder.before_call(**call))
         emitter.register("after-call", lambda **call: self.recorder.after_call(**call))
         emitter.register("after-call-error", lambda **call: self.recorder.after_call(**call))

@@ -6,7 +6,7 @@ DynamoDB and Secrets Manager are moto's. Invokes and posts to connections are an
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPMessage
 from typing import Any
 from urllib.parse import unquote
@@ -36,9 +36,9 @@ class Recorder:
 
     def __init__(self) -> None:
         self.gone: set[str] = set()
-        #: The folder of the function that runs, and what each has done that needs a permission.
+        #: The folder of the function that runs, and what each has done that needs a permission: action and resource.
         self.folder = ""
-        self.actions: set[tuple[str, str]] = set()
+        self.used: set[tuple[str, str, str]] = set()
         self._changed = threading.Condition()
         #: The answers of this test to calls, by their ids; None: moto's.
         self._answered: dict[str, Answer | None] = {}
@@ -110,7 +110,7 @@ class Recorder:
 
     def post(self, connection_id: str, data: bytes) -> int:
         self.note(POST)
-        self.actions.add((self.folder, "execute-api:ManageConnections"))
+        self.used.add((self.folder, *MAY_POST))
         if (refused := self._ruled(POST)) is not None:
             return refused[0]
         if connection_id in self.gone:
@@ -122,7 +122,7 @@ class Recorder:
 
     def delete(self, connection_id: str) -> int:
         self.note("DeleteConnection")
-        self.actions.add((self.folder, "execute-api:ManageConnections"))
+        self.used.add((self.folder, *MAY_CLOSE))
         return 204
 
     # -- DynamoDB and Lambda -------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Recorder:
             known = call in self._answered
         if not known:
             self.note(operation)
-            self.actions.update((self.folder, action) for action in _actions(operation, request.body))
+            self.used.update((self.folder, *it) for it in _permissions(operation, request))
             self._answered[call] = self._answer(operation, request)
         with self._changed:
             self._under_way += 1
@@ -150,20 +150,25 @@ class Recorder:
             return refusal(*refused)
         if operation == INVOKE:
             assert request.headers["X-Amz-Invocation-Type"] == "Event"
-            self.last_invoke = unquote(request.url).split("/")[-2], json.loads(request.body)
+            self.last_invoke = _invoked(request), json.loads(request.body)
             self.invokes.append(self.last_invoke)
             return answer(202)
         return None
 
     # -- the SDK's hooks -----------------------------------------------------------------------------------------
 
+    def ask_for(self, params: Mapping[str, Any], model: Any, **_: Any) -> None:
+        """Of the event `provide-client-params`, which the signature of a URL also causes: whoever uses the URL needs
+        what its signer may do."""
+        if not self._paused:
+            action = f"{model.service_model.service_name}:{_ACTIONS.get(model.name, model.name)}"
+            self.used.update((self.folder, action, resource) for resource in _resources_of(action, params))
+
     def before_call(self, model: Any, **_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
         """Of the event `before-call`, which is the last that can keep a call from being made."""
         if self._paused:
             return None
         self.note(model.name)
-        permission = _PERMISSIONS.get(model.name, model.name)
-        self.actions.add((self.folder, f"{model.service_model.service_name}:{permission}"))
         refused = self._ruled(model.name)
         with self._changed:
             self._under_way += 1
@@ -208,14 +213,38 @@ def moto(request: Request) -> Answer:
 
 
 #: IAM's names where they are not the operation's.
-_PERMISSIONS = {"ListObjectsV2": "ListBucket", "DeleteObjects": "DeleteObject"}
+_ACTIONS = {"ListObjectsV2": "ListBucket", "DeleteObjects": "DeleteObject"}
 _WRITES = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
 
+#: What a call needs: the action, and the resource as a policy of the template names it.
+Permission = tuple[str, str]
 
-def _actions(operation: str, body: bytes) -> list[str]:
-    """What a call needs to be allowed: of a transaction what each part of it does."""
+_TABLE, _BUCKET = "${Table.Arn}", "${PayloadBucket.Arn}"
+_FUNCTION = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-"
+_API = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${WebSocketApi}/${StageName}"
+MAY_POST = "execute-api:ManageConnections", f"{_API}/POST/@connections/*"
+MAY_CLOSE = "execute-api:ManageConnections", f"{_API}/DELETE/@connections/*"
+
+
+def _permissions(operation: str, request: Request) -> list[Permission]:
+    """What a call of DynamoDB or Lambda needs: of a transaction what each part of it does."""
     if operation == INVOKE:
-        return ["lambda:InvokeFunction"]
+        return [("lambda:InvokeFunction", _FUNCTION + _invoked(request).removeprefix("codelab-"))]
+    body = json.loads(request.body)
     if operation == TRANSACTION:
-        return [f"dynamodb:{_WRITES[kind]}" for part in json.loads(body)["TransactItems"] for kind in part]
-    return [f"dynamodb:{operation}"]
+        return [(f"dynamodb:{_WRITES[kind]}", _TABLE) for part in body["TransactItems"] for kind in part]
+    return [(f"dynamodb:{operation}", f"{_TABLE}/index/{body['IndexName']}" if "IndexName" in body else _TABLE)]
+
+
+def _invoked(request: Request) -> str:
+    return unquote(request.url).split("/")[-2]
+
+
+def _resources_of(action: str, params: Mapping[str, Any]) -> set[str]:
+    """The resources of a call that the SDK makes, of S3 or of Secrets Manager, by its parameters."""
+    if action == "s3:ListBucket":
+        return {_BUCKET}
+    if action.startswith("s3:"):
+        keys = [it["Key"] for it in params["Delete"]["Objects"]] if "Delete" in params else [params["Key"]]
+        return {f"{_BUCKET}/{key.split('/')[0]}/*" for key in keys}
+    return {f"${{{params['SecretId']}}}"}

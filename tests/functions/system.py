@@ -181,8 +181,8 @@ class System:
 
     def check_permissions(self) -> None:
         """Raise AssertionError if a function has made a call that the template does not allow it."""
-        allowed = {(folder, action) for folder, granted in grants().items() for action, _ in granted}
-        assert self.aws.actions <= allowed, f"AccessDenied in the cloud: {sorted(self.aws.actions - allowed)}"
+        allowed = {(folder, *one) for folder, granted in grants().items() for one in granted}
+        assert self.aws.used <= allowed, f"AccessDenied in the cloud: {sorted(self.aws.used - allowed)}"
 
     def _handle(self, folder: str, event: Mapping[str, Any], context: Context | None = None) -> Any:
         function = self.function(folder)

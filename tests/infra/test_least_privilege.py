@@ -103,7 +103,7 @@ def test_functions_reach_only_the_object_prefixes_they_need() -> None:
     assert granted == {
         *(
             ("GetObject", "items/*", folder)
-            for folder in takes_frames | {"llm_request", "sweep", "disconnect", "rest_api", "rest_stream"}
+            for folder in takes_frames | {"connect", "llm_request", "sweep", "disconnect", "rest_api", "rest_stream"}
         ),
         *(("GetObject", "tickets/*", folder) for folder in takes_frames),
         *(("PutObject", "items/*", folder) for folder in ("tool_result", "hitl_decision", "llm_request", "rest_api")),
