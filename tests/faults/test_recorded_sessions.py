@@ -25,5 +25,16 @@ def test_a_recorded_session_goes_on(limited_stage: Stage, name: str) -> None:
         assert found.messages() == [*recorded.texts, "I am still here."]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_session_with_attributes_of_newer_code_goes_on(limited_stage: Stage, name: str) -> None:
+    """Code that goes back to an older version ignores what the newer one has added, and leaves it there."""
+    recorded = Recorded.read(FOLDER / f"{name}.json")
+    added = {"of_a_newer_version": {"M": {"n": {"N": "1"}}}}
+    found = recorded._replace(items=[{**item, **added} for item in recorded.items]).go_on(limited_stage)
+    assert complaints(found) == []
+    (register,) = [item for item in limited_stage.items() if item["sk"] == {"S": "REGISTER"}]
+    assert register.items() >= added.items()
+
+
 def test_every_state_is_recorded() -> None:
     assert {Recorded.read(FOLDER / f"{name}.json").state for name in NAMES} == STATES.keys()

@@ -1,6 +1,9 @@
 """Each deployed function has only the permissions it needs."""
 
+import re
+
 import pytest
+import yaml
 
 from infra.intrinsics import branches, statements, target, text
 from tests.permissions import TEMPLATE, grants, of_type, resources
@@ -162,3 +165,18 @@ def test_no_functions_environment_has_a_secret() -> None:
             if key in {"LLM_API_KEY", "JWT_SECRET"}:
                 assert value == "", f"{name}: {key}"
             assert target(value) != "LlmApiKey", f"{name}: {key}"
+
+
+def test_whatever_has_a_name_of_its_own_has_the_stacks_name_in_it() -> None:
+    """Two stacks in one account and region must not meet."""
+    nested = yaml.safe_load((TEMPLATE.parent / "infra/observability.yaml").read_text(encoding="utf-8"))["Resources"]
+    named = ("FunctionName", "LogGroupName", "TopicName", "AlarmName", "DashboardName", "TableName", "QueueName")
+    found = [
+        (name, text(resource["Properties"][key]))
+        for name, resource in {**resources(), **nested}.items()
+        for key in named
+        if resource["Type"] != "AWS::Lambda::Permission" and key in resource.get("Properties", {})
+    ]
+    assert len(found) > 2 * len(grants())
+    for name, value in found:
+        assert re.match(r"(/aws/lambda/)?\$\{(AWS::StackName|Stack)\}", value) or target({"Fn::Sub": value}), name
