@@ -2,7 +2,8 @@
 
 The user's message may say `pieces=N` and `rate=N` (pieces per second; absent: at full speed), `silence=S` (seconds
 before the first piece) and `clock=1` (a last piece more: the time of the end, by the machine's monotonic clock). The
-answer is an object with `message` and `calls` if the request has a `response_format`, else plain text.
+answer is an object with `message` and `calls` if the request has a `response_format`, else plain text. If the request
+lets it choose an `agent`, it chooses `universal`.
 Run as `python -m benchmarks.instant_model PORT`.
 """
 
@@ -72,7 +73,10 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             if "silence" in settings:
                 await asyncio.sleep(settings["silence"])
             writer.write(_HEAD)
-            before, after = ('{"message":"', '","calls":[]}') if "response_format" in body else ("", "")
+            before, after = ('"message":"', '","calls":[]}') if "response_format" in body else ("", "")
+            if before:
+                chooses = "agent" in body["response_format"]["json_schema"]["schema"]["properties"]
+                before = '{"agent":"universal",' + before if chooses else "{" + before
             _chunk(writer, _content(before))
             began = asyncio.get_running_loop().time()
             for n in range(pieces):

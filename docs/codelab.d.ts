@@ -313,7 +313,7 @@ export interface AgentSwitchedFrame {
   reason: string;
   /** When, in ISO 8601 with UTC offset. */
   timestamp: string;
-  /** How sure the router was, from 0 to 1. */
+  /** How sure the router was, from 0 to 1. Only in logs of earlier versions. */
   confidence?: number;
   /** Repeats `from_agent`, `to_agent`, `reason`, `timestamp` and `confidence`. */
   metadata: Record<string, unknown>;

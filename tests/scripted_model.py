@@ -28,6 +28,7 @@ class Says:
     and not before the event `until`.
 
     `status` other than 200 refuses the request; `cut` ends the connection after so many pieces, without a finish.
+    `agent` answers if the model is to choose; `refuses_to_choose` is the status of a request to choose.
     """
 
     text: str = ""
@@ -39,6 +40,8 @@ class Says:
     status: int = 200
     cut: int | None = None
     raw: str | None = None
+    agent: str = "universal"
+    refuses_to_choose: int = 200
 
     def wait(self) -> None:
         """Wait as long as the model is silent."""
@@ -46,10 +49,11 @@ class Says:
         if self.until is not None:
             self.until.wait(_PATIENCE_S)
 
-    def body(self) -> str:
+    def body(self, *, chooses: bool) -> str:
         if self.raw is not None:
             return self.raw
-        return json.dumps({"message": self.text, "calls": self.calls}, ensure_ascii=False)
+        agent = {"agent": self.agent} if chooses else {}
+        return json.dumps({**agent, "message": self.text, "calls": self.calls}, ensure_ascii=False)
 
 
 def call(tool: str, **arguments: Any) -> dict[str, Any]:
@@ -57,24 +61,16 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
     return {"_tool": tool, **arguments}
 
 
-def chooses(agent: str, reason: str = "It suits", confidence: float = 0.9, **more: Any) -> Says:
-    """The answer that chooses an agent."""
-    return Says(raw=json.dumps({"agent": agent, "reason": reason, "confidence": confidence}), **more)
-
-
 class ScriptedModel:
-    """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name, `routed`
-    those that ask who is to answer.
+    """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name.
 
     `hung_up` names the scripts whose client did not stay until the end. `port` 0 is any that is free.
     """
 
     def __init__(self, port: int = 0) -> None:
         self.requests: dict[str, list[dict[str, Any]]] = {}
-        self.routed: dict[str, list[dict[str, Any]]] = {}
         self.hung_up: list[str] = []
         self._scripts: dict[str, list[Says]] = {}
-        self._choices: dict[str, Says] = {}
         model = self
 
         class Handler(Quiet, BaseHTTPRequestHandler):
@@ -104,11 +100,6 @@ class ScriptedModel:
         self.requests[name] = []
         return f"[[{name}]]"
 
-    def choose(self, name: str, choice: Says) -> None:
-        """Set the agent that the model chooses for the message of script `name`; see `chooses`."""
-        self._choices[name] = choice
-        self.routed[name] = []
-
     def answer(self, http: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         messages = body["messages"]
         last_user = max(n for n, message in enumerate(messages) if message["role"] == "user")
@@ -117,24 +108,23 @@ class ScriptedModel:
         said = sum(message["role"] == "assistant" for message in messages[last_user:])
         if "open_tasks" in _properties(body):
             says = Says(raw=_SUMMARY)
-        elif "confidence" in _properties(body):
-            self.routed[name].append(body)
-            says = self._choices[name]
-            says.wait()
         else:
             script = self._scripts.get(name, [Says("unscripted")])
             self.requests.setdefault(name, []).append(body)
             says = script[min(said, len(script) - 1)]
+        chooses = "agent" in _properties(body)
+        if chooses and says.refuses_to_choose != 200:
+            says = Says(status=says.refuses_to_choose)
         if says.status != 200 or body.get("stream"):
-            self._say(http, name, says)
+            self._say(http, name, says, chooses=chooses)
         else:
             says.wait()
-            message = {"role": "assistant", "content": says.body()}
+            message = {"role": "assistant", "content": says.body(chooses=chooses)}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
             usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
             _reply(http, 200, {"object": "chat.completion", "choices": [choice], "usage": usage})
 
-    def _say(self, http: BaseHTTPRequestHandler, name: str, says: Says) -> None:
+    def _say(self, http: BaseHTTPRequestHandler, name: str, says: Says, *, chooses: bool) -> None:
         says.wait()
         if says.status != 200:
             _reply(http, says.status, {"error": {"message": "scripted refusal", "type": "scripted"}})
@@ -143,7 +133,7 @@ class ScriptedModel:
         http.send_header("Content-Type", "text/event-stream")
         http.send_header("Connection", "close")
         http.end_headers()
-        body = says.body()
+        body = says.body(chooses=chooses)
         pieces = [body[start : start + says.piece] for start in range(0, len(body), says.piece)]
         try:
             for sent, piece in enumerate(pieces):

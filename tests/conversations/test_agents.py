@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import Open
 from tests.ide import Ide
-from tests.scripted_model import Says, ScriptedModel, call, chooses
+from tests.scripted_model import Says, ScriptedModel, call
 
 
 @pytest.fixture
@@ -28,38 +28,37 @@ def schema_of(body: dict) -> str:
 
 def test_the_agent_that_the_model_chose_answers_the_first_message(routed, model: ScriptedModel) -> None:
     session = routed()
-    marker = model.script("explain", Says("So it works."))
-    model.choose("explain", chooses("ask", confidence=0.7))
-    session.ask(marker)
+    session.ask(model.script("explain", Says("So it works.", agent="ask")))
     switched = session.of_type("agent_switched")[-1]
-    assert (switched["from_agent"], switched["to_agent"], switched["confidence"]) == ("orchestrator", "ask", 0.7)
+    assert (switched["from_agent"], switched["to_agent"]) == ("orchestrator", "ask")
     assert {frame["agent"] for frame in session.of_type("assistant_message")} == {"ask"}
-    (answered,) = model.requests["explain"]
-    assert "read_file" in schema_of(answered)
-    assert "write_file" not in schema_of(answered)
+    assert session.text() == "So it works."
+    assert len(model.requests["explain"]) == 1, "it chooses and answers at once"
     session.ask(model.script("more", Says("And so on.")))
     assert len(session.of_type("agent_switched")) == 2, "the agent was chosen again"
+    (answered,) = model.requests["more"]
+    assert "read_file" in schema_of(answered)
+    assert "write_file" not in schema_of(answered)
 
 
 def test_a_users_choice_wins_over_the_models(routed, model: ScriptedModel) -> None:
-    session = routed()
-    marker, has_chosen = model.script("race", Says("Here I am.")), threading.Event()
-    model.choose("race", chooses("coder", until=has_chosen))
+    session, has_chosen = routed(), threading.Event()
+    marker = model.script("race", Says("Here I am.", agent="coder", until=has_chosen))
     session.say(marker)
     session.expect("agent_status", status="thinking")
     session.request("switch_agent", agent_type="architect")
     has_chosen.set()
     session.idle()
     assert [frame["to_agent"] for frame in session.of_type("agent_switched")] == ["orchestrator", "architect"]
-    (answered,) = model.requests["race"]
-    assert "architect" in answered["messages"][0]["content"]
+    assert {frame["agent"] for frame in session.of_type("assistant_message")} == {"architect"}
+    chosen, answered = model.requests["race"]
+    assert "agent" in chosen["response_format"]["json_schema"]["schema"]["properties"]
+    assert "architect" in answered["messages"][0]["content"].split("\n")[0]
 
 
 def test_the_usual_agent_answers_if_the_model_cannot_choose(routed, model: ScriptedModel) -> None:
     session = routed()
-    marker = model.script("refused", Says("All the same."))
-    model.choose("refused", Says(status=400))
-    session.ask(marker)
+    session.ask(model.script("refused", Says("All the same.", refuses_to_choose=400)))
     assert session.of_type("agent_switched")[-1]["to_agent"] == "universal"
     assert session.text() == "All the same."
 

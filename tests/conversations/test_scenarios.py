@@ -19,7 +19,7 @@ from tests.conftest import Open
 from tests.conversations.test_identity import bearing, guarded, guarded_cloud, token
 from tests.frames import DOCUMENT
 from tests.ide import Ide, put
-from tests.scripted_model import Says, ScriptedModel, call, chooses
+from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 __all__ = ["guarded", "guarded_cloud"]
@@ -76,7 +76,7 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "A call that the user edits": [[Says("", [WRITE]), Says("Written as you wish.")]],
     "A call that the user rejects": [[Says("", [WRITE]), Says("Then not.")]],
     "A decision that is remembered": [[Says("", [WRITE]), Says("", [WRITE]), Says("Written twice.")]],
-    "The agent is chosen": [[Says("I shall write it.")]],
+    "The agent is chosen": [[Says("I shall write it.", agent="coder")]],
     "The user switches the agent": [[Says("I shall draw it.")]],
     "The connection breaks": [[Says("", [call("read_file", path="a.py")]), Says("That was it.")]],
     "A command that streams its output": [[Says("", [call("run_command", command="make test")]), Says("All is well.")]],
@@ -196,7 +196,6 @@ def test_the_diagram_shows_what_happens(ide: Open, guarded: Open, model: Scripte
 
         scene = Scene(connect, says)
     elif title == "The agent is chosen":
-        model.choose(f"{name} 0", chooses("coder"))
         begun = ide(session)
         begun.send("switch_agent", agent_type="orchestrator")  # As in a session with DEFAULT_AGENT.
         scene = Scene(lambda: ide(session, extensions=True), says, seq=begun.expect("agent_switched")["seq"])

@@ -257,10 +257,15 @@ def test_speaks_every_strategy(base_url: str, strategy: str) -> None:
     assert chat.result({"success": True})[0] == "Файл src/x.dart создан успешно"
 
 
-def test_routes_to_a_fitting_agent(base_url: str) -> None:
+def test_chooses_a_fitting_agent_before_it_says_anything(base_url: str) -> None:
+    turn = turn_schema()
     agents = {"enum": ["architect", "ask", "coder", "universal"]}
-    schema = closed({"agent": agents, "reason": {"type": "string"}, "confidence": {"type": "number", "maximum": 1}})
-    described = {"type": "json_schema", "json_schema": {"name": "route", "schema": schema}}
-    for question, agent in (("Создай файл a.py", "coder"), ("Hello!", "universal"), ("Delete everything", "universal")):
-        body = {"messages": [{"role": "user", "content": question}], "response_format": described}
-        assert json.loads("".join(streamed(base_url + "/chat/completions", body)))["agent"] == agent
+    described = {"name": "answer", "schema": closed({"agent": agents, **turn["properties"]})}
+    for question, agent in (("Создай файл a.py", "coder"), ("Hello!", "universal")):
+        body = {
+            "messages": [{"role": "user", "content": question}],
+            "response_format": {"type": "json_schema", "json_schema": described},
+        }
+        answer = json.loads("".join(streamed(base_url + "/chat/completions", body)))
+        assert list(answer) == ["agent", "message", "calls"]
+        assert answer["agent"] == agent

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
 from tests.faults.ide import Frame
-from tests.faults.model import CUT, NO_SUMMARY, PAUSE, SILENCE, STOP, Says, says
+from tests.faults.model import CUT, NO_SUMMARY, OWN_MODEL, PAUSE, SILENCE, STOP, Says, says
 from tests.faults.player import Conversation, Reaction
 from tests.scripted_model import call
 
@@ -78,6 +78,7 @@ PLAN = call("update_plan", items=[{"text": "Read a.py", "status": "in_progress"}
 _ANSWER = says("It is ", "done.")
 _ONE_TOOL = {"one": [says("Reading. ", calls=[READ_A]), _ANSWER]}
 _WRITING = {"write": [says("Writing. ", calls=[WRITE]), _ANSWER]}
+_INVALID = '{"agent": "coder", "message": "", "calls": [{"_tool": "none"}]}'
 _STOPPED = says("It is ", PAUSE, "far ", STOP, "from over.")
 
 CONVERSATIONS = [
@@ -184,6 +185,18 @@ CONVERSATIONS = [
             {"type": "switch_agent", "agent_type": "orchestrator", "content": "[[one]] me", "client_msg_id": "m1"},
             say("two", 2),
         ],
+        execute=execute,
+    ),
+    Conversation(
+        "an agent with a model of its own is chosen",
+        {"one": [Says(("Reading. ",), (READ_A,), agent=OWN_MODEL), _ANSWER]},
+        [{"type": "switch_agent", "agent_type": "orchestrator", "content": "[[one]] me", "client_msg_id": "m1"}],
+        execute=execute,
+    ),
+    Conversation(
+        "an agent is chosen in an answer that is repaired",
+        {"bad": [Says(("Well. ",), (READ_A,), invalid=_INVALID), _ANSWER]},
+        [{"type": "switch_agent", "agent_type": "orchestrator", "content": "[[bad]] me", "client_msg_id": "m1"}],
         execute=execute,
     ),
     Conversation("a summary", {"long": [_ANSWER]}, [_long(n) for n in range(1, 5)]),

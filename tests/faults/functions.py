@@ -21,7 +21,7 @@ import time
 import types
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ import codelab.delivery.stream as stream
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 from codelab import wiring
+from codelab.agents import agents
 from codelab.aws.connections import Answer, Connections, Request
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.sdk import client
@@ -40,7 +41,7 @@ from codelab_local.processes import die_with_parent
 
 from tests.aws_calls import answer, call_of, is_first, is_last, operation_of
 from tests.faults.fault import INVOKE, POST, READ, TRANSACTION, UPDATE, Fault, Kind
-from tests.faults.model import Script, ScriptedTransport
+from tests.faults.model import OWN_MODEL, Script, ScriptedTransport
 
 FUNCTIONS = Path(__file__).parents[2] / "functions"
 FOLDERS = (
@@ -101,6 +102,7 @@ class Worker:
     # -- before the fork -----------------------------------------------------------------------------------------
 
     def _init(self) -> None:
+        agents()[OWN_MODEL] = replace(agents()["ask"], name=OWN_MODEL, model={"temperature": 0.5})
         direct = types.SimpleNamespace(DirectTransport=lambda **_: self._transport)
         sys.modules["codelab.llm.client.direct"] = direct  # type: ignore[assignment]
         wiring.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,attr-defined,misc]

@@ -32,9 +32,10 @@ STOP_S = 20.0
 
 #: What it answers to other questions than a turn's, by a field of the schema that is asked for.
 _SOLUTIONS = {
-    "confidence": {"agent": "coder", "reason": "It suits", "confidence": 0.9},
     "open_tasks": {"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []},
 }
+#: An agent that the tests add, with a model of its own.
+OWN_MODEL = "reviewer"
 #: A script whose messages it cannot summarise.
 NO_SUMMARY = "no summary"
 
@@ -44,7 +45,7 @@ class Says:
     """One answer: pieces of text, each of which is sent before the next one is given, then calls.
 
     `status` refuses the request, `breaks` ends the connection before the calls. `invalid` is answered first, and the
-    rest when the model is told so.
+    rest when the model is told so. `agent` answers if the model is to choose.
     """
 
     pieces: tuple[str, ...] = ()
@@ -52,6 +53,7 @@ class Says:
     status: int = 0
     breaks: bool = False
     invalid: str = ""
+    agent: str = "coder"
 
 
 def says(*pieces: str, calls: Sequence[dict[str, Any]] = ()) -> Says:
@@ -90,7 +92,7 @@ class ScriptedTransport:
         if answer.invalid and not _is_repair(body["messages"]):
             yield [_chunk(answer.invalid)]
         else:
-            yield [_chunk('{"message": "')]
+            yield [_chunk(f'{{"agent": "{answer.agent}", "message": "' if "agent" in asked else '{"message": "')]
             yield from self._speak(answer, call)
             if answer.breaks:
                 raise TransportError("scripted end of the connection")

@@ -59,12 +59,18 @@ BUDGETS: Mapping[str, list[Event]] = {
     "a plan, and then a tool": [
         CONNECT, USER_MESSAGE, step(1, 1, posts=7, steps=2), LAST_RESULT, step(3, 2, 6),
     ],
-    # The choice is one more transaction, and one frame.
+    # The choice is one more transaction, and one frame; an agent with a model of its own costs no more of AWS.
     "an agent is chosen": [
         CONNECT,
         ("switch_agent", {**USER_MESSAGE[1], POST: 1, UPDATE: 1}),
         ("step 1", {READ: 1, READ_MANY: 1, TRANSACTION: 2, APPEND: 1, POST: 6, UPDATE: 2}),
         LAST_RESULT, step(2, 2, 6), USER_MESSAGE, step(1, 1, 5),
+    ],
+    "an agent with a model of its own is chosen": [
+        CONNECT,
+        ("switch_agent", {**USER_MESSAGE[1], POST: 1, UPDATE: 1}),
+        ("step 1", {READ: 1, READ_MANY: 1, TRANSACTION: 2, APPEND: 1, POST: 6, UPDATE: 2}),
+        LAST_RESULT, step(2, 2, 6),
     ],
     # The summary costs one read of the history, one of the register and one transaction, when all was posted.
     "a summary": [

@@ -1,9 +1,13 @@
 """Who answers a first message, on the pure core."""
 
-from codelab.agents import agents
+import pytest
+from codelab.agents import Agent, agents
+from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidAnswer, Refusal, TransportError
+from codelab.llm.outcome import TextDelta
 from codelab.turns import routing
+from codelab.turns.answers import ANSWER
+from codelab.turns.titles import with_title
 
-from tests.turns.history import message
 from tests.turns.world import World, running
 
 KNOWN = set(agents())
@@ -15,11 +19,10 @@ def test_the_chosen_agent_answers_and_stays():
     lease = world.acquire()
     world.route(lease, "coder")
     (switched,) = world.of_type("agent_switched")
-    told = {name: switched[name] for name in ("from_agent", "to_agent", "reason", "confidence", "timestamp")}
+    told = {name: switched[name] for name in ("from_agent", "to_agent", "reason", "timestamp")}
     assert told == switched["metadata"]
-    assert (told["from_agent"], told["to_agent"], told["confidence"]) == ("orchestrator", "coder", 0.9)
+    assert (told["from_agent"], told["to_agent"]) == ("orchestrator", "coder")
     world.answer("Done", lease=lease)
-    assert world.of_type("turn_end")[0]["usage"]["llm_calls"] == 2, "the choice is paid for as well"
     world.say("and now?")
     assert world.register.agent == "coder"
 
@@ -72,19 +75,79 @@ def test_who_routes_may_be_asked_for_again():
     assert world.register.agent == "ask"
 
 
+def answering(*without: str) -> dict[str, Agent]:
+    return {name: agent for name, agent in agents().items() if not agent.routes and name not in without}
+
+
 def test_every_agent_that_answers_can_be_chosen_and_is_described():
-    known = agents()
-    names = routing.schema(known)["properties"]["agent"]["enum"]
-    assert set(names) == KNOWN - {"orchestrator"}
-    system, asked = routing.messages(known["orchestrator"], known, [message(1, "user", "Привет")])
-    assert all(known[name].description in system["content"] for name in names)
-    assert asked == {"role": "user", "content": "Привет"}
+    known = answering()
+    agent = routing.schema(ANSWER, known)["properties"]["agent"]
+    assert set(agent["enum"]) == KNOWN - {"orchestrator"}
+    prompt = routing.combined(agents()["orchestrator"], known, known).prompt
+    assert all(agent.description in prompt and agent.instructions in prompt for agent in known.values())
+    assert prompt.count(known["ask"].rules) == 1
 
 
-def test_the_choice_is_made_by_the_last_question_and_a_little_of_what_was_said_before():
-    known = agents()
-    history = [message(n, role, f"{role} {n} " + "x" * 9_000) for n, role in enumerate(("user", "assistant") * 9)]
-    _, asked = routing.messages(known["orchestrator"], known, [*history, message(19, "user", "the question")])
-    assert asked["content"].startswith("Earlier:")
-    assert asked["content"].endswith("Now:\n\nthe question")
-    assert len(asked["content"]) < 4_000
+def test_the_choice_comes_before_the_text():
+    schema = with_title(routing.schema(ANSWER, answering()))
+    assert list(schema["properties"]) == ["agent", "message", "calls", "title"]
+    assert schema["required"] == ["agent", "message", "calls"]
+
+
+def test_every_tool_of_an_agent_can_be_called_and_names_those_that_may():
+    known = answering()
+    tools = routing.combined(agents()["orchestrator"], known, known).tools
+    assert set(tools) == {name for agent in known.values() for name in agent.tools}
+    assert tools["read_file"].description == known["ask"].tools["read_file"].description
+    assert tools["write_file"].description.endswith(" Only for architect, coder, universal.")
+    assert tools["switch_agent"].parameters["properties"]["agent_type"]["enum"] == sorted(known)
+
+
+def test_an_agent_that_answers_in_another_request_is_only_described():
+    known, here = answering(), answering("universal", "coder")
+    combined = routing.combined(agents()["orchestrator"], known, here)
+    assert known["coder"].description in combined.prompt
+    assert known["coder"].instructions not in combined.prompt
+    assert "git.commit" not in combined.tools
+
+
+@pytest.mark.parametrize("pieces", [["ask"], ["a", "sk"], ["as", "k"]])
+def test_a_choice_is_known_when_its_name_is_complete(pieces):
+    choosing = routing.Choosing(["ask", "coder"])
+    for piece in pieces:
+        assert choosing.agent is None
+        assert choosing.take(TextDelta("agent", piece)) == ""
+    assert choosing.agent == "ask"
+    assert choosing.take(TextDelta("message", "Hello")) == "Hello"
+    assert choosing.take(TextDelta("agent", "coder")) == "", "a field that is written twice"
+    assert choosing.agent == "ask"
+
+
+@pytest.mark.parametrize("name", ["ask", "asker"])
+def test_a_name_that_begins_another_is_complete_when_the_text_begins(name):
+    choosing = routing.Choosing(["ask", "asker"])
+    for char in name:
+        choosing.take(TextDelta("agent", char))
+    assert choosing.take(TextDelta("message", "Hello")) == "Hello"
+    assert choosing.agent == name
+
+
+def test_text_is_held_back_until_the_choice_is_known():
+    choosing = routing.Choosing(["ask", "coder"])
+    assert [choosing.take(TextDelta("message", text)) for text in ("Hel", "lo")] == ["", ""]
+    assert choosing.take(TextDelta("agent", "ask")) == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("problem", "fails"),
+    [
+        (InvalidAnswer("no such agent"), True),
+        (TransportError("context too long", status=400), True),
+        (TransportError("busy", status=429, retryable=True), False),
+        (Refusal("I will not"), False),
+        (Cancelled("hung up"), False),
+        (DeadlineExceeded("late"), False),
+    ],
+)
+def test_the_fallback_agent_is_asked_only_if_the_model_could_not_choose(problem, fails):
+    assert routing.cannot_choose(problem) is fails

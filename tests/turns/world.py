@@ -191,9 +191,8 @@ class World:
         done = self.decide(lambda draft: steps.acquire(draft, step, lease))
         return lease if done else None
 
-    def route(self, lease: Lease, agent: str, confidence: float | None = 0.9) -> Transition | None:
-        choice = Choice(agent, "It suits", confidence, {"llm_calls": 1})
-        return self.decide(lambda draft: routing.route(draft, lease, "orchestrator", choice))
+    def route(self, lease: Lease, agent: str) -> Transition | None:
+        return self.decide(lambda draft: routing.route(draft, lease, "orchestrator", Choice(agent)))
 
     def renew(self, lease: Lease) -> bool:
         """Extend the lease as the sender does, past `version`. False: it is lost."""

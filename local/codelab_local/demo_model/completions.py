@@ -131,13 +131,15 @@ def _said(reply: player.Reply) -> list[tuple[str, str]]:
 
 
 def _structured(schema: Any, talk: Conversation) -> Answer:
-    """An agent's turn (`message` and `calls`), or an instance of any other schema, with the reply in it."""
+    """An agent's turn (`message` and `calls`; `agent` if one is to be chosen), or an instance of any other schema."""
     tools = _tools_of(schema)
     reply = player.answer(talk, tools or set())
     names = schema.get("properties", {}) if isinstance(schema, dict) else {}
-    given: dict[str, Any] = {name: reply.say for name in _SPOKEN if name in names}
-    if "reason" in names:
-        given["reason"] = player.spoken("why_this_agent", talk)
+    given: dict[str, Any] = {}
+    if tools is not None and isinstance(names.get("agent"), dict):  # chosen before anything is said
+        offered = names["agent"].get("enum", ())
+        given["agent"] = next((wish for wish in _wishes(talk) if wish in offered), "universal")
+    given |= {name: reply.say for name in _SPOKEN if name in names}
     if "title" in names:
         given["title"] = " ".join(talk.question.split()[:6])
     if tools is None:

@@ -132,11 +132,6 @@ def answer(talk: Conversation, tools: set[str]) -> Reply:
     return Reply(say, think, refuse, wanted)
 
 
-def spoken(name: str, talk: Conversation) -> str:
-    """A text of the common file."""
-    return _Play(scenarios()[_COMMON], {}, [], talk.language).text(name, {})
-
-
 def _joined(replies: list[Reply], name: str) -> str:
     return "\n\n".join(dict.fromkeys(text for reply in replies if (text := getattr(reply, name))))
 

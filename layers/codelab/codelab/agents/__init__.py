@@ -3,8 +3,8 @@
 description = "…"              what the agent is for; other agents and the router choose by it
 risks = ["read"]               it may call every tool with these risks, including tools that a client declares
 tools = ["write_file"]         and these tools
-routes = true                  it does not answer; it chooses the agent that does
-prompt = "…"                   its system prompt, followed by rules.md
+routes = true                  it does not answer as itself; it chooses the agent that answers
+prompt = "…"                   its instructions; with rules.md behind them, its system prompt
 [paths]                        tool or risk → globs that all paths of its calls must match
 write = ["*.md"]
 [model]                        settings of its Requests, see RequestConfig
@@ -36,12 +36,18 @@ class Agent:
 
     name: str
     description: str
-    prompt: str
+    instructions: str
+    rules: str
     tools: dict[str, Tool]
     risks: frozenset[str] = frozenset()
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     routes: bool = False
+
+    @property
+    def prompt(self) -> str:
+        """The system prompt: the agent's instructions, then the rules for all agents."""
+        return f"{self.instructions}\n\n{self.rules}"
 
     def check(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         """Raise ProtocolError PERMISSION_DENIED if a checked call names a path that the agent may not use."""
@@ -92,18 +98,18 @@ def _agent(name: str, data: dict[str, Any], rules: str) -> Agent:
     unknown = set(data) - _FIELDS
     if unknown:
         raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
-    risks, listed, routes = data.get("risks", []), data.get("tools", []), data.get("routes", False)
+    risks, listed = data.get("risks", []), data.get("tools", [])
     missing = set(listed) - set(CATALOGUE)
     if missing:
         raise ValueError(f"unknown tool {', '.join(sorted(missing))}")
-    prompt = data["prompt"].strip()
     return Agent(
         name=name,
         description=data["description"],
-        prompt=prompt if routes else f"{prompt}\n\n{rules}",
+        instructions=data["prompt"].strip(),
+        rules=rules,
         tools={tool.name: tool for tool in CATALOGUE.values() if tool.risk in risks or tool.name in listed},
         risks=frozenset(risks),
         paths={key: tuple(globs) for key, globs in data.get("paths", {}).items()},
         model=data.get("model", {}),
-        routes=routes,
+        routes=data.get("routes", False),
     )

@@ -1,7 +1,8 @@
 """Put the agents that an agent can hand over to into the schema of `switch_agent`, so the model can name no others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from codelab.protocol.tools import Tool
 
@@ -18,8 +19,16 @@ def with_targets(tools: Mapping[str, Tool], name: str, agents: Mapping[str, str]
     tool = found.pop(TOOL, None)
     if tool is None or not others:
         return found
-    properties = dict(tool.parameters["properties"])
     described = "; ".join(f"{other}: {description}" for other, description in others.items())
-    properties["agent_type"] = {"type": "string", "enum": list(others), "description": described}
-    found[TOOL] = replace(tool, parameters={**tool.parameters, "properties": properties})
+    found[TOOL] = _limited(tool, {"type": "string", "enum": list(others), "description": described})
     return found
+
+
+def with_any_target(tool: Tool, names: Sequence[str]) -> Tool:
+    """`switch_agent` for a prompt that describes the agents `names`: it may name any of them."""
+    return _limited(tool, {"type": "string", "enum": list(names)})
+
+
+def _limited(tool: Tool, agent_type: dict[str, Any]) -> Tool:
+    properties = {**tool.parameters["properties"], "agent_type": agent_type}
+    return replace(tool, parameters={**tool.parameters, "properties": properties})

@@ -8,44 +8,39 @@ because Lambda stops a function that keeps invoking itself (recursive loop detec
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any
 
-from codelab.agents import Agent, agents
-from codelab.config import ConfigurationError
 from codelab.delivery.fan_out import DRAIN_S, FanOut
 from codelab.delivery.stream import StreamSender
 from codelab.engine.compactor import Compactor
 from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
-from codelab.llm.client.request import Request
-from codelab.llm.client.retry import RetryPolicy
+from codelab.engine.step_requests import Asked, StepRequests
 from codelab.llm.client.transport import Cancellation, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
-from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, ModelError, RequestError, TransportError, Truncated
 from codelab.llm.outcome import Done, Result, TextDelta, Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import bind, logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.tools import Tool
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
-from codelab.sessions.items import MessageItem, ToolsItem
+from codelab.sessions.items import ToolsItem
 from codelab.sessions.register import LEASE_MARGIN_MS, LEASE_MS, Extent, Register
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps
-from codelab.turns.answers import answer_of, answer_schema, failure, tool_messages
-from codelab.turns.context import assemble, shown_files
+from codelab.turns.answers import answer_of, failure
 from codelab.turns.draft import Draft
 from codelab.turns.own_tools import declared_by
 from codelab.turns.steps import Answer, Failure, Lease
-from codelab.turns.usage import breakdown, counted
 
-#: Seconds that the choice of an agent may take; after that the fallback agent answers.
-_ROUTING_S = 20.0
 #: Time (ms) reserved for the commit after the model's deadline, and the least time to begin a further step.
 _COMMIT_MS = 3_000
 _NEXT_STEP_MS = 30_000
@@ -72,13 +67,18 @@ class _Invocation:
 class _Attempt:
     """A step that is being acquired: the lease, what stops its Requests, and the sender of its text.
 
-    The sender is None if the step was not acquired. `restarted` is the sender of the second text, if there is one.
+    `register` names the session's agent. The sender is None if the step was not acquired. `restarted` is the sender of
+    the second text, if there is one. `streamed` is the text of the last Request, `wasted` the usage of those before it.
     """
 
+    register: Register
     lease: Lease
     cancellation: Cancellation
     acquired: Future[StreamSender | None]
     restarted: StreamSender | None = None
+    broke_off: bool = False
+    streamed: list[str] = field(default_factory=list)
+    wasted: Counter[str] = field(default_factory=Counter)
 
     @property
     def sender(self) -> StreamSender:
@@ -88,6 +88,10 @@ class _Attempt:
             raise Cancelled("another invocation has the step")
         return found
 
+    def with_wasted(self, usage: dict[str, int]) -> dict[str, int]:
+        """The usage of all Requests: `usage` is that of the last one."""
+        return {name: usage.get(name, 0) + self.wasted[name] for name in {**self.wasted, **usage}}
+
 
 class StepRunner:
     """One per process. `remaining_ms` of `run` returns the time that the invocation has left."""
@@ -96,28 +100,10 @@ class StepRunner:
         self._engine = engine
         self._transport = transport
         self._settings = settings = engine.settings
-        self._unsupported = unsupported
-        self._config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
-        self._config.check()
-        if settings.default_agent not in agents():
-            raise ConfigurationError(
-                f"DEFAULT_AGENT={settings.default_agent}: unknown agent; valid agents: {', '.join(sorted(agents()))};"
-                " correct DEFAULT_AGENT or unset it"
-            )
-        for agent in agents().values():
-            self._config.changed(**agent.model).check()
         self._has_budgets = any(limits.tokens_per_day for limits in settings.limits.values())
         self._compactor = Compactor(engine, transport, unsupported)
-        self._rehearse(agents()[settings.default_agent])
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
-
-    def _rehearse(self, agent: Agent) -> None:
-        """Compile the schemas of a session's first step at init, while no user waits."""
-        tools, prompt = tool_messages(agent), {"role": "system", "content": agent.prompt}
-        breakdown(tools, [prompt])
-        titled = () if agent.routes else (False, True)
-        for schema in [answer_schema(agent, titled=it) for it in titled] or [routing.schema(agents())]:
-            Request(self._config, schema, [prompt]).compile()
+        self._requests = StepRequests(settings, unsupported, self._pool)
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str) -> None:
         """Run `step`, and the steps that follow at once. A duplicate invocation does nothing.
@@ -144,8 +130,7 @@ class StepRunner:
             meter.flush()
         if last is not None:
             engine.report(last.after, fan_out)
-            config = self._config_for(self._agent(last.after), last.after)
-            self._compactor.compact(last.after, config, meter, remaining_ms)
+            self._compactor.compact(last.after, self._requests.config_of(last.after), meter, remaining_ms)
             meter.flush()
 
     def _run_one(self, user: str, session_id: str, step: Step, invoked: _Invocation) -> Transition | None:
@@ -161,7 +146,7 @@ class StepRunner:
                 extent = register.extent
                 continue
             attempt = self._begin(register, step, invoked)
-            result = self._ask(register, read, attempt, invoked)
+            result = self._ask(read, attempt, invoked)
             if result is not None:
                 return self._commit(attempt, result, read, invoked)
         return None
@@ -193,7 +178,7 @@ class StepRunner:
                     cancellation.cancel()
             return sender
 
-        return _Attempt(lease, cancellation, self._pool.submit(acquired))
+        return _Attempt(register, lease, cancellation, self._pool.submit(acquired))
 
     def _sender(
         self, started: Transition, invoked: _Invocation, lease_ends: float, cancellation: Cancellation
@@ -225,118 +210,141 @@ class StepRunner:
             self._engine.send(invoked.fan_out, committed)
         return committed
 
-    def _routed(self, register: Register, attempt: _Attempt, meter: Meter, history: list[MessageItem]) -> Register:
-        """The register with an agent that answers: if the session's agent only routes, the model chooses one first."""
-        router = self._agent(register)
-        if not router.routes:
-            return register
-        deadline, config = time.monotonic() + _ROUTING_S, self._config_for(router, register)
-        try:
-            asked = routing.messages(router, agents(), history)
-            retry = RetryPolicy(attempts=2)
-            request = Request(config, routing.schema(agents()), asked, unsupported=self._unsupported, retry=retry)
-            result = request.run(self._transport, deadline=deadline, cancel=attempt.cancellation)
-            choice = routing.choice_of(result, self._counted(result.usage, config))
-        except RequestError as error:
-            logger().warning("no agent chosen", extra={"session": register.pk, "error": str(error)})
-            choice = routing.no_choice(self._counted(error.usage, config) if isinstance(error, ModelError) else {})
-        sender, routed = attempt.sender, None
-        meter.add(choice.usage, estimate_tokens(str(asked)), failed=choice.confidence is None)
-        if not attempt.cancellation.cancelled:
-            routed = self._engine.decide(
-                register.user,
-                register.session_id,
-                lambda draft: routing.route(draft, attempt.lease, router.name, choice),
-                register=sender.register,
-            )
-        if routed is None:  # the lease is lost or the turn cancelled: do not ask for the answer
-            attempt.cancellation.cancel()
-            return register
-        sender.follow(routed)
-        return routed.after
-
-    def _ask(
-        self, register: Register, read: Conversation, attempt: _Attempt, invoked: _Invocation
-    ) -> Answer | Failure | None:
+    def _ask(self, read: Conversation, attempt: _Attempt, invoked: _Invocation) -> Answer | Failure | None:
         """Ask the model and stream its text. None if the step was not acquired."""
-        meter = invoked.meter
-        meter.user_plan = register.user_plan
-        streamed: list[str] = []
-        config = self._config
+        meter, streamed, counted = invoked.meter, attempt.streamed, self._requests.counted
+        meter.user_plan = attempt.register.user_plan
         usage: dict[str, int] = {}
-        parts: Future[dict[str, int]] | None = None
+        asked: Asked | None = None
         answer: Answer | None = None
         error: RequestError | ProtocolError | None = None
         try:
             spent = meter.over_budget(read.items.get(keys.usage_key(self._engine.clock())))
             if spent is not None:
                 raise spent
-            own = declared_by(ToolsItem.of(read.items[keys.TOOLS]), register.executor)
-            register = self._routed(register, attempt, meter, read.history)
-            agent = self._agent(register).joined_by(own)
-            budget = self._settings.max_context_tokens
-            messages = assemble(read, agent.prompt, budget=budget)
-            config, tools = self._config_for(agent, register), tool_messages(agent)
-            schema = answer_schema(agent, titled=register.title_is_draft)
-            # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
-            request = Request(config, schema, messages, unsupported=self._unsupported, remember=not own)
-            # Estimated while the model is silent.
-            parts = self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget)))
+            own = declared_by(ToolsItem.of(read.items[keys.TOOLS]), attempt.register.executor)
             deadline = time.monotonic() + max(1.0, (invoked.remaining_ms() - _COMMIT_MS) / 1000)
-            try:
-                result = self._streamed(request, attempt, deadline, streamed, meter)
-            except (Truncated, TransportError) as cut:
-                told = self._counted(cut.usage, config)
-                if not self._restart(attempt, cut, told, "".join(streamed), invoked):
-                    raise
-                meter.add(told, _estimated(parts, streamed), failed=True)
+            while True:
+                asked = self._asked(attempt, read, own)
+                result, told, broke_off = None, counted(Usage(), asked.config), False
+                try:
+                    result = self._streamed(asked, attempt, deadline, meter)
+                except ModelError as failed:
+                    told, broke_off = counted(failed.usage, asked.config), True
+                    if not self._may_ask_again(attempt, failed, told, invoked):
+                        raise
+                if result is not None:
+                    break
+                meter.add(told, asked.estimated(streamed), failed=broke_off)
+                asked = None
+                if not streamed:  # otherwise counted when the text was discarded
+                    attempt.wasted.update(told)
                 streamed.clear()
-                result = self._streamed(request, attempt, deadline, streamed, meter)
-            usage = {**self._counted(result.usage, config), **parts.result()}
-            answer = answer_of(result.solution, agent, usage, "".join(streamed), self._engine.ids)
+            usage = counted(result.usage, asked.config)
+            total = {**attempt.with_wasted(usage), **asked.parts.result()}
+            answer = answer_of(result.solution, asked.agent, total, "".join(streamed), self._engine.ids)
             if answer.text and not streamed:  # a strategy that cannot stream
                 attempt.sender.write(answer.text)
         except RequestError as raised:
             error = raised.with_traceback(None)  # it would keep this frame, and the frame the error
-            usage = self._counted(raised.usage, config) if isinstance(raised, ModelError) else {}
+            usage = counted(raised.usage, asked.config) if isinstance(raised, ModelError) and asked is not None else {}
         except ProtocolError as raised:
             error = raised.with_traceback(None)
         finally:
             if attempt.acquired.result() is not None:
                 attempt.sender.close()
-                if parts is not None:
-                    failed = isinstance(error, RequestError) and not attempt.cancellation.cancelled
-                    meter.add(usage, _estimated(parts, streamed), failed=failed)
+                if asked is not None:
+                    broken = isinstance(error, RequestError) and not attempt.cancellation.cancelled
+                    meter.add(usage, asked.estimated(streamed), failed=broken)
         if attempt.acquired.result() is None:
             return None
         if isinstance(error, RequestError):
-            log_failure(error, invoked.id, session=register.pk)
+            log_failure(error, invoked.id, session=attempt.register.pk)
             error = failure(error, invoked.id)
-        return answer if error is None else Failure(error, usage, "".join(attempt.sender.sent))
+        if error is not None:
+            return Failure(error, attempt.with_wasted(usage), "".join(attempt.sender.sent))
+        return answer
 
-    def _streamed(
-        self, request: Request, attempt: _Attempt, deadline: float, streamed: list[str], meter: Meter
-    ) -> Result:
-        """Run the Request, send its text, and add it to `streamed`."""
+    def _asked(self, attempt: _Attempt, read: Conversation, own: list[Tool]) -> Asked:
+        """The Request to the session's agent, or to the fallback agent if the prompts of all agents leave no room."""
+        try:
+            return self._requests.make(attempt.register, read, own)
+        except ProtocolError:
+            if not self._requests.agent_of(attempt.register).routes:
+                raise
+        self._route(attempt, routing.NO_CHOICE)
+        return self._requests.make(attempt.register, read, own)
+
+    def _streamed(self, asked: Asked, attempt: _Attempt, deadline: float, meter: Meter) -> Result | None:
+        """Run the Request, send its text, and add it to `streamed`. None: the chosen agent must be asked by another."""
         sender: StreamSender | None = None
-        for event in request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation):
-            if isinstance(event, TextDelta):
-                if sender is None:
-                    sender = attempt.sender
-                    meter.first_tokens.append(self._engine.clock() - sender.register.dispatched_at)
-                streamed.append(event.text)
-                sender.write(event.text)
-                sender.rest(event.text)
-            elif isinstance(event, Done):
-                return event.result
+        choosing, chosen = asked.choosing, asked.choosing is None
+        events = asked.request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation)
+        with closing(events):
+            for event in events:
+                text = ""
+                if isinstance(event, TextDelta):
+                    text = event.text if choosing is None else choosing.take(event)
+                elif isinstance(event, Done) and choosing is not None:
+                    choosing.agent = choosing.agent or event.result.solution[routing.AGENT]
+                if choosing is not None and choosing.agent and not chosen:
+                    if not self._choose(asked, attempt, choosing.agent):
+                        return None
+                    chosen = True
+                if text:
+                    if sender is None:
+                        sender = attempt.sender
+                        meter.first_tokens.append(self._engine.clock() - sender.register.dispatched_at)
+                    attempt.streamed.append(text)
+                    sender.write(text)
+                    sender.rest(text)
+                if isinstance(event, Done):
+                    return event.result
         raise AssertionError("a run ends with a result or an error")
+
+    def _choose(self, asked: Asked, attempt: _Attempt, name: str) -> bool:
+        """Commit the choice. Returns False if the answer is not by the session's agent, which then must be asked."""
+        self._route(attempt, routing.Choice(name))
+        if attempt.register.agent != name or name not in asked.answering:
+            return False
+        asked.agent = asked.answering[name]
+        return True
+
+    def _route(self, attempt: _Attempt, choice: routing.Choice) -> None:
+        """Commit the choice, unless the user has made another one. Raises Cancelled if the step is not to go on."""
+        sender, router, routed = attempt.sender, attempt.register.agent, None
+        if not attempt.cancellation.cancelled:
+            routed = self._engine.decide(
+                sender.register.user,
+                sender.register.session_id,
+                lambda draft: routing.route(draft, attempt.lease, router, choice),
+                register=sender.register,
+            )
+        if routed is None:
+            attempt.cancellation.cancel()
+            raise Cancelled("the lease is lost, or the turn was cancelled")
+        sender.follow(routed)
+        attempt.register = routed.after
+
+    def _may_ask_again(
+        self, attempt: _Attempt, failed: ModelError, usage: dict[str, int], invoked: _Invocation
+    ) -> bool:
+        """Prepare another Request after one that has failed: the same if the model broke off, or one without choice."""
+        if isinstance(failed, Truncated | TransportError) and not attempt.broke_off:
+            attempt.broke_off = True
+            if self._restart(attempt, failed, usage, invoked):
+                return True
+        if not self._requests.agent_of(attempt.register).routes or not routing.cannot_choose(failed):
+            return False
+        logger().warning("no agent chosen", extra={"session": attempt.register.pk, "error": str(failed)})
+        self._route(attempt, routing.NO_CHOICE)
+        return True
 
     def _restart(
         self,
         attempt: _Attempt,
         cut: Truncated | TransportError,
         usage: dict[str, int],
-        streamed: str,
         invoked: _Invocation,
     ) -> bool:
         """Prepare to ask the model again after it broke off: discard what it has said, if all clients can do that.
@@ -345,9 +353,9 @@ class StepRunner:
         """
         if isinstance(cut, TransportError) and not cut.retryable:
             return False
-        if attempt.cancellation.cancelled or estimate_tokens(streamed) > _RESTART_TOKENS:
+        if attempt.cancellation.cancelled or estimate_tokens("".join(attempt.streamed)) > _RESTART_TOKENS:
             return False
-        if not streamed:
+        if not attempt.streamed:
             return True
         sender, message_id = attempt.sender, "msg_" + self._engine.ids()
         sender.close()  # all text is logged before it is discarded
@@ -367,23 +375,6 @@ class StepRunner:
         counters = [keys.usage_key(self._engine.clock())] if self._has_budgets else []
         most = self._settings.max_context_messages
         return self._engine.store.conversation(pk, extent, most, (*_READ, *counters), with_register=True)
-
-    def _counted(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
-        return counted(usage, self._settings.llm_prices.get(config.model))
-
-    def _config_for(self, agent: Agent, register: Register) -> RequestConfig:
-        """The agent's settings, with the model that the user has chosen for the session if it is still offered."""
-        config, chosen = self._config.changed(**agent.model), register.settings.get("model")
-        return config.changed(model=chosen) if chosen in self._settings.offered_models else config
-
-    def _agent(self, register: Register) -> Agent:
-        known = agents()
-        return known.get(register.agent) or known[self._settings.default_agent]
-
-
-def _estimated(parts: "Future[dict[str, int]] | None", streamed: list[str]) -> int:
-    """Tokens of a Request, estimated from its prompt's `parts` and its text; 0 if it was not made."""
-    return 0 if parts is None else sum(parts.result().values()) + estimate_tokens("".join(streamed))
 
 
 def log_failure(error: RequestError, request_id: str, **where: str) -> None:

@@ -201,7 +201,9 @@ class AgentSwitched(ServerFrame):
     to_agent: str = Field(description="The new agent.")
     reason: str = Field(description="Why.")
     timestamp: str = Field(description="When, in ISO 8601 with UTC offset.")
-    confidence: float | None = Field(default=None, description="How sure the router was, from 0 to 1.")
+    confidence: float | None = Field(
+        default=None, description="How sure the router was, from 0 to 1. Only in logs of earlier versions."
+    )
     metadata: dict[str, Any] = Field(
         description="Repeats `from_agent`, `to_agent`, `reason`, `timestamp` and `confidence`."
     )

@@ -12,16 +12,14 @@ from codelab.turns.draft import Draft
 MOST = 3
 
 
-def switch(draft: Draft, to_agent: str, reason: str, confidence: float | None = None) -> None:
-    """Make `to_agent` the session's agent from the next step on, and tell the clients. `confidence` is from 0 to 1."""
+def switch(draft: Draft, to_agent: str, reason: str) -> None:
+    """Make `to_agent` the session's agent from the next step on, and tell the clients."""
     told: dict[str, Any] = {
         "from_agent": draft.register.agent,
         "to_agent": to_agent,
         "reason": reason,
         "timestamp": datetime.fromtimestamp(draft.now / 1000, UTC).isoformat(timespec="milliseconds"),
     }
-    if confidence is not None:
-        told["confidence"] = confidence
     draft.register.agent = to_agent
     draft.emit(AgentSwitched(content=f"Switched to {to_agent}", metadata=told, **told))
 

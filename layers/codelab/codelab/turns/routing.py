@@ -1,89 +1,119 @@
-"""Routing: if the session's agent only routes, a small Request in the step chooses the agent that answers.
+"""Routing: if the session's agent only routes, the model chooses the agent in the Request that answers as well.
 
-The choice is committed before the model is asked for the answer, so that later attempts and steps use it.
+The choice is the first field of the answer. It is committed before text is sent, so that later attempts and steps use
+it. An agent with a model of its own cannot answer in that Request; it is asked in another one when it was chosen.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from codelab.agents import FALLBACK, Agent
-from codelab.llm.outcome import Result
-from codelab.sessions.items import MessageItem
+from codelab.agents import FALLBACK, Agent, handover
+from codelab.llm.errors import Cancelled, ContentFilter, DeadlineExceeded, Refusal, TransportError, Truncated
+from codelab.llm.outcome import TextDelta
+from codelab.protocol.tools import Tool
 from codelab.sessions.transition import Transition
-from codelab.turns import handover
 from codelab.turns.draft import Draft
-from codelab.turns.steps import Lease, count, owns
-from codelab.turns.text import head_and_tail
+from codelab.turns.handover import switch
+from codelab.turns.steps import Lease, owns
 
-#: Characters of the user's message, and of each earlier message, in the Request; and the number of earlier messages.
-_MESSAGE_CHARS, _EARLIER_CHARS = 4_000, 400
-_EARLIER = 6
-_REASON_CHARS = 500
+AGENT = "agent"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The agent that answers, and why. `confidence` is from 0 to 1, None if the model made no choice."""
+    """The agent that answers, and why."""
 
     agent: str
-    reason: str
-    confidence: float | None = None
-    usage: dict[str, int] = field(default_factory=dict)
+    reason: str = "The model chose this agent"
 
 
-def schema(agents: Mapping[str, Agent]) -> dict[str, Any]:
-    """The schema of the choice: an agent, the reason, and the confidence."""
-    names = sorted(agent.name for agent in agents.values() if not agent.routes)
-    properties: dict[str, Any] = {
-        "agent": {"type": "string", "enum": names, "description": "Who is to answer"},
-        "reason": {"type": "string", "description": "Why, in one short sentence for the user"},
-        "confidence": {"type": "number", "minimum": 0, "maximum": 1, "description": "How sure that is"},
-    }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+#: The choice if the model made none.
+NO_CHOICE = Choice(FALLBACK, "No specialised agent could be chosen")
 
 
-def messages(router: Agent, agents: Mapping[str, Agent], history: Sequence[MessageItem]) -> list[dict[str, Any]]:
-    """The messages of the Request: the agents, and the end of the conversation."""
-    there_are = "\n".join(
-        f"- {agent.name}: {agent.description}" for _, agent in sorted(agents.items()) if not agent.routes
+class Choosing:
+    """Reads the choice among `names` from a streamed answer: `agent` is None until it is known.
+
+    Text is held back until then, because a model may write the fields in another order.
+    """
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+        self._begun = ""
+        self._held: list[str] = []
+        self.agent: str | None = None
+
+    def take(self, delta: TextDelta) -> str:
+        """The text that may be sent after this piece of the answer."""
+        is_text = delta.field != AGENT
+        if self.agent is not None:
+            return delta.text if is_text else ""
+        if is_text:
+            self._held.append(delta.text)
+        else:
+            self._begun += delta.text
+        # A name that begins another one is complete when the next field begins.
+        longer = not is_text and any(name.startswith(self._begun) for name in self._names if name != self._begun)
+        if self._begun not in self._names or longer:
+            return ""
+        self.agent = self._begun
+        return "".join(self._held)
+
+
+def schema(answer: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The schema `answer` with the agent, one of `names`, as its first property: models generate them in order."""
+    agent = {"type": "string", "enum": sorted(names), "description": "Who answers"}
+    properties = {AGENT: agent, **answer.get("properties", {})}
+    required = [AGENT, *answer.get("required", ())]
+    return {**answer, "type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def combined(router: Agent, agents: Mapping[str, Agent], answering: Mapping[str, Agent]) -> Agent:
+    """The router with what it needs to choose one of `agents`, and to answer as one of those in `answering`.
+
+    It has all their tools; the description of a tool that not all of them may call names those that may.
+    """
+    described = []
+    for name, agent in sorted(agents.items()):
+        does = agent.instructions if name in answering else "Answers later: leave the other fields empty."
+        described.append(f"# {name}\n{agent.description}\n\n{does}")
+    return replace(
+        router,
+        instructions="\n\n".join([router.instructions, *described]),
+        rules=f"# All agents\n{router.rules}" if answering else "",
+        tools=_tools_of(answering, sorted(agents)),
     )
-    spoken = [message for message in history if message.role in ("user", "assistant") and message.content]
-    asked = max((n for n, message in enumerate(spoken) if message.role == "user"), default=0)
-    lines = [
-        f"{message.role}: {head_and_tail(message.content, _EARLIER_CHARS)}"
-        for message in spoken[max(0, asked - _EARLIER) : asked]
-    ]
-    said = head_and_tail(spoken[asked].content, _MESSAGE_CHARS) if spoken else ""
-    return [
-        {"role": "system", "content": f"{router.prompt}\n\nThe agents:\n{there_are}"},
-        {"role": "user", "content": "\n\n".join([*(["Earlier:", *lines, "Now:"] if lines else []), said])},
-    ]
 
 
-def choice_of(result: Result, usage: dict[str, int]) -> Choice:
-    """The model's choice, with its usage."""
-    solution = result.solution
-    return Choice(
-        agent=solution["agent"],
-        reason=head_and_tail(solution["reason"], _REASON_CHARS),
-        confidence=solution["confidence"],
-        usage=usage,
-    )
+def _tools_of(answering: Mapping[str, Agent], names: list[str]) -> dict[str, Tool]:
+    """All tools of the agents, by name."""
+    found: dict[str, Tool] = {}
+    for agent in answering.values():
+        for tool in agent.tools.values():
+            found.setdefault(tool.name, tool)
+    for name, tool in found.items():
+        callers = sorted(agent.name for agent in answering.values() if name in agent.tools)
+        if name == handover.TOOL:
+            tool = handover.with_any_target(tool, names)
+        if len(callers) < len(answering):
+            tool = replace(tool, description=f"{tool.description} Only for {', '.join(callers)}.")
+        found[name] = tool
+    return found
 
 
-def no_choice(usage: dict[str, int]) -> Choice:
-    """The choice if the model made none: the fallback agent."""
-    return Choice(FALLBACK, "No specialised agent could be chosen", usage=usage)
+def cannot_choose(problem: Exception) -> bool:
+    """Is this failure of a Request that chooses one after which the fallback agent is asked?
+
+    It is not if the model declined to answer, or if the same message may work later.
+    """
+    if isinstance(problem, TransportError):
+        return not problem.retryable
+    return not isinstance(problem, Cancelled | DeadlineExceeded | Refusal | ContentFilter | Truncated)
 
 
 def route(draft: Draft, lease: Lease, router: str, choice: Choice) -> Transition | None:
-    """Switch to the chosen agent, unless the user has chosen one meanwhile.
+    """Switch to the chosen agent, unless the user has chosen one meanwhile. `router` is the agent that chose.
 
     None: the lease is lost, or the turn was cancelled.
     """
@@ -91,6 +121,5 @@ def route(draft: Draft, lease: Lease, router: str, choice: Choice) -> Transition
     if not owns(register, lease) or register.cancelled_at:
         return None
     if register.agent == router:
-        count(register, choice.usage)
-        handover.switch(draft, choice.agent, choice.reason, choice.confidence)
+        switch(draft, choice.agent, choice.reason)
     return draft.finish()

@@ -96,7 +96,7 @@ class Request:
 
     def stream(
         self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Yield ThinkingDelta, TextDelta and ItemDone while the model writes, then one Done.
 
         Takes and raises what `run` does. Closing the iterator closes the connection.
@@ -105,7 +105,7 @@ class Request:
 
     def _events(
         self, transport: Transport, deadline: float | None, cancel: Cancellation | None, *, streaming: bool
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         run = _Run(self, transport, Call(cancel, deadline, self._clock), streaming)
         try:
             yield from run.events()

@@ -1,0 +1,150 @@
+"""Makes the Request for a step's answer: which agent is asked, what it is told, which agents it may choose among."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from codelab.agents import Agent, agents
+from codelab.config import ConfigurationError, Settings
+from codelab.llm.client.request import Request
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
+from codelab.llm.config import RequestConfig
+from codelab.llm.outcome import Usage
+from codelab.llm.tokens import estimate_tokens
+from codelab.llm.tools import with_tool
+from codelab.protocol.tools import Tool
+from codelab.sessions.register import Register
+from codelab.sessions.store import Conversation
+from codelab.turns import routing, titles
+from codelab.turns.answers import ANSWER, MESSAGE, answer_schema, tool_messages
+from codelab.turns.context import assemble, shown_files
+from codelab.turns.usage import breakdown, counted
+
+
+@dataclass(slots=True)
+class Asked:
+    """A Request for an answer. `parts` are the estimated tokens of its prompt.
+
+    `agent` is the one that answers. As long as it only routes, `choosing` reads the choice, and the agents in
+    `answering` are those whose answer this can be: agents with settings of their own are asked in another Request.
+    """
+
+    request: Request
+    config: RequestConfig
+    agent: Agent
+    answering: Mapping[str, Agent]
+    choosing: routing.Choosing | None
+    parts: "Future[dict[str, int]]"
+
+    def estimated(self, streamed: Sequence[str]) -> int:
+        """The tokens of the Request, estimated from its prompt and the `streamed` text."""
+        return sum(self.parts.result().values()) + estimate_tokens("".join(streamed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """What is asked of the model, and as which agent."""
+
+    agent: Agent
+    config: RequestConfig
+    answering: Mapping[str, Agent] = field(default_factory=dict)
+    #: The agents to choose from, also those that are asked in another Request.
+    names: tuple[str, ...] = ()
+
+
+class StepRequests:
+    """One per process; `pool` estimates prompts while the model is silent.
+
+    Raises ConfigurationError for an unknown default agent, InvalidRequest for invalid settings of an agent's model.
+    """
+
+    def __init__(self, settings: Settings, unsupported: UnsupportedFeatures, pool: Executor) -> None:
+        self._settings = settings
+        self._unsupported = unsupported
+        self._pool = pool
+        #: By the agents that may answer, and whether a title is asked for.
+        self._schemas: dict[tuple[tuple[str, ...], bool], dict[str, Any]] = {}
+        self.config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
+        self.config.check()
+        if settings.default_agent not in agents():
+            raise ConfigurationError(
+                f"DEFAULT_AGENT={settings.default_agent}: unknown agent; valid agents: {', '.join(sorted(agents()))};"
+                " correct DEFAULT_AGENT or unset it"
+            )
+        for agent in agents().values():
+            self.config.changed(**agent.model).check()
+        self._rehearse(agents()[settings.default_agent])
+
+    def _rehearse(self, agent: Agent) -> None:
+        """Compile the schemas of a session's first step at init, while no user waits."""
+        role = self._role(agent, {}, [])
+        prompt = {"role": "system", "content": role.agent.prompt}
+        breakdown(tool_messages(role.agent), [prompt])
+        for titled in (False, True):
+            Request(role.config, self._schema(role, [], titled=titled), [prompt]).compile()
+
+    def make(self, register: Register, read: Conversation, own: Sequence[Tool]) -> Asked:
+        """The Request to the session's agent; `own` are the client's own tools.
+
+        Raises ProtocolError CONTEXT_TOO_LARGE if the message does not fit behind the prompt.
+        """
+        role, budget = self._role(self.agent_of(register), register.settings, own), self._settings.max_context_tokens
+        messages, tools = assemble(read, role.agent.prompt, budget=budget), tool_messages(role.agent)
+        schema = self._schema(role, own, titled=register.title_is_draft)
+        # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
+        return Asked(
+            Request(role.config, schema, messages, unsupported=self._unsupported, remember=not own),
+            role.config,
+            role.agent,
+            role.answering,
+            routing.Choosing(role.names) if role.names else None,
+            self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget))),
+        )
+
+    def _role(self, asked: Agent, chosen: Mapping[str, Any], own: Sequence[Tool]) -> _Role:
+        """`chosen` are the session's settings."""
+        config = self._config_for(asked, chosen)
+        if not asked.routes:
+            return _Role(asked.joined_by(own), config)
+        known = {name: agent.joined_by(own) for name, agent in agents().items() if not agent.routes}
+        answering = {name: agent for name, agent in known.items() if self._config_for(agent, chosen) == config}
+        return _Role(
+            routing.combined(asked, known, answering),
+            config.changed(stream_fields=(routing.AGENT, MESSAGE)),
+            answering,
+            tuple(known),
+        )
+
+    def _schema(self, role: _Role, own: Sequence[Tool], *, titled: bool) -> dict[str, Any]:
+        """The schema of the answer. Those of a router without clients' own tools are kept: they are large, and few."""
+        if not role.names:
+            return answer_schema(role.agent, titled=titled)
+        key = (tuple(role.answering), titled)
+        found = None if own else self._schemas.get(key)
+        if found is None:
+            found = routing.schema(ANSWER if role.answering else {}, role.names)
+            found = titles.with_title(found) if titled else found
+            for tool in role.agent.tools.values():
+                found = with_tool(found, tool.name, tool.parameters, tool.description)
+            if not own:
+                self._schemas[key] = found
+        return found
+
+    def counted(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
+        """The usage of a Request, with its cost if the model's price is known."""
+        return counted(usage, self._settings.llm_prices.get(config.model))
+
+    def config_of(self, register: Register) -> RequestConfig:
+        """The settings of the session's agent."""
+        return self._config_for(self.agent_of(register), register.settings)
+
+    def _config_for(self, agent: Agent, settings: Mapping[str, Any]) -> RequestConfig:
+        """The agent's settings, with the model that the user has chosen for the session if it is still offered."""
+        config, chosen = self.config.changed(**agent.model), settings.get("model")
+        return config.changed(model=chosen) if chosen in self._settings.offered_models else config
+
+    def agent_of(self, register: Register) -> Agent:
+        """The session's agent; the default one if there is none of that name any more."""
+        known = agents()
+        return known.get(register.agent) or known[self._settings.default_agent]
