@@ -3,6 +3,10 @@
 As in Lambda, a request takes an idle worker or a new one. Unlike in Lambda, workers start one after the other (a few at
 once if a start takes a second). A burst of short requests is then served by a few workers instead of a hundred forks on
 two cores, and a burst of long requests still gets its workers, a few milliseconds apart.
+
+AWS has machines of its own for API Gateway and DynamoDB. Here, hundreds of workers would leave the gateway and the
+emulator so little of the processors that the workers' calls time out. So workers beyond the number of processors have a
+lower priority, and get a request only if the others are busy.
 """
 
 import asyncio
@@ -18,6 +22,10 @@ from dataclasses import dataclass, field
 from codelab_local.deployment import Function
 from codelab_local.http_protocol import Response
 from codelab_local.zygotes import InitFailed, Processes, ThreadsInInit
+
+#: Added to the niceness of a function's workers beyond the first ones, of which there are as many as processors.
+NICENESS = 10
+_FIRST = os.cpu_count() or 1
 
 
 @dataclass(slots=True)
@@ -46,6 +54,7 @@ class Worker:
 
     name: str
     processes: Processes
+    steps_back: bool = False
     pid: int | None = None
     poll: "asyncio.Future[Response] | None" = None
     invocation: Invocation | None = None
@@ -114,7 +123,8 @@ class Pool:
         if self._closed or self._processes is None or self._changing is not None:
             return  # The code is being reloaded, and this request must run the new code.
         while self._queue and self._idle:
-            worker = self._idle.pop()
+            worker = self._preferred()
+            self._idle.remove(worker)
             assert worker.poll is not None
             poll, worker.poll = worker.poll, None
             if not poll.done():
@@ -123,6 +133,10 @@ class Pool:
         wanted = min(len(self._queue), self.limit - len(self.workers) + starting, self._processes.starts_at_once)
         for _ in range(wanted - starting):
             self._start_worker()
+
+    def _preferred(self) -> Worker:
+        """The idle worker that gets the next request: the last one used, of those of full priority if there are any."""
+        return max(reversed(self._idle), key=lambda worker: not worker.steps_back)
 
     def _hand_over(self, worker: Worker) -> Response:
         """Answer `invocation/next` with the oldest waiting request, and start its timeout."""
@@ -199,9 +213,10 @@ class Pool:
 
     def _start_worker(self) -> None:
         assert self._processes is not None
-        worker = Worker(str(next(self._names)), self._processes)
+        steps_back = sum(not worker.steps_back for worker in self.workers.values()) >= _FIRST
+        worker = Worker(str(next(self._names)), self._processes, steps_back)
         self.workers[worker.name] = worker
-        self._processes.start(worker.name)
+        self._processes.start(worker.name, NICENESS if steps_back else 0)
 
     def worker_started(self, name: str, pid: int) -> None:
         if name in self.workers:
@@ -318,8 +333,9 @@ class Pool:
     def reap(self, idle_seconds: float) -> None:
         """End workers that were idle for `seconds`, but keep one."""
         before = self._loop.time() - idle_seconds
-        for worker in self._idle[:-1]:  # The longest idle are first, because requests take the last one.
-            if worker.idle_since < before:
+        kept = self._preferred() if self._idle else None
+        for worker in self._idle.copy():
+            if worker is not kept and worker.idle_since < before:
                 self._idle.remove(worker)
                 worker.processes.kill(worker.name)
 

@@ -16,8 +16,8 @@ survives a fork. Before it forks, it prepares its memory (`shared_memory.py`). T
 The control channel is a SOCK_SEQPACKET socket with one JSON object per message.
 
 To the root: `{"zygote": config}` with two file descriptors: the zygote's control channel and the pipe for the
-function's log. To a zygote: `{"start": id}`, `{"kill": id}`. From a zygote: `{"ready": true}` or `{"failed":
-message, "trace": text}`; then `{"started": id, "pid": pid}` and `{"exited": id, "status": wait status}`.
+function's log. To a zygote: `{"start": id, "niceness": n}`, `{"kill": id}`. From a zygote: `{"ready": true}` or
+`{"failed": message, "trace": text}`; then `{"started": id, "pid": pid}` and `{"exited": id, "status": wait status}`.
 """
 
 import ctypes
@@ -48,9 +48,6 @@ _RUNTIME_MODULES = (
     "awslambdaric.lambda_runtime_log_utils",
     "awslambdaric.lambda_runtime_marshaller",
 )
-#: Added to a worker's niceness. AWS runs API Gateway and DynamoDB on machines of their own. Here, hundreds of workers
-#: would leave them so little of the processors that the workers' calls time out.
-NICENESS = 10
 PADDING = "function" + " " * (_TITLE_SPACE - len("function"))
 
 
@@ -62,7 +59,7 @@ def main() -> None:
         os.dup2(descriptors[0], 1)
         os.dup2(descriptors[0], 2)
         os.close(descriptors[0])
-        _Zygote(control, config["zygote"]).serve_cold(config["start"])
+        _Zygote(control, config["zygote"]).serve_cold(config["start"], config["niceness"])
     else:
         _serve_root(control)
 
@@ -179,15 +176,15 @@ class _Zygote:
                 if not message:
                     return  # The local cloud ended or has new code; the workers end with their parent.
                 if "start" in message:
-                    self._fork(message["start"], (wakeup, wake))
+                    self._fork(message["start"], message["niceness"], (wakeup, wake))
                 elif "kill" in message:
                     self._kill(message["kill"])
 
-    def serve_cold(self, worker: str) -> None:
+    def serve_cold(self, worker: str, niceness: int) -> None:
         if self._initialise():
             self._send({"ready": True})
             self._send({"started": worker, "pid": os.getpid()})
-            _run_worker(self._config, worker)
+            _run_worker(self._config, worker, niceness)
 
     def _initialise(self) -> bool:
         config = self._config
@@ -215,7 +212,7 @@ class _Zygote:
             return False
         return True
 
-    def _fork(self, worker: str, descriptors: tuple[int, int]) -> None:
+    def _fork(self, worker: str, niceness: int, descriptors: tuple[int, int]) -> None:
         me = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -225,7 +222,7 @@ class _Zygote:
             self._control.close()
             for descriptor in descriptors:
                 os.close(descriptor)
-            _run_and_exit(lambda: _run_worker(self._config, worker))
+            _run_and_exit(lambda: _run_worker(self._config, worker, niceness))
         self._workers[pid] = worker
         self._send({"started": worker, "pid": pid})
 
@@ -273,7 +270,7 @@ def _import_runtime() -> None:
         sys.modules.pop(name, None)
 
 
-def _run_worker(config: dict[str, Any], worker: str) -> None:
+def _run_worker(config: dict[str, Any], worker: str, niceness: int) -> None:
     """Serve requests forever. The address contains the worker's id, so that the Runtime API can identify it."""
     os.environ["AWS_LAMBDA_RUNTIME_API"] = f"{config['runtime_api']}/worker/{worker}"
     os.environ["AWS_LAMBDA_LOG_STREAM_NAME"] = f"{time.strftime('%Y/%m/%d')}/[$LATEST]{worker}"
@@ -282,7 +279,7 @@ def _run_worker(config: dict[str, Any], worker: str) -> None:
     from awslambdaric import bootstrap  # type: ignore[import-untyped]
     from awslambdaric.lambda_runtime_client import LambdaRuntimeClient  # type: ignore[import-untyped]
 
-    os.nice(NICENESS)
+    os.nice(niceness)
     try:
         bootstrap.run(config["handler"], LambdaRuntimeClient(os.environ["AWS_LAMBDA_RUNTIME_API"]))
     except RuntimeError:

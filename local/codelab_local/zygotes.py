@@ -54,7 +54,8 @@ class Processes(Protocol):
     async def ready(self) -> None:
         """Wait until workers can be started. Raises :class:`InitFailed`."""
 
-    def start(self, worker: str) -> None: ...
+    def start(self, worker: str, niceness: int) -> None:
+        """Start a worker. When it is ready, it adds `niceness` to its own."""
 
     def kill(self, worker: str) -> None: ...
 
@@ -167,8 +168,8 @@ class Zygote:
     async def ready(self) -> None:
         await asyncio.shield(self._ready)
 
-    def start(self, worker: str) -> None:
-        self._channel.send({"start": worker})
+    def start(self, worker: str, niceness: int) -> None:
+        self._channel.send({"start": worker, "niceness": niceness})
 
     def kill(self, worker: str) -> None:
         self._channel.send({"kill": worker})
@@ -211,7 +212,7 @@ class ColdStarts:
     async def ready(self) -> None:
         return
 
-    def start(self, worker: str) -> None:
+    def start(self, worker: str, niceness: int) -> None:
         channel = _Channel(lambda message: self._receive(worker, message), lambda: self._ended(worker))
         with channel.theirs as theirs:
             process = spawn(
@@ -223,7 +224,7 @@ class ColdStarts:
                 pass_fds=(theirs.fileno(),),
             )
         self._running[worker] = (process, channel)
-        message = json.dumps({**self._config.message(), "start": worker}).encode()
+        message = json.dumps({**self._config.message(), "start": worker, "niceness": niceness}).encode()
         with contextlib.suppress(OSError):
             socket.send_fds(channel.ours, [message], [self._log])
 
