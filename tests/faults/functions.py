@@ -40,7 +40,7 @@ from codelab.llm.client.transport import Call
 from codelab_local.processes import die_with_parent
 
 from tests.aws_calls import answer, call_of, is_first, is_last, operation_of
-from tests.faults.fault import INVOKE, POST, READ, TRANSACTION, UPDATE, Fault, Kind
+from tests.faults.fault import APPEND, INVOKE, POST, READ, TRANSACTION, UPDATE, Fault, Kind
 from tests.faults.model import OWN_MODEL, Script, ScriptedTransport
 
 FUNCTIONS = Path(__file__).parents[2] / "functions"
@@ -169,14 +169,18 @@ class Worker:
     def _remember(self) -> None:
         with self._changed:
             self._mark = self._ended[READ]
+            self._appended = self._ended[APPEND]
 
-    def _until_sent(self, call: Call) -> None:
-        """Each batch of text is followed by one read of the register."""
+    def _until_sent(self, call: Call, *, is_text: bool) -> None:
+        """Wait until the register was read: after each batch of text that is appended, and in a silence."""
         until = time.monotonic() + PATIENCE
         with self._changed:
-            while self._ended[READ] <= self._mark and not call.cancellation.cancelled:
+            while not self._is_sent(is_text) and not call.cancellation.cancelled:
                 assert time.monotonic() < until, "the sender does not send"
                 self._changed.wait(_LOOK_S)  # a cancellation notifies nobody here
+
+    def _is_sent(self, is_text: bool) -> bool:
+        return self._ended[READ] > self._mark and (not is_text or self._ended[APPEND] > self._appended)
 
     def _pause(self) -> None:
         """The model rests when the step is acquired. A sender that watches meanwhile also extends its lease."""
@@ -267,6 +271,8 @@ class Worker:
     def _count_end(self, operation: str) -> None:
         with self._changed:
             self._ended[operation] += 1
+            if operation == APPEND:  # the read comes after it
+                self._mark = self._ended[READ]
             self._changed.notify_all()
 
 

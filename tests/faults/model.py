@@ -72,7 +72,7 @@ class ScriptedTransport:
 
     base_url = "http://model.invalid"
 
-    def __init__(self, *, mark: Callable[[], None], sent: Callable[[Call], None], pause: Callable[[], None]) -> None:
+    def __init__(self, *, mark: Callable[[], None], sent: Callable[..., None], pause: Callable[[], None]) -> None:
         self.script: Script = {}
         self._mark, self._sent, self._pause = mark, sent, pause
 
@@ -113,7 +113,7 @@ class ScriptedTransport:
                 self._mark()
                 if piece != SILENCE:
                     yield [_chunk(json.dumps(piece, ensure_ascii=False)[1:-1])]
-                self._sent(call)
+                self._sent(call, is_text=piece != SILENCE)
             call.check()
 
     def _answer(self, messages: Sequence[Mapping[str, Any]]) -> Says:
