@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 from codelab.observability import logger
 
@@ -12,6 +13,7 @@ from infra.observability.alarms import OURS, Alarm, Metric, alarms
 from tests.functions.recorder import TRANSACTION
 from tests.functions.system import System
 from tests.functions.test_sweep import die
+from tests.ide import PATIENCE
 
 Line = dict[str, Any]
 
@@ -142,11 +144,16 @@ def is_over(alarm: Alarm, caplog: pytest.LogCaptureFixture) -> bool:
     return value > (alarm.threshold if isinstance(alarm.threshold, (int, float)) else 0)
 
 
-def test_without_alarms_no_line_is_a_metric(system: System, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_alarms_a_healthy_system_is_quiet_and_no_line_is_a_metric(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
     system.connect("c1")
     system.ask("c1", "Hello")
-    (said,) = [line for line in lines(caplog) if line["message"] == "model asked"]
-    assert said["Tokens"] == 110
+    system.sweep()
+    assert lines(caplog) == []
+    a_step_dies_three_times(system)
+    (said,) = lines(caplog)
+    assert (said["message"], said["StepsGivenUp"]) == ("step given up", 1)
     assert "_aws" not in said
 
 
@@ -157,6 +164,25 @@ def test_a_request_over_http_counts_too(watched: System, caplog: pytest.LogCaptu
         {"kind": "request", "context": [{"role": "user", "content": "?"}], "schema": schema}
     )
     assert counted(caplog, WATCHED["tokens"].metric or Metric("", "", {})) == [110]
+
+
+def test_a_request_that_its_user_cancels_is_no_error_of_the_model(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    control = watched.function("control")
+
+    def send(_body: Any, call: Call) -> Iterator[list[dict[str, Any]]]:
+        control(watched.event("c1", {"type": "cancel"}))
+        said = {"content": '{"message": "It is '}
+        yield [{"choices": [{"index": 0, "delta": said, "finish_reason": None}]}]
+        call.cancellation.wait(PATIENCE)
+        call.check()
+
+    watched.model.send = send  # type: ignore[method-assign]
+    watched.say("c1")
+    alarm = WATCHED["model-errors"]
+    assert counted(caplog, alarm.operands["requests"]) == [1]
+    assert counted(caplog, alarm.operands["errors"]) == [0]
 
 
 # -- ids ---------------------------------------------------------------------------------------------------------------

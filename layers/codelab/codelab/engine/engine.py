@@ -14,7 +14,7 @@ from codelab.config import Settings
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import PATIENCE_S, Poster
-from codelab.observability import bind, logger, metrics, record
+from codelab.observability import bind, logger, metrics
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Error
 from codelab.sessions import keys
@@ -349,7 +349,8 @@ def _note_given_up(transition: Transition) -> None:
     given_up = [event for event in transition.events if event.frame.get("details", {}).get("reason") == GIVEN_UP]
     if given_up:
         before = transition.before or transition.after
-        record("step given up", session=before.pk, turn=before.turn_id, **metrics(StepsGivenUp=len(given_up)))
+        ids = {"session": before.pk, "turn": before.turn_id}
+        logger().error("step given up", extra=ids | metrics(StepsGivenUp=len(given_up)))
 
 
 def _replaced() -> ProtocolError:
