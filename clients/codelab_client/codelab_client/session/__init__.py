@@ -1,0 +1,29 @@
+"""One conversation over one WebSocket: `async with connect(url, workspace) as session`."""
+
+from codelab_client.session.address import DEFAULT_URL, Address
+from codelab_client.session.errors import (
+    InvalidAddress,
+    JournalError,
+    Refused,
+    SessionClosed,
+    SessionError,
+    Unauthorized,
+    Unreachable,
+)
+from codelab_client.session.session import Session, Timing, connect, new_session_id
+
+__all__ = [
+    "DEFAULT_URL",
+    "Address",
+    "InvalidAddress",
+    "JournalError",
+    "Refused",
+    "Session",
+    "SessionClosed",
+    "SessionError",
+    "Timing",
+    "Unauthorized",
+    "Unreachable",
+    "connect",
+    "new_session_id",
+]

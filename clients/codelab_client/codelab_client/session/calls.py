@@ -1,0 +1,251 @@
+"""Executes the calls of a session, each at most once, and sends each result until the server has settled the call."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from codelab_client import execution
+from codelab_client.execution import Stream, ToolExecutor, ToolOutcome
+from codelab_client.session import payloads
+from codelab_client.session.events import CallFinished, CallOutput, CallStarted, Error, Event, ToolCall
+from codelab_client.session.journal import Claim, Journal
+
+#: Seconds between two pieces of a command's output on the wire; the user of this client sees every piece at once.
+_PIECE_S = 2.0
+#: Characters of such a piece: the newest ones.
+_PIECE_CHARS = 4_000
+#: A command that sends pieces may take this many times its tool's time-out (docs/protocol.md, "Results").
+_MOST_DEADLINES = 30
+#: Seconds after which a result that the server has not acknowledged is checked.
+_UNSURE_S = 10.0
+#: Seconds between two looks at a call that another process executes.
+_LOOK_S = 1.0
+#: Tools whose output comes in pieces.
+_COMMANDS = ("run_command", "run_persistent")
+
+_INTERRUPTED = (
+    "The client stopped while it was executing this call. It may have had all, some or none of its effects, and it is "
+    "not executed again: look at the workspace before you repeat it."
+)
+
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class Calls:
+    """The calls that this connection executes.
+
+    send: sends a frame on the current connection, and drops it if there is none.
+    show: shows an event to the user.
+    fail: ends the session with an error.
+    has_room: returns when the user's side has read what was shown.
+    """
+
+    def __init__(
+        self,
+        executor: ToolExecutor,
+        journal: Journal,
+        send: Send,
+        show: Callable[[Event], None],
+        fail: Callable[[BaseException], None],
+        has_room: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._executor, self._journal = executor, journal
+        self._send, self._show, self._fail, self._has_room = send, show, fail, has_room
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._executing: dict[str, int] = {}  # those that the executor has, with their seq
+        self._sent_at: dict[str, float] = {}  # unsettled results of this process, by time (monotonic)
+        self._unwanted: set[str] = set()  # settled while the executor has them
+        self.clock_skew_ms = 0  # how far this machine's clock is ahead of the server's
+
+    def take(self, call: ToolCall) -> None:
+        """Execute a call, or send its result again if it was executed before. Must be called in an event loop."""
+        if call.call_id not in self._running:
+            task = asyncio.ensure_future(self._handle(call))
+            self._running[call.call_id] = task
+            task.add_done_callback(lambda done: self._ended(call.call_id, done))
+
+    async def reconcile(self, last_seq: int, open_calls: Mapping[str, str]) -> None:
+        """Compare with the server's open calls, which are all those up to `last_seq`: states by `call_id`.
+
+        Results that the server does not have are sent again.
+        """
+        for entry in self._journal.unsettled():
+            state = open_calls.get(entry.call_id)
+            if state is None and entry.seq <= last_seq:
+                await self.settled(entry.call_id)
+            elif state != "executing" or entry.call_id in self._executing:
+                continue
+            elif entry.outcome is not None:
+                await self._deliver(entry.call_id, entry.outcome)
+            elif self._journal.is_interrupted(entry.call_id):
+                await self._interrupted(entry.call_id)
+
+    async def settled(self, call_id: str) -> None:
+        """The server has settled a call: stop it if it runs."""
+        if call_id in self._executing:
+            self._unwanted.add(call_id)
+            await self._executor.cancel(call_id)
+        else:
+            self._settle(call_id)
+
+    async def refused(self, error: Error) -> None:
+        """The server refused a frame about a call."""
+        call_id = error.call_id
+        if call_id is None or not (call_id in self._sent_at or call_id in self._executing):
+            return
+        if error.error_code == "INVALID_CALL_ID":
+            await self.settled(call_id)
+        elif call_id in self._sent_at and not error.retryable and error.details.get("field") != "payload_ref":
+            # The result itself is not acceptable: let the model know instead of waiting for the deadline.
+            self._settle(call_id)
+            await self._send(_result(call_id, _failed("EXECUTION_FAILED", f"The result was refused: {error.message}")))
+
+    def must_check(self) -> bool:
+        """Whether results were sent so long ago that the server must be asked for its open calls; true once in 10 s."""
+        now = time.monotonic()
+        if not any(now - at > _UNSURE_S for at in self._sent_at.values()):
+            return False
+        self._sent_at = dict.fromkeys(self._sent_at, now)
+        return True
+
+    @property
+    def are_running(self) -> bool:
+        """Whether the executor has a call."""
+        return bool(self._executing)
+
+    async def aclose(self) -> None:
+        """Stop running calls, record and send their outcomes."""
+        for call_id in list(self._executing):
+            await self._executor.cancel(call_id)
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=5)
+        for task in list(self._running.values()):
+            task.cancel()
+
+    def _ended(self, call_id: str, task: asyncio.Task[None]) -> None:
+        del self._running[call_id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    async def _handle(self, call: ToolCall) -> None:
+        claim = self._journal.begin(call.call_id, call.tool_name, call.seq or 0)
+        while claim is Claim.RUNNING:  # another process of this machine has it
+            await asyncio.sleep(_LOOK_S)
+            claim = self._journal.begin(call.call_id, call.tool_name, call.seq or 0)
+        if claim is Claim.NEW:
+            await self._deliver(call.call_id, await self._execute(call))
+        elif claim is Claim.INTERRUPTED:
+            await self._interrupted(call.call_id)
+        elif (entry := self._journal.entry(call.call_id)) is not None and entry.outcome is not None:
+            await self._deliver(call.call_id, entry.outcome)
+
+    async def _execute(self, call: ToolCall) -> dict[str, Any]:
+        """Execute a call for the first and only time. Returns the outcome that the journal has."""
+        self._executing[call.call_id] = call.seq or 0
+        self._show(CallStarted(call_id=call.call_id, tool_name=call.tool_name, arguments=call.arguments or {}))
+        try:
+            outcome = await self._outcome(call)
+            kept = self._journal.finish(call.call_id, _checked(outcome.fields()))
+        finally:
+            self._executing.pop(call.call_id, None)
+        self._show(CallFinished(call_id=call.call_id, tool_name=call.tool_name, outcome=outcome))
+        if call.call_id in self._unwanted:
+            self._unwanted.discard(call.call_id)
+            self._settle(call.call_id)
+        return kept
+
+    async def _outcome(self, call: ToolCall) -> ToolOutcome:
+        if call.arguments is None:
+            return ToolOutcome.failed("EXECUTION_FAILED", "The client could not fetch the call's arguments")
+        if call.tool_name not in self._executor.tools_supported:
+            return ToolOutcome.failed("TOOL_NOT_FOUND", f"This client does not execute {call.tool_name}")
+        wanted = execution.ToolCall.from_frame(call.frame, call.arguments)
+        pieces = None
+        if wanted.deadline is not None:
+            left = wanted.deadline + self.clock_skew_ms - time.time() * 1000
+            if call.tool_name in _COMMANDS:
+                pieces = _Pieces(call.call_id, max(left, 3_000) / 3_000, self._send)
+                left *= _MOST_DEADLINES
+            wanted = replace(wanted, deadline=int(time.time() * 1000 + left))
+
+        async def on_output(stream: Stream, text: str) -> None:
+            self._show(CallOutput(call_id=call.call_id, stream=stream, text=text))
+            if pieces is not None:
+                pieces.add(stream, text)
+            await self._has_room()
+
+        beating = asyncio.ensure_future(pieces.run()) if pieces is not None else None
+        try:
+            return await self._executor.execute(wanted, on_output)
+        except Exception as error:
+            return ToolOutcome.failed("EXECUTION_FAILED", f"The client failed: {type(error).__name__}: {error}")
+        finally:
+            if beating is not None:
+                beating.cancel()
+
+    async def _interrupted(self, call_id: str) -> None:
+        outcome = self._journal.finish(call_id, _failed("EXECUTION_FAILED", _INTERRUPTED))
+        await self._deliver(call_id, outcome)
+
+    async def _deliver(self, call_id: str, outcome: Mapping[str, Any]) -> None:
+        self._sent_at[call_id] = time.monotonic()
+        await self._send(_result(call_id, outcome))
+
+    def _settle(self, call_id: str) -> None:
+        self._sent_at.pop(call_id, None)
+        self._journal.settle(call_id)
+
+
+class _Pieces:
+    """Sends a running command's output in pieces, and empty pieces in its silence, which keep the call open."""
+
+    def __init__(self, call_id: str, silence_s: float, send: Send) -> None:
+        self._call_id, self._silence_s, self._send = call_id, silence_s, send
+        self._texts: dict[Stream, str] = {"stdout": "", "stderr": ""}
+        self._total = 0
+
+    def add(self, stream: Stream, text: str) -> None:
+        self._total += len(text)
+        self._texts[stream] = (self._texts[stream] + text)[-_PIECE_CHARS:]
+
+    async def run(self) -> None:
+        """Send pieces until it is cancelled."""
+        silent_since = time.monotonic()
+        while True:
+            await asyncio.sleep(min(_PIECE_S, self._silence_s))
+            size = sum(len(text) for text in self._texts.values())
+            if not size and time.monotonic() - silent_since < self._silence_s:
+                continue
+            silent_since = time.monotonic()
+            piece = {"stdout": self._texts["stdout"], "stderr": self._texts["stderr"], "exit_code": None}
+            self._texts = {"stdout": "", "stderr": ""}
+            await self._send(
+                {**_result(self._call_id, {"result": piece}), "offset": self._total - size, "partial": True}
+            )
+
+
+def _result(call_id: str, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "tool_result", "call_id": call_id, **outcome}
+
+
+def _failed(code: str, message: str) -> dict[str, Any]:
+    return ToolOutcome.failed(code, message).fields()
+
+
+def _checked(outcome: dict[str, Any]) -> dict[str, Any]:
+    """The outcome, or an error in its place if it is no JSON or too large."""
+    try:
+        size = len(json.dumps(outcome, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    except (TypeError, ValueError, RecursionError):
+        return _failed("EXECUTION_FAILED", "The tool's result is not JSON")
+    if size > payloads.MOST_BYTES - 1_000:
+        return _failed("PAYLOAD_TOO_LARGE", f"The result has {size:,} bytes; {payloads.MOST_BYTES:,} is the most")
+    return outcome
+
+
+def states(open_calls: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The states of the open calls of a `resumed` frame by `call_id`."""
+    return {str(call.get("call_id")): str(call.get("state")) for call in open_calls}

@@ -1,0 +1,384 @@
+"""Typed events: each frame of the server as a dataclass, and what happens on the client itself.
+
+The names and fields are those of docs/frames.md. A server is not trusted: a frame whose fields have other types raises
+`MalformedFrame`, and a frame of an unknown type becomes `UnknownFrame`.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from codelab_client.execution import Stream, ToolOutcome
+
+#: Integers beyond this are not exact in JSON.
+_LARGEST = 2**53
+
+
+class MalformedFrame(ValueError):
+    """A frame is not as docs/frames.md describes it. The text names the type and the field."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Base of all events. `frame` is the frame as it was received; empty for events of the client itself."""
+
+    frame: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    #: The frame's number in the session; None for a reply to this connection and for events of the client itself.
+    seq: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssistantMessage(Event):
+    """A piece of the answer. With `aborted`, the message's text must be discarded."""
+
+    token: str
+    message_id: str
+    turn_id: str
+    is_final: bool = False
+    agent: str | None = None
+    aborted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageDiscarded(Event):
+    """The text of this message must be discarded; another answer follows."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall(Event):
+    """A call, to decide about (`requires_approval`) or to execute. The session executes it by itself.
+
+    arguments: None while they are at `payload_url`; the session fetches them before it shows the call.
+    remember: what an approval can be remembered as, {"rule", "scopes"}, or None if such calls always need approval.
+    deadline: milliseconds since the epoch.
+    """
+
+    call_id: str
+    tool_name: str
+    requires_approval: bool
+    arguments: dict[str, Any] | None = None
+    turn_id: str | None = None
+    deadline: int | None = None
+    risk: str | None = None
+    reason: str | None = None
+    remember: dict[str, Any] | None = None
+    execute: bool = True
+    payload_url: str | None = None
+    payload_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolProgress(Event):
+    """A piece of output of a command that another connection runs."""
+
+    call_id: str
+    result: Any = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallUpdate(Event):
+    """A call ended by another connection, a timeout or a cancel.
+
+    state: `completed`, `failed`, `rejected`, `expired` or `cancelled`.
+    """
+
+    call_id: str
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentStatus(Event):
+    """What the agent is doing: `idle`, `thinking`, `executing_tool`, `waiting_approval` or `error`."""
+
+    status: str
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSwitched(Event):
+    """Another agent answers from now on."""
+
+    from_agent: str
+    to_agent: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Error(Event):
+    """The refusal of a frame (no `seq`), or the failure of a turn (with one). retry_after: seconds."""
+
+    message: str
+    error_code: str
+    retryable: bool = False
+    details: dict[str, Any] = field(default_factory=dict)
+    call_id: str | None = None
+    retry_after: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnEnd(Event):
+    """A turn ended: `completed`, `cancelled`, `max_steps`, `refused`, `budget` or `error`; `usage` is what it cost."""
+
+    turn_id: str
+    reason: str
+    usage: dict[str, Any] = field(default_factory=dict)
+    title: str = ""
+    final_text_sha256: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Event):
+    """The agent's plan, which replaces the one before: a list of {"text", "status"}."""
+
+    items: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queued(Event):
+    """A message waits for the running turn. position: from 1."""
+
+    client_msg_id: str
+    position: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionInfo(Event):
+    """The session's state."""
+
+    session_id: str
+    agent: str
+    status: str
+    last_seq: int
+    title: str = ""
+    turn_id: str | None = None
+    pending_calls: list[dict[str, Any]] = field(default_factory=list)
+    plan: list[dict[str, Any]] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)
+    quotas: dict[str, Any] | None = None
+    protocol_version: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules(Event):
+    """The remembered rules: {"rule_id", "scope", "agent", "tool_name", "decision", "covers", …}."""
+
+    rules: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextUpdated(Event):
+    """The context files changed. context_size: estimated tokens."""
+
+    action: str
+    files: int
+    context_size: int
+    path: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadTicket(Event):
+    """Where to upload a frame, once."""
+
+    payload_ref: str
+    url: str
+    headers: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed(Event):
+    """A replay is complete, up to `last_seq`; `more`: there are more frames."""
+
+    last_seq: int
+    open_calls: list[dict[str, Any]]
+    more: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResyncRequired(Event):
+    """Frames are missing, because the server's log does not reach back that far: read the history over HTTP."""
+
+    last_seq: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pong(Event):
+    """The answer to a ping."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayError(Event):
+    """API Gateway could not process a frame, which may have been accepted."""
+
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownFrame(Event):
+    """A frame of a type that this client does not know."""
+
+    type: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connected(Event):
+    """The connection is open, and everything missed has been replayed."""
+
+    again: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disconnected(Event):
+    """The connection is lost. The session connects again after `retry_in` seconds."""
+
+    why: str
+    retry_in: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallStarted(Event):
+    """This client has begun to execute a call."""
+
+    call_id: str
+    tool_name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallOutput(Event):
+    """A command that this client runs wrote output."""
+
+    call_id: str
+    stream: Stream
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallFinished(Event):
+    """This client has executed a call; the outcome is in the journal and about to be sent."""
+
+    call_id: str
+    tool_name: str
+    outcome: ToolOutcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ignored(Event):
+    """The client ignored a frame of the server because it is malformed."""
+
+    why: str
+
+
+def _integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+
+
+def _objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+_CHECKS: dict[Any, Callable[[Any], bool]] = {
+    str: lambda value: isinstance(value, str),
+    bool: lambda value: isinstance(value, bool),
+    int: _integer,
+    dict[str, Any]: lambda value: isinstance(value, dict),
+    list[dict[str, Any]]: _objects,
+    str | None: lambda value: value is None or isinstance(value, str),
+    int | None: lambda value: value is None or _integer(value),
+    dict[str, Any] | None: lambda value: value is None or isinstance(value, dict),
+    Any: lambda _: True,
+}
+
+_TYPES: dict[str, type[Event]] = {
+    "assistant_message": AssistantMessage,
+    "message_discarded": MessageDiscarded,
+    "tool_call": ToolCall,
+    "tool_progress": ToolProgress,
+    "call_update": CallUpdate,
+    "agent_status": AgentStatus,
+    "agent_switched": AgentSwitched,
+    "error": Error,
+    "turn_end": TurnEnd,
+    "plan": Plan,
+    "queued": Queued,
+    "session_info": SessionInfo,
+    "rules": Rules,
+    "context_updated": ContextUpdated,
+    "upload_ticket": UploadTicket,
+    "resumed": Resumed,
+    "resync_required": ResyncRequired,
+    "pong": Pong,
+}
+_FIELDS = {kind: [one for one in dataclasses.fields(kind) if one.name != "frame"] for kind in _TYPES.values()}
+
+
+def read(message: str) -> Event:
+    """The event of a WebSocket message of the server. Raises MalformedFrame."""
+    try:
+        frame = json.loads(message)
+    except (ValueError, RecursionError):
+        raise MalformedFrame("not JSON") from None
+    if not isinstance(frame, dict):
+        raise MalformedFrame("not a JSON object")
+    return event_of(frame)
+
+
+def event_of(frame: dict[str, Any]) -> Event:
+    """The event of a frame. Raises MalformedFrame."""
+    name = frame.get("type")
+    if name is None and isinstance(frame.get("message"), str):
+        return GatewayError(message=frame["message"], frame=frame)
+    if not isinstance(name, str):
+        raise MalformedFrame("a frame without a type")
+    kind = _TYPES.get(name)
+    if kind is None:
+        seq = frame.get("seq")
+        if not _CHECKS[int | None](seq):
+            raise MalformedFrame(f"{name[:40]}.seq")
+        return UnknownFrame(type=name[:100], seq=seq, frame=frame)
+    values = {}
+    for one in _FIELDS[kind]:
+        if one.name not in frame:
+            if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
+                raise MalformedFrame(f"{name}.{one.name} is missing")
+        elif not _CHECKS[one.type](frame[one.name]):
+            raise MalformedFrame(f"{name}.{one.name} has a wrong type")
+        else:
+            values[one.name] = frame[one.name]
+    return kind(frame=frame, **values)
+
+
+#: The events of the client itself, by the `type` that `as_json` gives them.
+_OF_CLIENT: dict[type[Event], str] = {
+    Connected: "client.connected",
+    Disconnected: "client.disconnected",
+    CallStarted: "client.call_started",
+    CallOutput: "client.call_output",
+    CallFinished: "client.call_finished",
+    Ignored: "client.ignored",
+}
+
+
+@dataclass(frozen=True)
+class _Encoder:
+    """Turns an event into JSON."""
+
+    hidden: ClassVar[frozenset[str]] = frozenset({"frame", "seq", "outcome"})
+
+    def fields(self, event: Event) -> dict[str, Any]:
+        fields = {
+            one.name: getattr(event, one.name) for one in dataclasses.fields(event) if one.name not in self.hidden
+        }
+        if isinstance(event, CallFinished):
+            fields.update(event.outcome.fields())
+        return {"type": _OF_CLIENT[type(event)], **fields}
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """The event as JSON: the server's frame as it came, or an object with a `type` that begins with `client.`."""
+    return dict(event.frame) if type(event) not in _OF_CLIENT else _Encoder().fields(event)

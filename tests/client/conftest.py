@@ -1,0 +1,44 @@
+"""Sessions of the client with the running system."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_client.session import Session, Timing, connect
+from codelab_local import LocalCloud
+
+from tests.client.executing import CountingExecutor
+
+_sessions = (f"client_{n}" for n in itertools.count(1))
+
+#: A client that notices quickly what is missing.
+FAST = Timing(repeat_s=3.0, tick_s=0.05, pause_s=0.02, longest_pause_s=0.2)
+
+Open = Callable[..., AbstractAsyncContextManager[Session]]
+
+
+def run(test: Awaitable[Any]) -> Any:
+    """Run a coroutine to its end, for two minutes at most."""
+
+    async def limited() -> Any:
+        async with asyncio.timeout(120):
+            return await test
+
+    return asyncio.run(limited())
+
+
+@pytest.fixture
+def new_session(cloud: LocalCloud, tmp_path: Path) -> Open:
+    """Opens sessions with the scripted model; a session's id and journal stay the same within a test."""
+    session_id = next(_sessions)
+
+    def open_session(executor: Any = None, **options: Any) -> AbstractAsyncContextManager[Session]:
+        given = {"session_id": session_id, "state": tmp_path / "state", "timing": FAST, **options}
+        url = given.pop("url", cloud.url("{session_id}").replace("%7Bsession_id%7D", "{session_id}"))
+        return connect(url, tmp_path, executor=executor or CountingExecutor(), **given)
+
+    return open_session
