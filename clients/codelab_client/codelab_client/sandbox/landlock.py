@@ -1,0 +1,130 @@
+"""Runs programs under Linux's Landlock, which needs no program and no privileges: the program restricts itself.
+
+This file is also the launcher: `python landlock.py RULES PROGRAM ...` gives up all other rights and becomes PROGRAM.
+It imports only the standard library, because it runs without the package.
+"""
+
+import ctypes
+import json
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codelab_client.sandbox.access import Access, Launch
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # On every architecture.
+_VERSION = 1
+_PATH_BENEATH = 1
+_PR_SET_NO_NEW_PRIVS = 38
+#: The rights to files: execute, read files, read directories; and all of a version. See linux/landlock.h.
+_READ = 1 << 0 | 1 << 2 | 1 << 3
+_OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
+_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+_TCP = 1 << 0 | 1 << 1
+_SCOPES = 1 << 0 | 1 << 1
+#: Older versions cannot forbid to truncate files.
+_OLDEST = 3
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_RESOLVERS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("directory", ctypes.c_int32))
+
+
+class Landlock:
+    """Runs programs under Landlock. Raises OSError or RuntimeError if the kernel lacks it, or has too old a version.
+
+    It has one temporary directory for its programs, which is removed with it.
+    """
+
+    name = "landlock"
+
+    def __init__(self) -> None:
+        from codelab_client.sandbox.access import Guarantees
+
+        version = _version()
+        if version < _OLDEST:
+            raise RuntimeError(f"the kernel has version {version} of Landlock; {_OLDEST} is needed")
+        self.guarantees = Guarantees(writes_only_there=True, home_hidden=True, private_tmp=True)
+        self._temporary = tempfile.TemporaryDirectory(prefix="codelab-tmp-")
+
+    def launch(self, argv: "Sequence[str]", access: "Access", cwd: "Path") -> "Launch":
+        """How to start `argv`: this file becomes it. What is protected is not, and only TCP can be forbidden."""
+        from codelab_client.sandbox.access import Launch
+
+        temporary = os.path.realpath(self._temporary.name)
+        rules = {
+            "read": [*map(str, access.readable)],
+            "write": [*map(str, access.writable), temporary],
+            "network": access.network,
+        }
+        start = (sys.executable, "-I", "-S", __file__, json.dumps(rules))
+        return Launch((*start, *argv), env={"TMPDIR": temporary}, cwd=cwd)
+
+
+def _call(number: int, *arguments: Any) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    result: int = libc.syscall(ctypes.c_long(number), *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "landlock")
+    return result
+
+
+def _version() -> int:
+    if sys.platform != "linux":
+        raise RuntimeError("only Linux has Landlock")
+    return _call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+
+
+def restrict(rules: dict[str, Any]) -> None:
+    """Give up every right to files and TCP that the rules do not name, for this process and all that it starts."""
+    version = _version()
+    everything = (1 << _RIGHTS[min(version, max(_RIGHTS))]) - 1
+    wanted = _Ruleset(everything)
+    if version >= 4 and not rules["network"]:
+        wanted.network = _TCP
+    if version >= 6:
+        wanted.scoped = _SCOPES
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    ruleset = _call(_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    resolvers = _RESOLVERS if rules["network"] else ()
+    for path in (*_SYSTEM, "/proc", *resolvers, *rules["read"]):
+        _allow(ruleset, path, _READ)
+    for path in (*_DEVICES, *rules["write"]):
+        _allow(ruleset, path, everything)
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+    _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    os.close(ruleset)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _OF_FILES
+        rule = _Beneath(rights, descriptor)
+        _call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), ctypes.byref(rule), ctypes.c_uint32(0))
+    finally:
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    restrict(json.loads(sys.argv[1]))
+    os.execvp(sys.argv[2], sys.argv[2:])

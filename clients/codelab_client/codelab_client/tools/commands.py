@@ -1,0 +1,123 @@
+"""The tools that run commands: run_command, run_persistent and kill_process."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codelab_client.execution import OnOutput
+from codelab_client.sandbox import Access, Sandbox
+from codelab_client.tools import limits
+from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.processes import Ended, Process, shell
+from codelab_client.tools.repository import find
+
+
+@dataclass
+class _Persistent:
+    """A process that goes on after its call. watching: ends when it has ended with everything it started."""
+
+    process: Process
+    watching: "asyncio.Task[Ended]"
+
+
+class Commands:
+    """Commands in one workspace. readable: directories outside it that they may read."""
+
+    def __init__(
+        self,
+        root: Path,
+        sandbox: Sandbox,
+        environment: Mapping[str, str],
+        *,
+        network: bool = False,
+        readable: tuple[Path, ...] = (),
+    ) -> None:
+        self._root = root
+        self._sandbox = sandbox
+        self._environment = environment
+        self._network = network
+        self._readable = readable
+        self._persistent: dict[str, _Persistent] = {}
+
+    async def run(self, command: str, cwd: Path, on_output: OnOutput, beat: float | None) -> dict[str, Any]:
+        """The result of run_command. If the waiting task is cancelled, the command is stopped."""
+        process = await self._start(command, cwd)
+        ended = await process.wait(on_output, beat)
+        killed = {"signal": ended.signal} if ended.signal else {}
+        return {
+            "stdout": process.stdout.text(),
+            "stderr": process.stderr.text(),
+            "exit_code": ended.exit_code,
+            **killed,
+            **self._surroundings(),
+        }
+
+    async def start(self, command: str, process_id: str, cwd: Path) -> dict[str, Any]:
+        """The result of run_persistent. Raises ToolFailure EXECUTION_FAILED if the name is in use."""
+        old = self._persistent.get(process_id)
+        if old is not None and not old.watching.done():
+            raise ToolFailure("EXECUTION_FAILED", f"A process {process_id} is running")
+        if sum(not held.watching.done() for held in self._persistent.values()) >= limits.PROCESSES:
+            raise ToolFailure("EXECUTION_FAILED", f"{limits.PROCESSES} processes are running: stop one first")
+        process = await self._start(command, cwd)
+        held = _Persistent(process, asyncio.create_task(process.wait()))
+        self._persistent[process_id] = held
+        await process.settle(limits.START_SECONDS)
+        if process.has_ended:
+            ended = await held.watching
+            how = f"ended by {ended.signal}" if ended.signal else f"ended with exit code {ended.exit_code}"
+        return {
+            "success": not process.has_ended,
+            "process_id": process_id,
+            "status": how if process.has_ended else "running",
+            "stdout": process.stdout.text(),
+            "stderr": process.stderr.text(),
+            **self._surroundings(),
+        }
+
+    async def kill(self, process_id: str) -> dict[str, Any]:
+        """The result of kill_process. Raises ToolFailure EXECUTION_FAILED if there is no such process."""
+        held = self._persistent.pop(process_id, None)
+        if held is None:
+            raise ToolFailure("EXECUTION_FAILED", f"There is no process {process_id}")
+        await _stop(held)
+        return {"success": True, "exit_code": held.process.ended().exit_code}
+
+    async def aclose(self) -> None:
+        """Stop all processes."""
+        held = list(self._persistent.values())
+        self._persistent.clear()
+        await asyncio.gather(*map(_stop, held))
+
+    async def _start(self, command: str, cwd: Path) -> Process:
+        if "\0" in command:
+            raise ToolFailure("INVALID_ARGUMENTS", "The command must not contain NUL")
+        try:
+            launch = self._sandbox.launch(shell(command), self._access(), cwd)
+            return await Process.start(launch, self._environment)
+        except (OSError, UnicodeEncodeError) as error:
+            raise ToolFailure("EXECUTION_FAILED", f"The command does not start: {error}") from None
+
+    def _access(self) -> Access:
+        """The workspace, its repository without hooks and settings, and what the user lets commands read."""
+        try:
+            repository = find(self._root)
+        except ToolFailure:
+            return Access((self._root,), self._readable, network=self._network)
+        folders = repository.folders if repository.top == self._root else ()
+        dot_git = self._root / ".git"
+        link = (dot_git,) if dot_git.is_file() else ()  # of a working tree; commands must not turn it elsewhere
+        return Access((self._root, *folders), self._readable, (*repository.protected, *link), self._network)
+
+    def _surroundings(self) -> dict[str, Any]:
+        """What explains to the model why a command could not reach something."""
+        return {"sandbox": self._sandbox.name, "network": self._network or not self._sandbox.guarantees.no_network}
+
+
+async def _stop(held: _Persistent) -> None:
+    held.watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await held.watching

@@ -1,0 +1,36 @@
+"""Limits of calls and their results: those of docs/tools.md, and our own where it names none."""
+
+#: Characters of a path.
+PATH_CHARS = 255
+#: Bytes of a file in read_file and write_file.
+FILE_BYTES = 1_000_000
+#: Bytes of a diff or a patch.
+DIFF_BYTES = 5_000_000
+#: The server extends a call's deadline with each piece of output, up to so many times the first one.
+PROGRESS_CAP = 30
+
+#: Entries of list_files; a larger answer has `truncated`.
+ENTRIES = 5_000
+#: Matches of search_in_project, and characters of one line of them.
+MATCHES = 500
+MATCH_CHARS = 500
+#: Bytes of a file that search_in_project still reads.
+SEARCHED_BYTES = 2_000_000
+#: Symbolic links followed on the way to one file, as in Linux.
+LINKS = 40
+#: Characters kept of each stream of a command: so many of its beginning and of its end.
+OUTPUT_HEAD = 200_000
+OUTPUT_TAIL = 200_000
+#: Characters of one piece of streamed output, and seconds between pieces.
+PIECE_CHARS = 8_000
+PIECE_SECONDS = 0.2
+#: Characters of the output in the message of a call that was stopped.
+LAST_CHARS = 2_000
+#: Seconds between SIGTERM and SIGKILL.
+GRACE_SECONDS = 2.0
+#: Seconds to wait for a persistent process's first output.
+START_SECONDS = 1.0
+#: Persistent processes at once.
+PROCESSES = 16
+#: Characters of git's error output in a message.
+GIT_MESSAGE_CHARS = 2_000

@@ -1,0 +1,216 @@
+"""Processes: each in a group of its own, with bounded output and a scrubbed environment."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from codelab_client.execution import OnOutput, Stream
+from codelab_client.sandbox import Launch
+from codelab_client.tools import limits
+from codelab_client.tools.output import Output
+
+_CHUNK = 65_536
+#: Seconds to wait for the pipes of an ended process, which a daemon may hold open.
+_DRAIN_SECONDS = 0.5
+#: The variables that a command gets. Everything else, tokens and keys above all, stays with the client.
+_KEPT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ"})
+_SET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def scrubbed(environment: Mapping[str, str], also: Sequence[str] = ()) -> dict[str, str]:
+    """The variables that a command gets. also: names of others that the user lets through."""
+    kept = {
+        name: value for name, value in environment.items() if name in _KEPT or name.startswith("LC_") or name in also
+    }
+    return kept | _SET
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: its exit code, or the signal that killed it (then the exit code is None)."""
+
+    exit_code: int | None
+    signal: str | None
+
+
+class Process:
+    """A running process. Its streams are read as long as it runs; `stdout` and `stderr` are what was read."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, monitored: bool, stdin: bytes | None, most: int | None
+    ) -> None:
+        self._process = process
+        self._monitored = monitored
+        self._fed = asyncio.Event()
+        self.stdout = Output() if most is None else Output(most + 1, 0)
+        self.stderr = Output()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._readers = [
+            asyncio.create_task(self._read(process.stdout, self.stdout)),
+            asyncio.create_task(self._read(process.stderr, self.stderr)),
+        ]
+        self._writer = asyncio.create_task(self._write(stdin)) if stdin is not None else None
+
+    @classmethod
+    async def start(
+        cls, launch: Launch, environment: Mapping[str, str], stdin: bytes | None = None, most: int | None = None
+    ) -> Self:
+        """Start a program in a session and group of its own. Raises OSError.
+
+        stdin: what it reads; None: nothing. most: the characters of its output that are kept, and one more; None: of
+        its beginning and its end, as of a command's.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *launch.argv,
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=launch.cwd,
+            env={**environment, **launch.env},
+            start_new_session=True,
+        )
+        return cls(process, launch.monitored, stdin, most)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process itself has ended."""
+        return self._process.returncode is not None
+
+    async def wait(self, on_output: OnOutput | None = None, beat: float | None = None) -> Ended:
+        """Wait for the end of the process; then nothing of its group is left.
+
+        on_output: gets its output in pieces. beat: an empty piece is sent after so many seconds without output. If the
+        waiting task is cancelled, or `on_output` raises, the process is stopped.
+        """
+        try:
+            streaming = asyncio.create_task(self._stream(on_output, beat)) if on_output else None
+            try:
+                waiting = asyncio.create_task(self._process.wait())
+                await asyncio.wait({waiting, streaming} if streaming else {waiting}, return_when=_FIRST)
+                if streaming and streaming.done():
+                    streaming.result()
+                await waiting
+                await self._finish()
+            finally:
+                if streaming:
+                    await _cancelled(streaming)
+            if on_output:
+                await self._flush(on_output)
+        except BaseException:
+            await asyncio.shield(self.stop())
+            raise
+        return self.ended()
+
+    def ended(self) -> Ended:
+        """How it ended."""
+        code = self._process.returncode
+        if code is None or code >= 0:
+            return Ended(code, None)
+        try:
+            return Ended(None, signal.Signals(-code).name)
+        except ValueError:
+            return Ended(None, str(-code))
+
+    async def stop(self) -> None:
+        """End the process and its group: SIGTERM, and after a grace period SIGKILL."""
+        if not self.has_ended:
+            self._signal(signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), limits.GRACE_SECONDS)
+        await self._finish()
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until the process has written something or ended, at most so many seconds."""
+        ending = asyncio.create_task(self._process.wait())
+        writing = asyncio.create_task(self._fed.wait())
+        await asyncio.wait({ending, writing}, timeout=seconds, return_when=_FIRST)
+        for task in (ending, writing):
+            await _cancelled(task)
+
+    # -- ending ------------------------------------------------------------------------------------------------------
+
+    async def _finish(self) -> None:
+        """Kill what is left of the group, and read what it has written."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        await asyncio.wait(self._readers, timeout=_DRAIN_SECONDS)
+        for task in (*self._readers, *([self._writer] if self._writer else [])):
+            await _cancelled(task)
+        self._process._transport.close()  # type: ignore[attr-defined]  # else a daemon keeps our end of its pipes open
+
+    def _signal(self, number: int) -> None:
+        """Signal the group, but not a monitor, whose death would kill the program at once."""
+        if not self._monitored:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+            return
+        for entry in Path("/proc").iterdir():
+            with suppress(ProcessLookupError, PermissionError):
+                member = int(entry.name) if entry.name.isdecimal() else 0
+                if member not in (0, self._process.pid) and os.getpgid(member) == self._process.pid:
+                    os.kill(member, number)
+
+    # -- streams -----------------------------------------------------------------------------------------------------
+
+    async def _read(self, pipe: asyncio.StreamReader, output: Output) -> None:
+        while data := await pipe.read(_CHUNK):
+            output.feed(data)
+            self._fed.set()
+        output.feed(b"", final=True)
+
+    async def _write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        self._process.stdin.close()
+
+    async def _stream(self, on_output: OnOutput, beat: float | None) -> None:
+        while True:
+            self._fed.clear()
+            try:
+                await asyncio.wait_for(self._fed.wait(), beat)
+            except TimeoutError:
+                await on_output("stdout", "")
+                continue
+            await self._flush(on_output)
+            await asyncio.sleep(limits.PIECE_SECONDS)
+
+    async def _flush(self, on_output: OnOutput) -> None:
+        streams: tuple[tuple[Stream, Output], ...] = (("stdout", self.stdout), ("stderr", self.stderr))
+        for stream, output in streams:
+            text = output.fresh()
+            for start in range(0, len(text), limits.PIECE_CHARS):
+                await on_output(stream, text[start : start + limits.PIECE_CHARS])
+
+
+_FIRST = asyncio.FIRST_COMPLETED
+
+
+async def _cancelled(task: "asyncio.Task[object]") -> None:
+    """Cancel a task and wait for its end."""
+    task.cancel()
+    with suppress(asyncio.CancelledError, Exception):
+        await task
+
+
+def shell(command: str) -> tuple[str, ...]:
+    """The program that runs a command line. POSIX only."""
+    if sys.platform == "win32":
+        raise OSError("commands run on Linux and macOS only")
+    return ("/bin/sh", "-c", command)
+
+
+def own_path(environment: Mapping[str, str], root: Path) -> str:
+    """The PATH for programs that the client itself runs: absolute directories outside the workspace."""
+    folders = [Path(folder) for folder in environment.get("PATH", os.defpath).split(os.pathsep)]
+    outside = (folder for folder in folders if folder.is_absolute() and not folder.resolve().is_relative_to(root))
+    return os.pathsep.join(map(str, outside))

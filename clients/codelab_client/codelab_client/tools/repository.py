@@ -1,0 +1,121 @@
+"""Finds the workspace's git repository, and refuses one whose files lead elsewhere.
+
+Git follows links inside `.git`, and files there name other folders: a commit in a hostile workspace could write to any
+file of the user. A folder outside the workspace is used only if it names this workspace as its own: the repository that
+a `git worktree` belongs to.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from codelab_client.tools.failure import ToolFailure
+
+_HOOKS = "hooks"
+_SHORT = 4096
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git repository. top: its working tree, which may be a directory above the workspace."""
+
+    top: Path
+    git_dir: Path
+    common_dir: Path
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where git keeps its data."""
+        return tuple(dict.fromkeys((self.common_dir, self.git_dir)))
+
+    @property
+    def protected(self) -> tuple[Path, ...]:
+        """What names programs that git runs for the user later: hooks and settings. Each exists."""
+        found = (folder / name for folder in self.folders for name in (_HOOKS, "config", "config.worktree"))
+        return tuple(path for path in found if not path.is_symlink() and path.exists())
+
+
+def find(root: Path) -> Repository:
+    """The repository of the workspace `root` (absolute, without links).
+
+    Raises ToolFailure: GIT_NOT_INITIALIZED, or GIT_ERROR if it leads out of the workspace.
+    """
+    for folder in (root, *root.parents):
+        dot_git = folder / ".git"
+        try:
+            mode = dot_git.lstat().st_mode
+        except OSError:
+            continue
+        if folder != root and dot_git.lstat().st_uid != os.getuid():
+            continue  # Somebody else's, such as /tmp/.git.
+        if stat.S_ISLNK(mode):
+            raise _leads_out(".git is a symbolic link")
+        if stat.S_ISDIR(mode) and (dot_git / "HEAD").exists():
+            repository = Repository(folder, dot_git, dot_git)
+            _check(repository, dot_git)
+            return repository
+        if stat.S_ISREG(mode):
+            return _worktree(folder, dot_git)
+    raise ToolFailure("GIT_NOT_INITIALIZED", "The workspace is not a git repository")
+
+
+def _worktree(folder: Path, dot_git: Path) -> Repository:
+    """The repository that a file `.git` names, if it has this working tree."""
+    named = _first_line(dot_git)
+    if not named.startswith("gitdir: "):
+        raise _leads_out(".git is not a repository")
+    git_dir = (folder / named.removeprefix("gitdir: ")).resolve()
+    back = _first_line(git_dir / "gitdir")
+    if not back or (git_dir / back).resolve() != dot_git:
+        raise _leads_out(".git names a folder that does not know this working tree")
+    common_dir = (git_dir / (_first_line(git_dir / "commondir") or ".")).resolve()
+    if git_dir.parent.parent != common_dir:
+        raise _leads_out(".git names a folder that is no working tree's")
+    return Repository(folder, git_dir, common_dir)
+
+
+def _check(repository: Repository, dot_git: Path) -> None:
+    """Refuse links, and files that name other folders, inside `.git`."""
+    if (dot_git / "commondir").exists():
+        raise _leads_out(".git/commondir names another folder")
+    alternates = dot_git / "objects" / "info" / "alternates"
+    if os.path.lexists(alternates) and any(
+        not (dot_git / "objects" / line).resolve().is_relative_to(dot_git)
+        for line in alternates.read_text(errors="replace").splitlines()
+    ):
+        raise _leads_out(".git/objects/info/alternates names another repository")
+    for link in _links(dot_git):
+        if not link.resolve().is_relative_to(dot_git):
+            raise _leads_out(f"{link.relative_to(repository.top)} is a symbolic link")
+
+
+def _links(dot_git: Path) -> Iterator[Path]:
+    """The symbolic links in `.git`, but not hooks, which do not run, and not single objects, which git checks."""
+    todo = [dot_git]
+    while todo:
+        folder = todo.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                path = folder / entry.name
+                if entry.is_symlink():
+                    yield path
+                elif entry.is_dir(follow_symlinks=False) and not (
+                    path == dot_git / _HOOKS or (folder.name == "objects" and len(entry.name) == 2)
+                ):
+                    todo.append(path)
+
+
+def _first_line(file: Path) -> str:
+    try:
+        if not stat.S_ISREG(file.lstat().st_mode):
+            return ""
+        with file.open("rb") as opened:
+            return opened.read(_SHORT).decode().split("\n")[0].rstrip("\r")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _leads_out(why: str) -> ToolFailure:
+    return ToolFailure("GIT_ERROR", f"This repository leads out of the workspace, so git is not used: {why}")

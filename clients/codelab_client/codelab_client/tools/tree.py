@@ -1,0 +1,471 @@
+"""A directory that no path leads out of, whatever its links are and whoever swaps them meanwhile.
+
+Every name on the way is opened by itself, relative to the directory before it and without following links
+(`openat` with O_NOFOLLOW). A link is read and its target walked in the same way, so the kernel never resolves a path
+of more than one name. Reading follows links that stay inside. Changing does not: a link such as `docs -> .git/hooks`
+would turn a harmless name into one that needs the user's approval.
+"""
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from codelab_client.tools import limits
+from codelab_client.tools.failure import ToolFailure, of_os_error
+from codelab_client.tools.paths import joined
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: O_NONBLOCK: a FIFO that takes a file's place must not make us wait.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PERMISSIONS = 0o777
+_TEMPORARY = ".codelab-write-"
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Content:
+    """A regular file. mode: its permission bits. version: changes when the file does."""
+
+    data: bytes
+    mode: int
+    modified: float
+    version: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """An entry of a directory. kind: file, directory, symlink or special (FIFO, device, socket)."""
+
+    name: str
+    kind: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of one file: `data` replaces its content, or None deletes it.
+
+    mode: the new permission bits; None keeps them, and gives a new file the default ones.
+    link: whether `data` is the target of a symbolic link that takes the file's place.
+    replaces_links: whether a link may be in the file's place; it is replaced or deleted, never followed.
+    expected: the version that is replaced, None if there must be no file; ANY skips the comparison.
+    """
+
+    names: Names
+    data: bytes | None
+    mode: int | None = None
+    expected: tuple[int, ...] | None = ()
+    link: bool = False
+    replaces_links: bool = False
+
+
+#: The `expected` of a change that may replace anything.
+ANY: tuple[int, ...] = ()
+
+
+class Tree:
+    """All operations on files below `root`. Names are those that `paths.components` gives.
+
+    Every method raises ToolFailure: FILE_NOT_FOUND, PERMISSION_DENIED, PATH_OUTSIDE_WORKSPACE, INVALID_PATH or
+    EXECUTION_FAILED. POSIX only.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve(strict=True)
+        self._fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close the directory; the tree must not be used any more."""
+        os.close(self._fd)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, names: Names, most: int) -> Content:
+        """Read a regular file of at most so many bytes. Also raises ToolFailure FILE_TOO_LARGE."""
+        with self._located(names, follow=True) as (directory, name), _reported(names):
+            return _content(directory, name, names, most)
+
+    def scan(self, names: Names) -> list[Node]:
+        """The entries of a directory, sorted by name. Names that are not UTF-8 have U+FFFD in place of the bytes."""
+        with self._opened(names) as directory, _reported(names), os.scandir(directory) as entries:
+            return sorted((_node(entry) for entry in entries), key=lambda node: node.name)
+
+    @contextmanager
+    def directory(self, names: Names) -> Iterator[tuple[int, Path]]:
+        """Open a directory: its descriptor, and its path without links at this moment."""
+        with ExitStack() as closing:
+            directory, found = self._walk(closing, names, follow=True)
+            yield directory, self.root.joinpath(*found)
+
+    def kind(self, names: Names) -> str | None:
+        """What is there, as `Node.kind`, without following a link in its last name; None if nothing is."""
+        try:
+            with self._located(names, follow=False) as (directory, name), _reported(names):
+                return _kind(_status(directory, name).st_mode)
+        except ToolFailure as failure:
+            if failure.code == "FILE_NOT_FOUND":
+                return None
+            raise
+
+    # -- changing ----------------------------------------------------------------------------------------------------
+
+    def write(self, names: Names, data: bytes) -> None:
+        """Replace a file's content at once, or create it and its directories."""
+        self.apply([Change(names, data)])
+
+    def make_directory(self, names: Names) -> None:
+        """Create a directory and its parents; it may exist."""
+        with ExitStack() as closing:
+            self._walk(closing, names, follow=False, made=[])
+
+    def delete(self, names: Names) -> None:
+        """Delete a file, a link, or a directory with everything in it."""
+        with self._located(names, follow=False) as (directory, name), _reported(names):
+            if stat.S_ISDIR(_status(directory, name).st_mode):
+                _remove_directory(name, directory)
+            else:
+                os.unlink(name, dir_fd=directory)
+
+    def delete_empty_directories(self, names: Names) -> None:
+        """Delete the directory, and those above it, as far as they are empty."""
+        for length in range(len(names), 0, -1):
+            try:
+                with self._located(names[:length], follow=False) as (directory, name):
+                    os.rmdir(name, dir_fd=directory)
+            except (OSError, ToolFailure):
+                return
+
+    def move(self, source: Names, target: Names) -> None:
+        """Move a file, a link or a directory to a name that is free. Creates the directories above it."""
+        if target[: len(source)] == source:
+            raise ToolFailure("EXECUTION_FAILED", f"{joined(source)} cannot be moved to itself or below itself")
+        made: list[Names] = []
+        with self._located(source, follow=False) as (from_directory, from_name), self._undoing(made):
+            with _reported(source):
+                _status(from_directory, from_name)
+            with (
+                self._located(target, follow=False, made=made) as (to_directory, to_name),
+                _reported(target),
+            ):
+                if _lookup(to_directory, to_name) is not None:
+                    raise ToolFailure("EXECUTION_FAILED", f"{joined(target)} exists already")
+                os.rename(from_name, to_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Make all changes or none.
+
+        All new contents are written beside their files first; then each takes its file's place by one rename. If one
+        fails, those before it are taken back. Also raises ToolFailure PATCH_APPLY_FAILED for a file that is not what
+        the change expected.
+        """
+        made: list[Names] = []
+        with self._undoing(made), ExitStack() as closing:
+            directories: dict[Names, tuple[int, str]] = {}
+            steps = [self._stage(closing, change, directories, made) for change in changes]
+            done: list[_Step] = []
+            try:
+                for step in steps:
+                    done.append(step)
+                    with _reported(step.change.names):
+                        step.perform(backup=len(steps) > 1)
+            except BaseException:
+                for step in reversed(done):
+                    step.take_back()
+                raise
+
+    def _stage(
+        self, closing: ExitStack, change: Change, directories: dict[Names, tuple[int, str]], made: list[Names]
+    ) -> "_Step":
+        """Check a change and write its new content beside the file."""
+        *above, _ = change.names or ("",)
+        create = made if change.data is not None else None
+        if not change.names or tuple(above) not in directories:
+            found = closing.enter_context(self._located(change.names, follow=False, made=create))
+            directories[tuple(above)] = found
+        step = _Step(change, directories[tuple(above)][0])
+        closing.callback(step.discard)
+        with _reported(change.names):
+            if not change.replaces_links and _link_target(step.directory, step.name) is not None:
+                raise self._refused_link(change.names, change.names, is_loop=False)
+            step.stage()
+        return step
+
+    @contextmanager
+    def _undoing(self, made: list[Names]) -> Iterator[None]:
+        """Delete the directories that were made, unless all went well."""
+        try:
+            yield
+        except BaseException:
+            for names in reversed(made):
+                with suppress(OSError, ToolFailure), self._located(names, follow=False) as (directory, name):
+                    os.rmdir(name, dir_fd=directory)
+            raise
+
+    # -- the way to a name -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _opened(self, names: Names) -> Iterator[int]:
+        with ExitStack() as closing:
+            yield self._walk(closing, names, follow=True)[0]
+
+    @contextmanager
+    def _located(self, names: Names, *, follow: bool, made: list[Names] | None = None) -> Iterator[tuple[int, str]]:
+        """The directory of `names` and its last name in it, which is no link if `follow` is set."""
+        if not names:
+            raise ToolFailure("EXECUTION_FAILED", "The workspace itself cannot be read, changed or moved as a file")
+        with ExitStack() as closing:
+            directory, found = self._walk(closing, names, follow=follow, made=made, but_last=True)
+            yield directory, found[-1]
+
+    def _walk(
+        self,
+        closing: ExitStack,
+        names: Names,
+        *,
+        follow: bool,
+        made: list[Names] | None = None,
+        but_last: bool = False,
+    ) -> tuple[int, Names]:
+        """Open every directory on the way. Returns the last one, and the names without links.
+
+        follow: whether links are followed. made: if given, missing directories are made and added to it.
+        but_last: do not open the last name.
+        """
+        stack, found, links = [self._fd], list[str](), 0
+        todo = list(reversed(names))
+        while todo:
+            name = todo.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":  # only from a link's target
+                if len(stack) == 1:
+                    raise _outside(names)
+                stack.pop()
+                found.pop()
+                continue
+            is_last = but_last and not any(rest not in ("", ".") for rest in todo)
+            with _reported(names):
+                target = _link_target(stack[-1], name)
+            if target is None or (is_last and not follow):
+                found.append(name)
+                if is_last:
+                    return stack[-1], tuple(found)
+                with _reported(names):
+                    stack.append(_open_directory(closing, stack[-1], name, tuple(found), made))
+                continue
+            links += 1
+            if not follow or links > limits.LINKS:
+                raise self._refused_link(names, (*found, name), links > limits.LINKS)
+            if target.startswith("/"):
+                target = self._below_root(target, names)
+                del stack[1:], found[:]
+            todo += reversed(target.split("/"))
+        if but_last:  # Its last name is a link to a directory above: `a -> ..`.
+            raise ToolFailure("EXECUTION_FAILED", f"{joined(names)} is a directory")
+        return stack[-1], tuple(found)
+
+    def _below_root(self, target: str, names: Names) -> str:
+        root = f"{self.root}/"
+        if f"{target}/".startswith(root):
+            return target[len(root) :]
+        raise _outside(names)
+
+    def _refused_link(self, names: Names, link: Names, is_loop: bool) -> ToolFailure:
+        """Why a link is not followed: it leads outside, nowhere, or to a name that must be given itself."""
+        shown = joined(link)
+        if is_loop:
+            return ToolFailure("PERMISSION_DENIED", f"{joined(names)}: too many symbolic links")
+        with ExitStack() as closing:
+            try:
+                real = joined(self._walk(closing, link, follow=True, but_last=True)[1])
+            except ToolFailure as failure:
+                if failure.code == "PATH_OUTSIDE_WORKSPACE":
+                    return failure
+                return ToolFailure("PERMISSION_DENIED", f"{shown} is a symbolic link, and changes do not follow links")
+        why = f"{shown} is a symbolic link to {real}, and changes do not follow links: name that path instead"
+        return ToolFailure("PERMISSION_DENIED", why)
+
+
+class _Step:
+    """A change of one file: staged beside it, performed by a rename, taken back by another."""
+
+    def __init__(self, change: Change, directory: int) -> None:
+        self.change, self.directory, self.name = change, directory, change.names[-1]
+        self.new = self.old = ""
+        self.existed = self.performed = False
+
+    def stage(self) -> None:
+        """Check the file, and write its new content under another name."""
+        change, shown = self.change, joined(self.change.names)
+        found = _lookup(self.directory, self.name)
+        self.existed = found is not None
+        if found is not None and not (change.replaces_links and stat.S_ISLNK(found.st_mode)):
+            if stat.S_ISDIR(found.st_mode):
+                raise ToolFailure("EXECUTION_FAILED", f"{shown} is a directory")
+            if not stat.S_ISREG(found.st_mode):
+                raise ToolFailure("PERMISSION_DENIED", f"{shown} is not a regular file")
+            if not os.access(self.name, os.W_OK, dir_fd=self.directory):
+                raise ToolFailure("PERMISSION_DENIED", f"{shown} is read-only")
+        if change.expected != ANY and (_version(found) if found else None) != change.expected:
+            raise ToolFailure("PATCH_APPLY_FAILED", f"{shown} was changed meanwhile")
+        if found is None and change.data is None:
+            raise ToolFailure("FILE_NOT_FOUND", f"{shown}: No such file or directory")
+        if change.data is not None:
+            self.new = _temporary_name()
+            _write_new(self.directory, self.new, change, found)
+
+    def perform(self, *, backup: bool) -> None:
+        """Put the new content in place. backup: keep the old one, so that it can be taken back."""
+        if backup and self.existed:
+            old = _temporary_name()
+            os.link(self.name, old, src_dir_fd=self.directory, dst_dir_fd=self.directory, follow_symlinks=False)
+            self.old = old
+        if self.new:
+            os.rename(self.new, self.name, src_dir_fd=self.directory, dst_dir_fd=self.directory)
+            self.new = ""
+        else:
+            os.unlink(self.name, dir_fd=self.directory)
+        self.performed = True
+
+    def take_back(self) -> None:
+        """Put the old content in place again, if it was replaced."""
+        if self.performed and self.old:
+            os.rename(self.old, self.name, src_dir_fd=self.directory, dst_dir_fd=self.directory)
+            self.old = ""
+        elif self.performed:
+            os.unlink(self.name, dir_fd=self.directory)
+
+    def discard(self) -> None:
+        """Remove what is left beside the file."""
+        for name in filter(None, (self.new, self.old)):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=self.directory)
+
+
+# -- single names, relative to a directory's descriptor ----------------------------------------------------------------
+
+
+def _link_target(directory: int, name: str) -> str | None:
+    """Where a link leads; None if it is no link or does not exist."""
+    found = _lookup(directory, name)
+    if found is None or not stat.S_ISLNK(found.st_mode):
+        return None
+    return os.readlink(name, dir_fd=directory)
+
+
+def _open_directory(closing: ExitStack, directory: int, name: str, names: Names, made: list[Names] | None) -> int:
+    if made is not None and _lookup(directory, name) is None:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=directory)
+            made.append(names)
+    try:
+        descriptor = os.open(name, _DIRECTORY, dir_fd=directory)
+    except NotADirectoryError:
+        raise ToolFailure("FILE_NOT_FOUND", f"{joined(names)} is not a directory") from None
+    closing.callback(os.close, descriptor)
+    return descriptor
+
+
+def _content(directory: int, name: str, names: Names, most: int) -> Content:
+    """Read a regular file. It is looked at before it is opened, because opening a device may have effects."""
+    _check_regular(_status(directory, name), names, most)
+    with os.fdopen(os.open(name, _READ, dir_fd=directory), "rb") as file:
+        found = os.fstat(file.fileno())
+        _check_regular(found, names, most)
+        data = file.read(most + 1)
+        if len(data) > most:  # It grows.
+            raise _too_large(names, len(data), most)
+        return Content(data, stat.S_IMODE(found.st_mode) & _PERMISSIONS, found.st_mtime, _version(found))
+
+
+def _check_regular(found: os.stat_result, names: Names, most: int) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise ToolFailure("EXECUTION_FAILED", f"{joined(names)} is a directory")
+    if not stat.S_ISREG(found.st_mode):
+        raise ToolFailure("PERMISSION_DENIED", f"{joined(names)} is not a regular file")
+    if found.st_size > most:
+        raise _too_large(names, found.st_size, most)
+
+
+def _write_new(directory: int, name: str, change: Change, old: os.stat_result | None) -> None:
+    """Write a change's content to a new name, with the old file's permissions and owner."""
+    data = change.data or b""
+    if change.link:
+        os.symlink(data, os.fsencode(name), dir_fd=directory)
+        return
+    keeps = old is not None and stat.S_ISREG(old.st_mode)
+    given = change.mode if change.mode is not None else 0o666
+    with os.fdopen(os.open(name, _CREATE, given if not keeps else 0o600, dir_fd=directory), "wb") as file:
+        if old is not None and keeps:
+            with suppress(OSError):
+                os.fchown(file.fileno(), old.st_uid, old.st_gid)
+            mode = change.mode if change.mode is not None else stat.S_IMODE(old.st_mode) & _PERMISSIONS
+            os.fchmod(file.fileno(), mode)
+        file.write(data)
+
+
+def _remove_directory(name: str, directory: int) -> None:
+    try:
+        shutil.rmtree(name, dir_fd=directory)  # It follows no links, swapped ones neither.
+    except RecursionError:
+        raise ToolFailure("EXECUTION_FAILED", "The directory is nested too deeply to be deleted") from None
+
+
+def _status(directory: int, name: str) -> os.stat_result:
+    return os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+
+def _lookup(directory: int, name: str) -> os.stat_result | None:
+    try:
+        return _status(directory, name)
+    except FileNotFoundError:
+        return None
+
+
+def _version(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def _node(entry: "os.DirEntry[str]") -> Node:
+    name = os.fsencode(entry.name).decode(errors="replace")
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return Node(name, "special", 0)
+    return Node(name, _kind(found.st_mode), found.st_size)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "directory"
+    if stat.S_ISLNK(mode):
+        return "symlink"
+    return "file" if stat.S_ISREG(mode) else "special"
+
+
+def _temporary_name() -> str:
+    return f"{_TEMPORARY}{secrets.token_hex(8)}"
+
+
+def _outside(names: Names) -> ToolFailure:
+    return ToolFailure("PATH_OUTSIDE_WORKSPACE", f"{joined(names)} leads out of the workspace")
+
+
+def _too_large(names: Names, size: int, most: int) -> ToolFailure:
+    return ToolFailure("FILE_TOO_LARGE", f"{joined(names)} has {size} bytes; at most {most} are allowed")
+
+
+@contextmanager
+def _reported(names: Names) -> Iterator[None]:
+    """Turn errors of the operating system into failures of the call."""
+    try:
+        yield
+    except OSError as error:
+        raise of_os_error(error, joined(names)) from None

@@ -1,0 +1,204 @@
+"""The files that calls work on."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from codelab_client.tools import limits
+from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.paths import joined
+from codelab_client.tools.tree import Change, Content, Names, Node, Tree
+
+Result = TypeVar("Result")
+
+#: Files read by one search in a row; between them it can be cancelled.
+_BATCH = 200
+
+
+@dataclass(frozen=True)
+class Match:
+    """A line in which a text was found. line: from 1."""
+
+    path: str
+    line: int
+    text: str
+
+
+class Workspace(Protocol):
+    """Where files are read and changed: a directory, or an editor with what its user has not saved yet.
+
+    Names are those of `paths.components`. All methods raise ToolFailure with the codes of the tools that use them.
+    A change that has begun is finished, also if the waiting task is cancelled.
+    """
+
+    @property
+    def root(self) -> Path | None:
+        """The directory in which commands and git run, absolute and without links; None if there is none."""
+        ...
+
+    async def read(self, names: Names, most: int) -> Content:
+        """Read a file of at most so many bytes."""
+        ...
+
+    async def scan(self, directories: Sequence[Names]) -> list[list[Node]]:
+        """The entries of each directory, sorted by name; none for a directory that has gone, unless it is the first."""
+        ...
+
+    async def search(self, files: Sequence[Names], pattern: re.Pattern[str], most: int) -> list[Match]:
+        """At most so many lines of these files in which the pattern is found. Skips binary and large files."""
+        ...
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """Make all changes or none."""
+        ...
+
+    async def make_directory(self, names: Names) -> None:
+        """Create a directory and its parents; it may exist."""
+        ...
+
+    async def delete(self, names: Names) -> None:
+        """Delete a file, or a directory with everything in it."""
+        ...
+
+    async def move(self, source: Names, target: Names) -> None:
+        """Move a file or a directory to a free name."""
+        ...
+
+
+class DiskWorkspace:
+    """A directory. Nothing outside it is read or changed, wherever its links lead. POSIX only."""
+
+    def __init__(self, root: Path) -> None:
+        self._tree = Tree(root)
+        if self._tree.root == Path(self._tree.root.anchor):
+            raise ValueError("the root of the file system cannot be a workspace")
+
+    @property
+    def root(self) -> Path:
+        """The directory, absolute and without links."""
+        return self._tree.root
+
+    @property
+    def tree(self) -> Tree:
+        """The same directory for code that does not wait."""
+        return self._tree
+
+    async def read(self, names: Names, most: int) -> Content:
+        """See Workspace."""
+        return await asyncio.to_thread(self._tree.read, names, most)
+
+    async def scan(self, directories: Sequence[Names]) -> list[list[Node]]:
+        """See Workspace."""
+        return await asyncio.to_thread(self._scan, directories)
+
+    def _scan(self, directories: Sequence[Names]) -> list[list[Node]]:
+        found: list[list[Node]] = []
+        for names in directories:
+            try:
+                found.append(self._tree.scan(names))
+            except ToolFailure:
+                if not found:
+                    raise
+                found.append([])
+        return found
+
+    async def search(self, files: Sequence[Names], pattern: re.Pattern[str], most: int) -> list[Match]:
+        """See Workspace."""
+        found: list[Match] = []
+        for start in range(0, len(files), _BATCH):
+            batch = files[start : start + _BATCH]
+            found += await asyncio.to_thread(self._search, batch, pattern, most - len(found))
+            if len(found) >= most:
+                break
+        return found
+
+    def _search(self, files: Sequence[Names], pattern: re.Pattern[str], most: int) -> list[Match]:
+        found: list[Match] = []
+        for names in files:
+            if len(found) >= most:
+                break
+            with suppress(ToolFailure):
+                data = self._tree.read(names, limits.SEARCHED_BYTES).data
+                found += matching_lines(joined(names), data, pattern, most - len(found))
+        return found
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """See Workspace."""
+        await finished(self._tree.apply, changes)
+
+    async def make_directory(self, names: Names) -> None:
+        """See Workspace."""
+        await finished(self._tree.make_directory, names)
+
+    async def delete(self, names: Names) -> None:
+        """See Workspace."""
+        await finished(self._tree.delete, names)
+
+    async def move(self, source: Names, target: Names) -> None:
+        """See Workspace."""
+        await finished(self._tree.move, source, target)
+
+
+async def finished(function: Callable[..., Result], *arguments: object) -> Result:
+    """Run a function in a thread to its end, also if the waiting task is cancelled: half a change helps nobody."""
+    task = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    while True:
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+
+
+#: Which of these paths version control ignores.
+Ignored = Callable[[Sequence[str]], Awaitable[set[str]]]
+
+
+async def walk(workspace: Workspace, top: Names, *, recursive: bool, ignored: Ignored) -> list[tuple[Names, Node]]:
+    """The entries below a directory with their names below it, level by level and without `.git`.
+
+    With `recursive`, without ignored ones, unless `top` is ignored itself. Ends after ENTRIES and one more.
+    """
+    found: list[tuple[Names, Node]] = []
+    level: list[Names] = [()]
+    asks = recursive and not (top and await ignored([joined(top)]))
+    while level and len(found) <= limits.ENTRIES:
+        scanned = await workspace.scan([(*top, *names) for names in level])
+        here = [
+            ((*names, node.name), node)
+            for names, nodes in zip(level, scanned, strict=True)
+            for node in nodes
+            if node.name != ".git"
+        ]
+        if asks and here:
+            gone = await ignored([joined((*top, *names)) for names, _ in here])
+            here = [entry for entry in here if joined((*top, *entry[0])) not in gone]
+        found += here
+        level = [names for names, node in here if node.kind == "directory"] if recursive else []
+    return found
+
+
+def matching_lines(path: str, data: bytes, pattern: re.Pattern[str], most: int) -> list[Match]:
+    """The lines of a file in which the pattern begins; none in a binary file."""
+    if b"\0" in data:
+        return []
+    text = data.decode(errors="replace")
+    found: list[Match] = []
+    line, counted, last = 1, 0, 0
+    for hit in pattern.finditer(text):
+        line += text.count("\n", counted, hit.start())
+        counted = hit.start()
+        if line == last:
+            continue
+        if len(found) >= most:
+            break
+        last = line
+        begin = text.rfind("\n", 0, hit.start()) + 1
+        end = text.find("\n", hit.start())
+        shown = text[begin : end if end >= 0 else len(text)].rstrip("\r")
+        found.append(Match(path, line, shown[: limits.MATCH_CHARS]))
+    return found
