@@ -17,8 +17,6 @@ from codelab_client.session.journal import Claim, Journal
 _PIECE_S = 2.0
 #: Characters of such a piece: the newest ones.
 _PIECE_CHARS = 4_000
-#: A command that sends pieces may take this many times its tool's time-out (docs/protocol.md, "Results").
-_MOST_DEADLINES = 30
 #: Seconds after which a result that the server has not acknowledged is checked.
 _UNSURE_S = 10.0
 #: Seconds between two looks at a call that another process executes.
@@ -163,13 +161,9 @@ class Calls:
         if call.tool_name not in self._executor.tools_supported:
             return ToolOutcome.failed("TOOL_NOT_FOUND", f"This client does not execute {call.tool_name}")
         wanted = execution.ToolCall.from_frame(call.frame, call.arguments)
-        pieces = None
         if wanted.deadline is not None:
-            left = wanted.deadline + self.clock_skew_ms - time.time() * 1000
-            if call.tool_name in _COMMANDS:
-                pieces = _Pieces(call.call_id, max(left, 3_000) / 3_000, self._send)
-                left *= _MOST_DEADLINES
-            wanted = replace(wanted, deadline=int(time.time() * 1000 + left))
+            wanted = replace(wanted, deadline=wanted.deadline + self.clock_skew_ms)
+        pieces = _Pieces(call.call_id, self._send) if call.tool_name in _COMMANDS else None
 
         async def on_output(stream: Stream, text: str) -> None:
             self._show(CallOutput(call_id=call.call_id, stream=stream, text=text))
@@ -200,31 +194,29 @@ class Calls:
 
 
 class _Pieces:
-    """Sends a running command's output in pieces, and empty pieces in its silence, which keep the call open."""
+    """Sends a running command's output in pieces, each of which restarts the call's deadline, as an empty one does."""
 
-    def __init__(self, call_id: str, silence_s: float, send: Send) -> None:
-        self._call_id, self._silence_s, self._send = call_id, silence_s, send
+    def __init__(self, call_id: str, send: Send) -> None:
+        self._call_id, self._send = call_id, send
         self._texts: dict[Stream, str] = {"stdout": "", "stderr": ""}
         self._total = 0
+        self._added = asyncio.Event()
 
     def add(self, stream: Stream, text: str) -> None:
         self._total += len(text)
         self._texts[stream] = (self._texts[stream] + text)[-_PIECE_CHARS:]
+        self._added.set()
 
     async def run(self) -> None:
         """Send pieces until it is cancelled."""
-        silent_since = time.monotonic()
         while True:
-            await asyncio.sleep(min(_PIECE_S, self._silence_s))
-            size = sum(len(text) for text in self._texts.values())
-            if not size and time.monotonic() - silent_since < self._silence_s:
-                continue
-            silent_since = time.monotonic()
-            piece = {"stdout": self._texts["stdout"], "stderr": self._texts["stderr"], "exit_code": None}
+            await asyncio.sleep(_PIECE_S)
+            await self._added.wait()
+            self._added.clear()
+            offset = self._total - sum(len(text) for text in self._texts.values())
+            piece = {**self._texts, "exit_code": None}
             self._texts = {"stdout": "", "stderr": ""}
-            await self._send(
-                {**_result(self._call_id, {"result": piece}), "offset": self._total - size, "partial": True}
-            )
+            await self._send({**_result(self._call_id, {"result": piece}), "offset": offset, "partial": True})
 
 
 def _result(call_id: str, outcome: Mapping[str, Any]) -> dict[str, Any]:

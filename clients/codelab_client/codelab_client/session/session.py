@@ -303,6 +303,8 @@ class Session:
         if self._calls is not None:
             with contextlib.suppress(SessionError):
                 await self._calls.aclose()
+        if self._executor is not None:
+            await self._executor.aclose()
         self._closing = True
         if self._connection is not None:
             await self._connection.socket.close()
@@ -803,6 +805,7 @@ async def connect(
     session_id: str | None = None,
     token: tokens.Token = None,
     executor: ToolExecutor | None = None,
+    viewer: bool = False,
     last_seq: int | None = None,
     state: Path | None = None,
     rest_url: str = "",
@@ -813,7 +816,7 @@ async def connect(
     url: the server, see `Address.parse`. workspace: the folder in which calls are executed.
     session_id: the conversation; None begins a new one.
     token: a JWT, or a function that returns the newest one; None takes it from CODELAB_TOKEN, if that is set.
-    executor: executes the calls; None: the package's own, in `workspace`.
+    executor: executes the calls; None: the package's own, in `workspace`. viewer: this client never executes calls.
     last_seq: frames after this one are shown; None: those after the last finished turn that this machine has seen.
     state: the folder of the journal; None: see `state_folder`.
     Raises SessionError if no session can be opened.
@@ -824,9 +827,15 @@ async def connect(
     session_id = new_session_id() if session_id is None else checked_session_id(session_id)
     token = os.environ.get("CODELAB_TOKEN") if token is None else token
     first = await tokens.current(token)
+    if executor is None and not viewer:
+        from codelab_client.local_executor import LocalExecutor
+
+        executor = LocalExecutor(Path(workspace).resolve())
     journal = Journal(state or state_folder(), f"{address.origin}#{tokens.subject(first)}#{session_id}")
     try:
-        session = Session(address, session_id, journal, executor, token, last_seq, timing or Timing())
+        session = Session(
+            address, session_id, journal, None if viewer else executor, token, last_seq, timing or Timing()
+        )
         try:
             await session.open()
             yield session

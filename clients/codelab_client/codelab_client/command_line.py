@@ -1,0 +1,208 @@
+"""The command `codelab`."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from codelab_client import __version__
+from codelab_client.session.address import DEFAULT_URL, Address, checked_session_id
+from codelab_client.session.errors import InvalidAddress, SessionError, Unauthorized, Unreachable
+
+_ENVIRONMENT = """\
+environment:
+  CODELAB_URL         the server, if --url does not name it
+  CODELAB_REST_URL    its REST API, if it is elsewhere (the stack's output RestUrl)
+  CODELAB_TOKEN       the authentication token; a local server needs none
+  CODELAB_TOKEN_FILE  a file with the token, read again whenever a newer one is needed
+  XDG_STATE_HOME      where the journal, the history and the last sessions are kept (~/.local/state)
+  NO_COLOR            no colours
+"""
+_EXIT_CODES = """\
+exit codes:
+  0    the agent has answered
+  1    the turn ended without an answer: an error, a refusal, out of steps or budget
+  2    wrong usage
+  3    no server, or the session was closed
+  4    the token is missing, wrong or expired
+  5    the agent has answered, but calls were rejected because nobody could approve them
+  130  Ctrl-C; the turn is cancelled
+"""
+_START = f"""\
+Start one on this machine with `make run` in a checkout of codelab-serverless (it listens at {DEFAULT_URL}),
+or name another one with --url or CODELAB_URL."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `codelab` with these arguments. Returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return asyncio.run(_COMMANDS[options.command](options))
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except InvalidAddress as error:
+        return _failed(str(error), 2)
+    except Unauthorized as error:
+        return _failed(f"{error}. Set CODELAB_TOKEN; `make token USER=…` prints a token of a deployed stack.", 4)
+    except Unreachable as error:
+        return _failed(f"{error}.\n{_START}", 3)
+    except SessionError as error:
+        return _failed(str(error), 3)
+
+
+def _failed(message: str, code: int) -> int:
+    from codelab_client.safe_text import safe
+
+    sys.stderr.write(f"codelab: {safe(message)}\n")
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    formatted = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--url", help=f"the server; default: $CODELAB_URL, else {DEFAULT_URL}")
+    common.add_argument("--rest-url", help="its REST API, if that is elsewhere; default: $CODELAB_REST_URL")
+    common.add_argument("--workspace", type=Path, metavar="FOLDER", help="the folder to work in; default: this one")
+    talking = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    which = talking.add_mutually_exclusive_group()
+    which.add_argument("--session", metavar="ID", help="the conversation to go on with, or to begin")
+    which.add_argument("--continue", dest="again", action="store_true", help="the last conversation in this folder")
+    talking.add_argument("--agent", help="the agent that answers")
+    talking.add_argument("--model", help="the model that answers, one that the server offers")
+    parser = argparse.ArgumentParser(
+        prog="codelab",
+        description="Talk to the CodeLab agent about the files in this folder. It asks before it changes anything.",
+        epilog=_ENVIRONMENT,
+        parents=[common, talking],
+        **formatted,  # type: ignore[arg-type]
+    )
+    parser.add_argument("--version", action="version", version=f"codelab {__version__}")
+    parser.add_argument("--plain", action="store_true", help="lines only, no cursor control: for screen readers")
+    parser.set_defaults(command="talk")
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands", prog="codelab")
+    one = commands.add_parser(
+        "exec",
+        help="send one prompt, print the answer",
+        description="Send one prompt and print the answer. What happens on the way goes to stderr. Calls that need "
+        "approval are asked about if there is a terminal, else rejected, unless a policy file allows them.",
+        epilog=f"{_EXIT_CODES}\n{_ENVIRONMENT}",
+        parents=[common, talking],
+        **formatted,  # type: ignore[arg-type]
+    )
+    one.add_argument("prompt", help="the message; - reads it from stdin")
+    one.add_argument("--json", action="store_true", help="print every event as a line of JSON instead")
+    one.add_argument("--policy", type=Path, metavar="FILE", help="calls that need no approval, see docs/client.md")
+    one.set_defaults(command="exec")
+    doctor = commands.add_parser(
+        "doctor",
+        help="check what codelab needs",
+        description="Check the server, the token, the model, the sandbox, git and ripgrep.",
+        epilog=_ENVIRONMENT,
+        parents=[common],
+        **formatted,  # type: ignore[arg-type]
+    )
+    doctor.set_defaults(command="doctor")
+    return parser
+
+
+def address_of(options: argparse.Namespace) -> Address:
+    """The server that the options or the environment name. Raises InvalidAddress."""
+    url = getattr(options, "url", None) or os.environ.get("CODELAB_URL") or DEFAULT_URL
+    return Address.parse(url, getattr(options, "rest_url", None) or os.environ.get("CODELAB_REST_URL", ""))
+
+
+def workspace_of(options: argparse.Namespace) -> Path:
+    """The folder that the options name. Raises InvalidAddress if it is none."""
+    workspace = Path(getattr(options, "workspace", None) or ".").resolve()
+    if not workspace.is_dir():
+        raise InvalidAddress(f"{workspace} is not a folder")
+    if workspace == Path(workspace.anchor):
+        raise InvalidAddress("The root of the file system cannot be the folder to work in")
+    return workspace
+
+
+def newest_token() -> str:
+    """The newest token that the environment names; empty if there is none. Raises Unauthorized."""
+    if file := os.environ.get("CODELAB_TOKEN_FILE"):
+        try:
+            return Path(file).read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise Unauthorized(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    return os.environ.get("CODELAB_TOKEN", "").strip()
+
+
+def session_of(options: argparse.Namespace, address: Address, workspace: Path) -> str | None:
+    """The session that the options name; None for a new one. Raises InvalidAddress."""
+    from codelab_client.last_sessions import last_session
+
+    if getattr(options, "again", False):
+        found = last_session(address, workspace)
+        if found is None:
+            raise InvalidAddress(f"There is no conversation in {workspace} to go on with")
+        return found
+    session_id: str | None = getattr(options, "session", None)
+    return None if session_id is None else checked_session_id(session_id)
+
+
+async def _talk(options: argparse.Namespace) -> int:
+    address, workspace = address_of(options), workspace_of(options)
+    if not sys.stdin.isatty():
+        sys.stderr.write("codelab: stdin is not a terminal; `codelab exec PROMPT` answers one prompt.\n")
+        return 2
+    from codelab_client.terminal import talk
+
+    plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")
+    session_id = session_of(options, address, workspace)
+    wishes = {"agent": getattr(options, "agent", None), "model": getattr(options, "model", None)}
+    return await talk(address, workspace, newest_token, session_id, plain=plain, **wishes)
+
+
+async def _exec(options: argparse.Namespace) -> int:
+    from codelab_client import last_sessions, one_prompt
+    from codelab_client.local_executor import LocalExecutor
+    from codelab_client.policy import Policy, PolicyError
+    from codelab_client.session import Refused, connect
+
+    address, workspace = address_of(options), workspace_of(options)
+    session_id = session_of(options, address, workspace)
+    try:
+        policy = Policy.load(options.policy) if getattr(options, "policy", None) else Policy()
+    except PolicyError as error:
+        return _failed(str(error), 2)
+    prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
+    if not prompt.strip():
+        return _failed("The prompt is empty", 2)
+    ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()
+    executor = LocalExecutor(workspace)
+    opening = connect(
+        address.url, workspace, session_id=session_id, token=newest_token, executor=executor, rest_url=address.rest
+    )
+    async with opening as session:
+        last_sessions.remember(address, workspace, session.session_id)
+        try:
+            if model := getattr(options, "model", None):
+                await session.configure(model=model)
+            if agent := getattr(options, "agent", None):
+                await session.switch_agent(agent)
+            return await one_prompt.run(session, prompt, policy, as_json=options.json, ask=ask)
+        except Refused as refusal:
+            after = f" Try again in {refusal.retry_after} s." if refusal.retry_after else ""
+            return _failed(f"{refusal.code}: {refusal}{after}", one_prompt.FAILED)
+
+
+async def _doctor(options: argparse.Namespace) -> int:
+    from codelab_client.doctor import examine
+
+    return await examine(address_of(options), workspace_of(options), newest_token)
+
+
+_COMMANDS = {"talk": _talk, "exec": _exec, "doctor": _doctor}
+
+if __name__ == "__main__":
+    sys.exit(main())

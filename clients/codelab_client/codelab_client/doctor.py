@@ -1,0 +1,128 @@
+"""`codelab doctor`: what works, what does not, and what to do about it."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import Address, SessionError, Unauthorized, connect, http, new_session_id, tokens
+from codelab_client.session.journal import state_folder
+
+#: The session that is opened to see whether it can be: one per machine, so that no others pile up.
+_SESSION = "codelab-doctor"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check. good: None if it is not needed, but useful."""
+
+    name: str
+    good: bool | None
+    text: str
+
+
+async def examine(address: Address, workspace: Path, token: Callable[[], str]) -> int:
+    """Check everything and print the findings. Returns 0 if codelab can be used, else 1."""
+    findings = [
+        Finding("workspace", True, str(workspace)),
+        await _server(address, workspace, token),
+        _token(address, token),
+        await _model(address),
+        _state(),
+        await asyncio.to_thread(_sandbox),
+        _program("git", "git.diff, git.commit and the other git tools, and /undo"),
+        _program("rg", "faster search in large projects"),
+    ]
+    for finding in findings:
+        mark = {True: "ok", False: "FAIL", None: "--"}[finding.good]
+        sys.stdout.write(f"{mark:4} {finding.name:10} {safe(finding.text)}\n")
+    return int(any(finding.good is False for finding in findings))
+
+
+async def _server(address: Address, workspace: Path, token: Callable[[], str]) -> Finding:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    try:
+        async with connect(address.url, workspace, session_id=_SESSION, token=token, viewer=True) as session:
+            version = session.info.protocol_version if session.info is not None else ""
+            took = (loop.time() - begun) * 1000
+            return Finding("server", True, f"{address.shown}, protocol {safe_line(version)}, opened in {took:.0f} ms")
+    except Unauthorized as error:
+        return Finding("server", True, f"{address.shown} answers, but: {error}")
+    except SessionError as error:
+        return Finding("server", False, f"{error}. `make run` starts one; --url or CODELAB_URL names another.")
+
+
+def _token(address: Address, token: Callable[[], str]) -> Finding:
+    import time
+
+    try:
+        found = token()
+    except Unauthorized as error:
+        return Finding("token", False, str(error))
+    if not found:
+        return Finding("token", None, "none: CODELAB_TOKEN and CODELAB_TOKEN_FILE are not set; `make run` needs none")
+    if not address.is_secure:
+        return Finding("token", False, f"anybody on the way to {address.shown} can read it: use wss://")
+    expires = tokens.expires_at(found)
+    if expires is None:
+        return Finding("token", None, "it does not say when it expires")
+    left = expires - time.time()
+    user = safe_line(tokens.subject(found) or "unknown")
+    if left <= 0:
+        return Finding("token", False, f"of {user}, expired {-left / 60:.0f} minutes ago")
+    return Finding("token", True, f"of {user}, for {left / 60:.0f} more minutes")
+
+
+async def _model(address: Address) -> Finding:
+    if not address.rest:
+        return Finding("model", None, "not checked: --rest-url or CODELAB_REST_URL names the REST API")
+    health = f"{address.rest.removesuffix('/api/v1')}/health"
+    try:
+        answer = await http.send("GET", health, timeout_s=15)
+        found = json.loads(answer.body)
+        state = str(found["dependencies"]["llm"])
+    except http.HttpError as error:
+        return Finding("model", False, f"{health} does not answer: {error}")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Finding("model", False, f"{health} does not answer as documented")
+    return Finding("model", state == "available", f"{safe_line(state)}, says {health}")
+
+
+def _state() -> Finding:
+    from codelab_client.session.errors import JournalError
+    from codelab_client.session.journal import Journal
+
+    try:
+        Journal(state_folder(), f"doctor#{new_session_id()}").close()
+    except JournalError as error:
+        return Finding("state", False, str(error))
+    return Finding("state", True, str(state_folder()))
+
+
+def _sandbox() -> Finding:
+    from codelab_client.sandbox import choose
+
+    chosen = choose()
+    name = chosen.sandbox.name
+    guarantees = chosen.sandbox.guarantees
+    if not guarantees.writes_only_there:
+        why = "; ".join(f"{name}: {reason}" for name, reason in chosen.refused.items())
+        return Finding("sandbox", None, f"none, so an approved command can do what you can: {safe_line(why, 400)}")
+    return Finding("sandbox", True, f"{name}: commands write only below the workspace")
+
+
+def _program(name: str, use: str) -> Finding:
+    path = shutil.which(name)
+    if path is None:
+        return Finding("ripgrep" if name == "rg" else name, None, f"not found, and not necessary; it is for {use}")
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding(name, None, f"{path} cannot be run: {error}")
+    return Finding("ripgrep" if name == "rg" else name, True, safe_line(said.partition("\n")[0]))

@@ -1,0 +1,133 @@
+"""`codelab exec`: one prompt, one answer, an exit code."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from codelab_client.policy import Policy
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import Session
+from codelab_client.session import events as on
+
+#: The exit codes, which `codelab exec --help` and docs/client.md list.
+COMPLETED, FAILED, USAGE, NO_SERVER, UNAUTHORIZED, CALLS_REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+_NOBODY = (
+    "Nobody can approve this call: `codelab exec` runs without a user, and its policy file does not allow the call."
+)
+
+
+async def run(session: Session, prompt: str, policy: Policy, *, as_json: bool, ask: bool) -> int:
+    """Send a prompt, and write the answer to stdout. Returns the exit code.
+
+    as_json: write every event as a line of JSON instead. ask: ask on the terminal for calls that the policy does not
+    allow; otherwise they are rejected.
+    """
+    try:
+        return await _Turn(session, policy, as_json=as_json, ask=ask).run(prompt)
+    except asyncio.CancelledError:
+        async with asyncio.timeout(3):
+            await session.cancel()
+            await asyncio.sleep(0.3)
+        raise
+
+
+class _Turn:
+    def __init__(self, session: Session, policy: Policy, *, as_json: bool, ask: bool) -> None:
+        self._session, self._policy, self._as_json, self._ask = session, policy, as_json, ask
+        self._texts: dict[str, str] = {}
+        self._refused = False
+        self._reason = ""
+
+    async def run(self, prompt: str) -> int:
+        async for event in self._session.prompt(prompt):
+            if self._as_json:
+                _write(sys.stdout, json.dumps(on.as_json(event)))
+            await self._take(event)
+        if not self._as_json:
+            answer = next(reversed(self._texts.values()), "")
+            if answer:
+                _write(sys.stdout, safe(answer))
+        if self._reason != "completed":
+            self._say(f"The turn ended: {safe_line(self._reason)}")
+            return FAILED
+        return CALLS_REFUSED if self._refused else COMPLETED
+
+    async def _take(self, event: on.Event) -> None:
+        match event:
+            case on.AssistantMessage():
+                self._texts[event.message_id] = self._texts.get(event.message_id, "") + event.token
+                if event.aborted:
+                    del self._texts[event.message_id]
+            case on.MessageDiscarded():
+                self._texts.pop(event.message_id, None)
+            case on.ToolCall(requires_approval=True):
+                await self._decide(event)
+            case on.CallStarted():
+                self._say(f"{event.tool_name} {_shown(event.arguments)}")
+                self._texts.clear()  # it was said on the way to the answer
+            case on.CallFinished() if event.outcome.error is not None:
+                self._say(f"{event.tool_name} failed: {safe_line(event.outcome.error.message)}")
+            case on.Error():
+                self._say(f"{event.error_code}: {safe_line(event.message, 1_000)}")
+            case on.Ignored(why=why):
+                self._say(safe_line(why))
+            case on.Disconnected():
+                self._say(f"Connection lost: {safe_line(event.why)}")
+            case on.TurnEnd():
+                self._reason = event.reason
+
+    async def _decide(self, call: on.ToolCall) -> None:
+        arguments = call.arguments or {}
+        if call.arguments is not None and self._policy.allows(call.tool_name, arguments):
+            await self._session.approve(call.call_id)
+        elif self._ask and call.arguments is not None:
+            _write(
+                sys.stderr, f"{safe_line(call.tool_name)}\n{safe(json.dumps(arguments, indent=2, ensure_ascii=False))}"
+            )
+            answer = await _input("approve? [y/N] ")
+            if answer.strip().lower() in ("y", "yes"):
+                await self._session.approve(call.call_id)
+            else:
+                await self._session.reject(call.call_id)
+        else:
+            self._refused = True
+            self._say(f"refused {call.tool_name} {_shown(arguments)}: nobody can approve it")
+            await self._session.reject(call.call_id, _NOBODY)
+
+    def _say(self, text: str) -> None:
+        """What happens on the way goes to stderr."""
+        _write(sys.stderr, text)
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    """The argument that says most."""
+    for name in ("command", "path", "from", "query", "action"):
+        if name in arguments:
+            return safe_line(arguments[name])
+    return ""
+
+
+def _write(stream: Any, text: str) -> None:
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
+async def _input(question: str) -> str:
+    """A line of the user, without keeping the event loop from its work."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+
+    def read() -> None:
+        if not line.done():
+            line.set_result(sys.stdin.readline())
+
+    loop.add_reader(sys.stdin.fileno(), read)
+    try:
+        return await line
+    finally:
+        loop.remove_reader(sys.stdin.fileno())

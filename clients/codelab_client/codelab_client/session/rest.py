@@ -1,0 +1,48 @@
+"""The parts of the REST API that a client needs beside its session."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+from codelab_client.session import http
+from codelab_client.session.address import Address
+
+
+class RestError(Exception):
+    """A request failed. The text says why."""
+
+
+class Rest:
+    """Reads from the REST API beside a WebSocket. token: gives the newest token, or an empty text."""
+
+    def __init__(self, address: Address, token: Callable[[], str]) -> None:
+        self._address, self._token = address, token
+
+    async def get(self, path: str) -> Any:
+        """GET a path below `/api/v1`, such as `/agents`. Raises RestError."""
+        if not self._address.rest:
+            raise RestError("The address of the REST API is not known: name it with --rest-url or CODELAB_REST_URL")
+        headers = {"Authorization": f"Bearer {token}"} if (token := self._token()) else {}
+        try:
+            answer = await http.send("GET", self._address.rest + path, headers=headers, timeout_s=30)
+            found = json.loads(answer.body)
+        except http.HttpError as error:
+            raise RestError(f"{self._address.rest} does not answer: {error}") from None
+        except (ValueError, RecursionError):
+            raise RestError(f"{self._address.rest} does not answer with JSON (HTTP {answer.status})") from None
+        if answer.status != 200:
+            raise RestError(_message(found) or f"{path} was answered with HTTP {answer.status}")
+        return found
+
+    async def history(self, session_id: str, limit: int) -> dict[str, Any]:
+        """The newest messages of a session, oldest first, and its `last_seq`. Raises RestError."""
+        found = await self.get(f"/chat/history/{quote(session_id, safe='')}?limit={limit}")
+        if not isinstance(found, dict):
+            raise RestError("The history is not as documented")
+        return found
+
+
+def _message(found: Any) -> str:
+    error = found.get("error") if isinstance(found, dict) else None
+    return str(error.get("message", "")) if isinstance(error, dict) else ""

@@ -1,0 +1,157 @@
+"""`codelab exec` and `codelab doctor`, typed as a user types them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_local import LocalCloud
+
+from tests.conftest import TEMPLATE
+from tests.processes import run
+from tests.scripted_model import Says, ScriptedModel, call
+from tests.waiting import until
+
+CODELAB = (sys.executable, "-m", "codelab_client.command_line")
+WRITE = call("write_file", path="a.py", content="x")
+
+Codelab = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def environment(cloud: LocalCloud, tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "CODELAB_URL": cloud.http, "XDG_STATE_HOME": str(tmp_path / "state"), "CODELAB_TOKEN": ""}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def codelab(environment: dict[str, str], folder: Path) -> Codelab:
+    def typed(*arguments: str, stdin: str = "", **more: str) -> Any:
+        return run(*CODELAB, *arguments, cwd=folder, input=stdin, env={**environment, **more})
+
+    return typed
+
+
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    (folder / "a.py").write_text("print(1)")
+    script = model.script("exec-read", Says("I look", [call("read_file", path="a.py")]), Says("It prints 1"))
+    done = codelab("exec", script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "It prints 1\n", "read_file a.py\n")
+    assert "print(1)" in model.requests["exec-read"][1]["messages"][-1]["content"]
+
+
+def test_json_is_a_line_for_each_event(codelab: Codelab, model: ScriptedModel) -> None:
+    done = codelab("exec", "--json", "-", stdin=model.script("exec-json", Says("Hello \x1b[31m")))
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "".join(event["token"] for event in events if event["type"] == "assistant_message") == "Hello \x1b[31m"
+    assert events[-1]["type"] == "turn_end"
+    assert "\x1b" not in done.stdout
+
+
+def test_control_characters_do_not_reach_the_terminal(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    evil = "a\x1b]0;owned\x07b\x9b31mc\u202ed"
+    (folder / "b.py").write_text("")
+    script = model.script("exec-evil", Says("", [call("read_file", path="b.py")]), Says(evil))
+    done = codelab("exec", script)
+    assert done.stdout == "a␛]0;owned␇b<U+009B>31mc<U+202E>d\n"
+
+
+def test_a_dangerous_call_is_rejected_unless_the_policy_allows_it(
+    codelab: Codelab, folder: Path, tmp_path: Path, model: ScriptedModel
+) -> None:
+    script = model.script("exec-write", Says("", [WRITE]), Says("Done"))
+    refused = codelab("exec", script)
+    assert (refused.returncode, refused.stdout) == (5, "Done\n")
+    assert not (folder / "a.py").exists()
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[allow]]\ntool = "write_file"\npath = "*.py"\n')
+    assert codelab("exec", script, "--policy", str(policy)).returncode == 0
+    assert (folder / "a.py").read_text() == "x"
+
+
+def test_a_turn_that_fails_has_an_exit_code(codelab: Codelab, model: ScriptedModel) -> None:
+    done = codelab("exec", model.script("exec-fail", Says(status=400)))
+    assert done.returncode == 1
+    assert "LLM_ERROR" in done.stderr
+
+
+def test_the_last_conversation_goes_on(codelab: Codelab, model: ScriptedModel) -> None:
+    codelab("exec", model.script("exec-first", Says("one")))
+    assert codelab("exec", "--continue", model.script("exec-second", Says("two"))).stdout == "two\n"
+    assert "[[exec-first]]" in str(model.requests["exec-second"][0]["messages"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("exec",), 2, "the following arguments are required: prompt"),
+        (("exec", "hi", "--jsno"), 2, "unrecognized arguments: --jsno"),
+        (("exce", "hi"), 2, "invalid choice: 'exce'"),
+        (("exec", " "), 2, "The prompt is empty"),
+        (("exec", "hi", "--session", "a b"), 2, "is not a session id"),
+        (("exec", "hi", "--workspace", "missing"), 2, "is not a folder"),
+        (("exec", "hi", "--url", "localhost:8000"), 2, "it must look like ws://localhost:8000"),
+        (
+            ("exec", "hi", "--url", "ws://localhost:9"),
+            3,
+            "nothing listens there.\nStart one on this machine with `make run`",
+        ),
+        (("exec", "hi", "--policy", "missing.toml"), 2, "missing.toml: No such file"),
+        (("exec", "hi", "--continue"), 2, "There is no conversation"),
+        (("exec", "hi", "--model", "nonsense"), 1, "Unknown model"),
+        ((), 2, "stdin is not a terminal"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(codelab: Codelab, arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = codelab(*arguments)
+    assert said in done.stderr
+    assert (done.returncode, done.stdout) == (code, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_state_folder_that_cannot_be_written_is_an_error(codelab: Codelab, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = codelab("exec", "hi", XDG_STATE_HOME=str(tmp_path / "file"))
+    assert done.returncode == 3
+    assert "Set XDG_STATE_HOME" in done.stderr
+
+
+def test_an_expired_token_is_said(tmp_path: Path, codelab: Codelab, model: ScriptedModel) -> None:
+    secret = {"AUTH_MODE": "jwt", "JWT_SECRET": "s" * 32}
+    with LocalCloud(TEMPLATE, environment={**model.environment, **secret}) as strict:
+        none = codelab("exec", "hi", CODELAB_URL=strict.http)
+        assert (none.returncode, "needs a token" in none.stderr) == (4, True)
+        wrong = codelab("exec", "hi", CODELAB_URL=strict.http, CODELAB_TOKEN="nonsense")
+        assert (wrong.returncode, "does not accept the token" in wrong.stderr) == (4, True)
+
+
+def test_ctrl_c_cancels_the_turn(environment: dict[str, str], folder: Path, model: ScriptedModel) -> None:
+    script = model.script("exec-long", Says("word " * 2_000, delay=0.05))
+    running = subprocess.Popen(
+        [*CODELAB, "exec", script], cwd=folder, env=environment, text=True, stderr=subprocess.PIPE
+    )
+    until(lambda: model.requests["exec-long"])
+    running.send_signal(signal.SIGINT)
+    assert running.wait(20) == 130
+    assert "Traceback" not in running.communicate()[1]
+    until(lambda: "exec-long" in model.hung_up)
+
+
+def test_the_doctor_says_what_works(codelab: Codelab) -> None:
+    done = codelab("doctor")
+    found = {line[5:15].strip(): line[:4].strip() for line in done.stdout.splitlines()}
+    assert found["server"] == found["state"] == "ok"
+    assert found["token"] == "--"
+    broken = codelab("doctor", "--url", "ws://localhost:9")
+    assert broken.returncode == 1
+    assert "nothing listens there" in broken.stdout
