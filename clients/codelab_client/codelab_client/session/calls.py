@@ -214,7 +214,11 @@ class _Pieces:
             await self._added.wait()
             self._added.clear()
             offset = self._total - sum(len(text) for text in self._texts.values())
-            piece = {**self._texts, "exit_code": None}
+            piece: dict[str, Any] = {
+                "stdout": self._texts["stdout"],
+                "stderr": self._texts["stderr"],
+                "exit_code": None,
+            }
             self._texts = {"stdout": "", "stderr": ""}
             await self._send({**_result(self._call_id, {"result": piece}), "offset": offset, "partial": True})
 

@@ -1,0 +1,118 @@
+"""`codelab` without a command: a conversation in the terminal."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from codelab_client import last_sessions
+from codelab_client.local_executor import LocalExecutor
+from codelab_client.session import Address, Refused, Session, connect, new_session_id
+from codelab_client.session.rest import Rest, RestError
+
+#: Messages of a resumed conversation that are printed.
+_HISTORY = 20
+
+
+async def talk(
+    address: Address,
+    workspace: Path,
+    token: Callable[[], str],
+    session_id: str | None,
+    *,
+    plain: bool,
+    agent: str | None,
+    model: str | None,
+) -> int:
+    """Talk until the user quits. Returns the exit code. Raises SessionError."""
+    from codelab_client.terminal.commands import Commands
+    from codelab_client.terminal.conversation import Conversation
+
+    rest = Rest(address, token)
+    wanted: str | None = session_id or new_session_id()
+    history: dict[str, Any] = {}
+    if session_id is not None:
+        history = await _history(rest, session_id)
+    while wanted is not None:
+        screen = _screen(workspace, plain=plain)
+        conversation = screen.conversation = Conversation(workspace, screen)
+        executor = LocalExecutor(workspace, conversation)
+        opening = connect(
+            address.url,
+            workspace,
+            session_id=wanted,
+            token=token,
+            executor=executor,
+            rest_url=address.rest,
+            last_seq=history.get("last_seq"),
+        )
+        async with opening as session:
+            conversation.session = session
+            commands = screen.commands = Commands(conversation, rest, executor)
+            last_sessions.remember(address, workspace, wanted)
+            _show_history(conversation, history)
+            conversation.start(executor.prepare())
+            conversation.start(_configure(session, agent, model))
+            await _either(conversation.follow(), screen.run())
+        wanted = commands.switch_to
+        if wanted is not None:
+            agent = model = None
+            history = await _history(rest, wanted)
+    return 0
+
+
+def _screen(workspace: Path, *, plain: bool) -> Any:
+    if plain:
+        from codelab_client.terminal.plain import PlainScreen
+
+        return PlainScreen()
+    from codelab_client.terminal.inline import InlineScreen
+
+    return InlineScreen(workspace)
+
+
+async def _configure(session: Session, agent: str | None, model: str | None) -> None:
+    if model is not None:
+        await session.configure(model=model)
+    if agent is not None:
+        await session.switch_agent(agent)
+
+
+async def _either(*works: Any) -> None:
+    """Run until one of them ends."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
+
+
+async def _history(rest: Rest, session_id: str) -> dict[str, Any]:
+    """What was said in a conversation; nothing for a new one, or without the REST API."""
+    try:
+        found = await rest.history(session_id, _HISTORY)
+    except (RestError, Refused):
+        return {}
+    last_seq = found.get("last_seq")
+    return found if isinstance(last_seq, int) and not isinstance(last_seq, bool) and last_seq >= 0 else {}
+
+
+def _show_history(conversation: Any, history: dict[str, Any]) -> None:
+    from codelab_client.terminal import cards
+
+    messages = history.get("messages")
+    for message in messages if isinstance(messages, list) else []:
+        if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+            continue
+        if message.get("role") == "user":
+            conversation.screen.show(cards.user_message(message["content"]))
+        elif message.get("role") == "assistant" and message["content"].strip():
+            conversation.screen.show(cards.answer(message["content"]))

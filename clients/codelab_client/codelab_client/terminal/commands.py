@@ -1,0 +1,183 @@
+"""The commands that begin with a slash."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+from codelab_client.execution import ToolCall
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session.rest import Rest, RestError
+from codelab_client.terminal import cards
+from codelab_client.terminal.conversation import Conversation
+
+Command = Callable[[str], Awaitable[None]]
+
+
+class Commands:
+    """Runs slash commands. `switch_to` is the session that the user wants instead, or None."""
+
+    def __init__(self, conversation: Conversation, rest: Rest, executor: Any) -> None:
+        self._conversation, self._rest, self._executor = conversation, rest, executor
+        self.switch_to: str | None = None
+        self.wants_to_quit = False
+        self._commands: dict[str, tuple[Command, str]] = {
+            "help": (self._help, "this list"),
+            "agent": (self._agent, "the agents; /agent NAME switches"),
+            "model": (self._model, "/model NAME: the model that answers, one that the server offers"),
+            "autonomy": (self._autonomy, "/autonomy manual|balanced|autonomous: what runs without asking"),
+            "sessions": (self._sessions, "your conversations, the latest first"),
+            "resume": (self._resume, "/resume ID: go on with another conversation"),
+            "new": (self._new, "begin another conversation"),
+            "undo": (self._undo, "take back the agent's last changes of files"),
+            "diff": (self._diff, "changes in the workspace that are not committed"),
+            "rules": (self._rules, "remembered decisions; /rules revoke ID"),
+            "usage": (self._usage, "tokens and quotas"),
+            "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
+            "quit": (self._quit, "end codelab; the conversation can be resumed"),
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all commands."""
+        return list(self._commands)
+
+    async def run(self, line: str) -> None:
+        """Run a line that begins with a slash."""
+        name, _, rest = line[1:].strip().partition(" ")
+        found = self._commands.get(name)
+        if found is None:
+            self._say(f"There is no command /{safe_line(name)}; /help lists them", "red")
+            return
+        try:
+            await found[0](rest.strip())
+        except RestError as error:
+            self._say(str(error), "red")
+
+    async def _help(self, _: str) -> None:
+        keys = "Alt-Enter: new line · @: a file's name · Ctrl-C: stop the turn, twice: quit · ↑: earlier messages"
+        self._say("\n".join([f"/{name:9} {text}" for name, (_, text) in self._commands.items()] + ["", keys]), "")
+
+    async def _agent(self, name: str) -> None:
+        if name:
+            await self._conversation.session.switch_agent(name)
+            return
+        found = await self._rest.get("/agents")
+        now = self._conversation.session.agent
+        for agent in _objects(found, "agents"):
+            mark = "▸" if agent.get("name") == now else " "
+            self._say(f"{mark} {safe_line(agent.get('name', '')):13} {safe_line(agent.get('description', ''))}", "")
+
+    async def _model(self, name: str) -> None:
+        if not name:
+            self._say(self._conversation.model or "The server's default model", "")
+            return
+        info = await self._conversation.session.configure(model=name)
+        self._conversation.model = str(info.settings.get("model") or "")
+
+    async def _autonomy(self, level: str) -> None:
+        if level:
+            info = await self._conversation.session.configure(autonomy=level)
+        else:
+            info = await self._conversation.session.configure()
+        self._say(safe_line(info.settings.get("autonomy", "balanced")), "")
+
+    async def _sessions(self, _: str) -> None:
+        found = await self._rest.get("/sessions?limit=20")
+        for session in _objects(found, "sessions"):
+            when = safe_line(session.get("last_activity", ""))[:16].replace("T", " ")
+            self._say(
+                f"{safe_line(session.get('session_id', '')):24} {when}  {safe_line(session.get('title', ''), 60)}", ""
+            )
+
+    async def _resume(self, session_id: str) -> None:
+        from codelab_client.session.address import checked_session_id
+
+        if not session_id:
+            await self._sessions("")
+            return
+        self.switch_to = checked_session_id(session_id)
+
+    async def _new(self, _: str) -> None:
+        from codelab_client.session import new_session_id
+
+        self.switch_to = new_session_id()
+
+    async def _undo(self, _: str) -> None:
+        self._say("There are no checkpoints in this workspace", "yellow")
+
+    async def _diff(self, _: str) -> None:
+        async def ignore(*_: object) -> None: ...
+
+        outcome = await self._executor.execute(ToolCall("of-the-user", "git.diff", {"path": "."}), ignore)
+        if outcome.error is not None:
+            self._say(outcome.error.message, "red")
+            return
+        diff = outcome.result.get("diff", "") if isinstance(outcome.result, dict) else ""
+        if not diff.strip():
+            self._say("No changes")
+            return
+        self._conversation.screen.show(cards.diff(diff))
+
+    async def _rules(self, what: str) -> None:
+        session = self._conversation.session
+        verb, _, rule_id = what.partition(" ")
+        rules = await (session.revoke(rule_id.strip()) if verb == "revoke" else session.rules())
+        for rule in rules:
+            who = safe_line(rule.get("agent", "")) or "every agent"
+            rule_id, decision, tool, scope = (
+                safe_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "scope")
+            )
+            self._say(f"{rule_id}  {decision} {tool} {safe(rule.get('covers', ''))}  ({scope}, {who})", "")
+        if not rules:
+            self._say("No decisions are remembered")
+
+    async def _usage(self, _: str) -> None:
+        usage = self._conversation.usage
+        if usage:
+            details = usage.get("prompt_details") or {}
+            parts = ", ".join(f"{name.removesuffix('_tokens')} {value}" for name, value in details.items())
+            self._say(
+                f"last turn: {usage.get('prompt_tokens')} tokens in ({safe_line(parts)}), "
+                f"{usage.get('completion_tokens')} out, {usage.get('llm_calls')} calls of the model",
+                "",
+            )
+        found = await self._rest.get("/usage")
+        quotas = found.get("quotas") if isinstance(found, dict) else None
+        for name, quota in (quotas or {}).items():
+            if isinstance(quota, dict):
+                self._say(f"{safe_line(name):24} {quota.get('used')} of {quota.get('limit')}", "")
+        if not quotas:
+            self._say("The server limits nothing")
+
+    async def _files(self, what: str) -> None:
+        session = self._conversation.session
+        verb, _, path = what.partition(" ")
+        if verb == "add" and path:
+            await session.add_file(path.strip().removeprefix("@"))
+        elif verb == "remove" and path:
+            await session.remove_file(path.strip().removeprefix("@"))
+        elif verb == "clear":
+            await session.clear_files()
+        elif what:
+            self._say("/files, /files add PATH, /files remove PATH, /files clear", "red")
+            return
+        found = await self._rest.get(f"/context/{quote(session.session_id, safe='')}")
+        files = _objects(found, "files")
+        for file in files:
+            self._say(safe_line(file.get("path", "")), "")
+        if not files:
+            self._say("The agent sees no files unless it reads them")
+
+    async def _quit(self, _: str) -> None:
+        self.wants_to_quit = True
+
+    def _say(self, text: str, style: str = "dim") -> None:
+        self._conversation.screen.show(cards.notice(text, style))
+
+
+def _objects(found: Any, name: str) -> list[dict[str, Any]]:
+    listed = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        raise RestError(f"The server's answer is not as documented: {json.dumps(found)[:100]}")
+    return [one for one in listed if isinstance(one, dict)]

@@ -1,0 +1,345 @@
+"""What a conversation looks like: takes events and the user's lines, and tells a screen what to print."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from rich.console import RenderableType
+
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import Refused, Session
+from codelab_client.session import events as on
+from codelab_client.terminal import cards
+from codelab_client.terminal.markdown_blocks import complete_length
+
+#: Lines of a running command's output that are shown live.
+_LIVE_LINES = 6
+_KEPT_CHARS = 200_000
+_STATUS = {
+    "thinking": "thinking",
+    "executing_tool": "working",
+    "waiting_approval": "waiting for you",
+    "error": "failed",
+}
+
+
+class Screen(Protocol):
+    """Where a conversation is shown."""
+
+    def show(self, renderable: RenderableType) -> None:
+        """Print something that stays."""
+        ...
+
+    def changed(self) -> None:
+        """What is live has changed: the open text, running calls, questions, the status."""
+        ...
+
+
+@dataclass
+class Running:
+    """A call that this client executes."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    begun: float
+    output: str = ""
+
+
+@dataclass
+class Question:
+    """A question to the user. `answer` takes a line, and returns why it is no answer, or None."""
+
+    prompt: str
+    answer: Callable[[str], str | None]
+    close: Callable[[], None]
+    asked_at: float = field(default_factory=time.monotonic)
+
+
+class Conversation:
+    """The state of the screen, without a terminal. It is the `Dialogue` of the tools that ask the user."""
+
+    def __init__(self, workspace: Path, screen: Screen) -> None:
+        self.workspace, self.screen = workspace, screen
+        self.session: Session
+        self.tail = ""  # the part of the answer that is still being written
+        self.running: dict[str, Running] = {}
+        self.approvals: deque[on.ToolCall] = deque()
+        self.asked_at = 0.0  # when the first of them was shown (monotonic)
+        self.questions: deque[Question] = deque()
+        self.waiting = 0  # messages that wait for the running turn
+        self.model = ""
+        self.usage: Mapping[str, Any] = {}
+        self.offline = ""
+        self._message_id = ""
+        self._printed = False  # a part of the open message
+        self._arguments: dict[str, Mapping[str, Any]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    # -- the server's side ---------------------------------------------------------------------------------------
+
+    async def follow(self) -> None:
+        """Show everything until the session ends. Raises SessionError if the server ends it."""
+        async for event in self.session.events():
+            self.take(event)
+            self.screen.changed()
+
+    def take(self, event: on.Event) -> None:
+        """Show one event."""
+        match event:
+            case on.AssistantMessage():
+                self._write(event)
+            case on.MessageDiscarded():
+                self._discard()
+            case on.ToolCall():
+                self._end_text()
+                self._arguments[event.call_id] = event.arguments or {}
+                self._forget(event.call_id)
+                if event.requires_approval:
+                    self._ask(event)
+                elif not event.execute:
+                    self._say(f"{cards.summary(event.tool_name, event.arguments or {})}, on another client")
+            case on.CallStarted():
+                self.running[event.call_id] = Running(event.tool_name, event.arguments, time.monotonic())
+            case on.CallOutput():
+                if running := self.running.get(event.call_id):
+                    running.output = (running.output + event.text)[-_KEPT_CHARS:]
+            case on.CallFinished():
+                done = self.running.pop(event.call_id, None)
+                output = done.output if done is not None else ""
+                self._end_text()
+                arguments = self._arguments.get(event.call_id, {})
+                self.screen.show(cards.finished(event.tool_name, arguments, event.outcome, output))
+            case on.CallUpdate():
+                self._forget(event.call_id)
+            case on.Plan():
+                self._end_text()
+                self.screen.show(cards.plan(event.items) if event.items else cards.notice("The plan was removed"))
+            case on.AgentSwitched():
+                self._end_text()
+                self._say(
+                    f"agent {safe_line(event.from_agent)} → {safe_line(event.to_agent)}  {safe_line(event.reason)}"
+                )
+            case on.Error():
+                self._end_text()
+                self._say(f"{safe_line(event.error_code)}: {safe(event.message)}", "red")
+                if event.call_id is not None and (call := self.session.open_calls.get(event.call_id)) is not None:
+                    self._ask(call)
+            case on.Queued():
+                self.waiting = event.position
+            case on.TurnEnd():
+                self._end_turn(event)
+            case on.SessionInfo():
+                self.model = str(event.settings.get("model") or "")
+            case on.Connected(again=again):
+                self.offline = ""
+                if again:
+                    self._say("connected again")
+            case on.Disconnected():
+                self.offline = safe_line(event.why)
+            case on.ResyncRequired():
+                self._say("Frames are missing: the server no longer has them. /resume shows the history.", "yellow")
+            case on.Ignored():
+                self._say(safe(event.why), "yellow")
+
+    def _write(self, event: on.AssistantMessage) -> None:
+        if event.message_id != self._message_id:
+            self._end_text()
+            self._message_id = event.message_id
+        self.tail += safe(event.token)
+        if event.aborted:
+            self._discard()
+        elif event.is_final:
+            self._end_text()
+        elif (length := complete_length(self.tail)) > 0:
+            self.screen.show(cards.answer(self.tail[:length]))
+            self.tail, self._printed = self.tail[length:], True
+
+    def _discard(self) -> None:
+        self.tail = ""
+        if self._printed:
+            self._say("The answer above was cut off; another one follows.", "yellow")
+        self._printed = False
+
+    def _end_text(self) -> None:
+        if self.tail.strip():
+            self.screen.show(cards.answer(self.tail))
+        self.tail, self._printed = "", False
+
+    def _end_turn(self, event: on.TurnEnd) -> None:
+        self._end_text()
+        self.usage = event.usage
+        self.waiting = max(0, self.waiting - 1)
+        for call in [call for call in self.approvals if call.turn_id == event.turn_id]:
+            self._forget(call.call_id)
+        self._arguments.clear()
+        if event.reason != "completed":
+            self._say(f"The turn ended: {safe_line(event.reason).replace('_', ' ')}", "yellow")
+
+    def _say(self, text: str, style: str = "dim") -> None:
+        self.screen.show(cards.notice(text, style))
+
+    # -- approvals -----------------------------------------------------------------------------------------------
+
+    def _ask(self, call: on.ToolCall) -> None:
+        self.approvals.append(call)
+        if len(self.approvals) == 1:
+            self._show_next()
+
+    def _show_next(self) -> None:
+        if self.approvals:
+            call = self.approvals[0]
+            self.screen.show(cards.call(call.tool_name, call.arguments, self.workspace))
+            self.asked_at = time.monotonic()
+
+    def _forget(self, call_id: str) -> None:
+        """The call needs no decision any more."""
+        was_first = bool(self.approvals) and self.approvals[0].call_id == call_id
+        self.approvals = deque(call for call in self.approvals if call.call_id != call_id)
+        if was_first:
+            self._show_next()
+
+    def approve(self, scope: Literal["session", "user"] | None = None) -> None:
+        """Approve the first open call; with a scope, also similar ones from then on."""
+        call = self.approvals[0]
+        if call.arguments is None:
+            self.reject("The client could not show the call")
+            return
+        self._forget(call.call_id)
+        self.start(self.session.approve(call.call_id, remember=scope))
+
+    def edit(self, arguments: Mapping[str, Any]) -> None:
+        """Approve the first open call with other arguments."""
+        call = self.approvals[0]
+        self._forget(call.call_id)
+        self.start(self.session.edit(call.call_id, arguments))
+
+    def reject(self, feedback: str) -> None:
+        """Reject the first open call."""
+        call = self.approvals[0]
+        self._say(f"rejected {cards.summary(call.tool_name, call.arguments or {})}")
+        self._forget(call.call_id)
+        self.start(self.session.reject(call.call_id, feedback))
+
+    # -- questions of tools (codelab_client.tools.dialogue) ------------------------------------------------------
+
+    async def choose(self, message: str, actions: Sequence[str]) -> str | None:
+        """See Dialogue."""
+        numbered = [f"  {number} {safe_line(action)}" for number, action in enumerate(actions, 1)]
+        self._say("\n".join([safe(message), *numbered]), "bold")
+
+        def parse(line: str) -> tuple[str | None, str | None]:
+            if line.isdecimal() and 1 <= int(line) <= len(actions):
+                return actions[int(line) - 1], None
+            return (line, None) if line in actions else (None, f"a number from 1 to {len(actions)}")
+
+        chosen: str | None = await self._question("Your choice", parse)
+        return chosen
+
+    async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
+        """See Dialogue."""
+        self._say(safe(message or "Which chunks should be applied?"), "bold")
+        self.screen.show(cards.call("apply_patch_review", {"diff": diff}, self.workspace))
+
+        def parse(line: str) -> tuple[list[int] | None, str | None]:
+            if line in ("all", "y", "yes"):
+                return list(range(1, chunks + 1)), None
+            if line in ("none", "n", "no"):
+                return [], None
+            numbers = line.replace(",", " ").split()
+            if numbers and all(number.isdecimal() and 1 <= int(number) <= chunks for number in numbers):
+                return [int(number) for number in numbers], None
+            return None, f"all, none, or numbers from 1 to {chunks}, such as 1,3"
+
+        chosen: list[int] | None = await self._question(
+            f"Chunks to apply (all, none, or numbers from 1 to {chunks})", parse
+        )
+        return chosen
+
+    async def _question(self, prompt: str, parse: Callable[[str], tuple[Any, str | None]]) -> Any:
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def answer(line: str) -> str | None:
+            found, why = parse(line.strip())
+            if why is None and not answered.done():
+                answered.set_result(found)
+            return why
+
+        def close() -> None:
+            if not answered.done():
+                answered.set_result(None)
+
+        question = Question(prompt, answer, close)
+        self.questions.append(question)
+        self.screen.changed()
+        try:
+            return await answered
+        finally:
+            self.questions.remove(question)
+            self.screen.changed()
+
+    # -- the user's side -----------------------------------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        """Send a message of the user; it waits if a turn is running."""
+        self.screen.show(cards.user_message(text))
+        self.start(self._send(text))
+
+    async def _send(self, text: str) -> None:
+        self.waiting += 1 if self.is_busy else 0
+        await self.session.send(text)
+
+    def start(self, work: Any) -> None:
+        """Run a coroutine beside the others; an error is shown."""
+        task = asyncio.ensure_future(self._told(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _told(self, work: Any) -> None:
+        try:
+            await work
+        except Refused as refusal:
+            after = f" Try again in {refusal.retry_after} s." if refusal.retry_after else ""
+            self._say(f"{refusal.code}: {refusal}{after}", "red")
+        except Exception as error:
+            self._say(str(error) or type(error).__name__, "red")
+        self.screen.changed()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is running."""
+        return self.session.status not in ("idle", "error")
+
+    def live(self) -> list[str]:
+        """The lines above the input: running calls with their newest output, or the open text."""
+        lines = self.tail.splitlines()[-_LIVE_LINES:] if self.tail.strip() else []
+        for running in self.running.values():
+            seconds = time.monotonic() - running.begun
+            lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")
+            lines += [f"  {line}" for line in safe(running.output[-4_000:]).splitlines()[-_LIVE_LINES:]]
+        return lines
+
+    def status(self) -> str:
+        """The status line."""
+        session, usage = self.session, self.usage
+        parts = [_STATUS.get(session.status, safe_line(session.status, 20))] if self.is_busy else []
+        if session.plan:
+            done = sum(step.get("status") == "completed" for step in session.plan)
+            parts.append(f"plan {done}/{len(session.plan)}")
+        parts.append(safe_line(session.agent, 30))
+        if self.model:
+            parts.append(safe_line(self.model, 40))
+        if isinstance(usage.get("prompt_tokens"), int) and isinstance(usage.get("completion_tokens"), int):
+            parts.append(f"{usage['prompt_tokens'] + usage['completion_tokens']:,} tokens")
+            if isinstance(usage.get("llm_calls"), int) and usage["llm_calls"]:
+                parts.append(f"context {usage['prompt_tokens'] // usage['llm_calls']:,}")
+        if isinstance(usage.get("cost_usd"), int | float):
+            parts.append(f"${usage['cost_usd']:.4f}")
+        if self.waiting:
+            parts.append(f"{self.waiting} waiting")
+        if self.offline:
+            parts.append(f"offline: {self.offline}")
+        return " · ".join(part for part in parts if part)

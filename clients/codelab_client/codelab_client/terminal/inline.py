@@ -1,0 +1,346 @@
+"""The terminal: what is done scrolls up and stays, what is going on is below it, above the input."""
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.completion import ThreadedCompleter
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.styles import Style
+from rich.console import RenderableType
+
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session.journal import state_folder
+from codelab_client.terminal import cards
+from codelab_client.terminal.commands import Commands
+from codelab_client.terminal.completion import Suggestions
+from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.editor import EditError, edited
+
+#: A key decides only if the user has had time to see the question, and was not just typing (seconds).
+_LOOK_S = 0.5
+#: Two Ctrl-C within this time quit (seconds).
+_TWICE_S = 2.0
+_STYLE = Style.from_dict(
+    {
+        "live": "ansibrightblack",
+        "ask": "bold ansiyellow",
+        "prompt": "bold ansicyan",
+        "bottom-toolbar": "noreverse ansibrightblack",
+        "bottom-toolbar.text": "noreverse",
+    }
+)
+_PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "prompt": "bold"})
+
+Mode = Literal["", "feedback", "always"]
+
+
+class InlineScreen:
+    """Prints above the input with `show`, and draws what is live with `changed`."""
+
+    conversation: Conversation
+    commands: Commands
+
+    def __init__(self, workspace: Path) -> None:
+        self._colour = not os.environ.get("NO_COLOR")
+        self._mode: Mode = ""
+        self._typed_at = self._interrupted_at = 0.0
+        self._hint = ""
+        self._waiting: list[str] = []
+        self._printing = asyncio.Lock()
+        self._print_task: asyncio.Task[None] | None = None
+        self._prompt: PromptSession[str] = PromptSession(
+            message=self._message,
+            bottom_toolbar=self._toolbar,
+            multiline=True,
+            prompt_continuation="  ",
+            completer=ThreadedCompleter(Suggestions(workspace, lambda: self.commands.names)),
+            complete_while_typing=True,
+            history=_history(),
+            key_bindings=self._keys(),
+            style=_STYLE if self._colour else _PLAIN_STYLE,
+            color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
+            erase_when_done=True,
+            reserve_space_for_menu=4,
+            refresh_interval=0,
+        )
+        self._prompt.default_buffer.on_text_changed += lambda _: self._typed()
+
+    # -- printing ------------------------------------------------------------------------------------------------
+
+    def show(self, renderable: RenderableType) -> None:
+        """See Screen."""
+        width = shutil.get_terminal_size().columns
+        self._waiting.append(cards.rendered(renderable, width, colour=self._colour))
+        if self._print_task is None or self._print_task.done():
+            self._print_task = asyncio.ensure_future(self._print())
+
+    async def _print(self) -> None:
+        """Print what waits, above the input. Everything that comes in the meantime is printed at once."""
+        async with self._printing:
+            while self._waiting:
+                text = "".join(self._waiting)
+                self._waiting.clear()
+                if self._prompt.app.is_running:
+                    await run_in_terminal(partial(_write, text))
+                else:
+                    _write(text)
+
+    def changed(self) -> None:
+        """See Screen."""
+        if self._mode and not self.conversation.approvals:
+            self._mode = ""
+        self._prompt.app.invalidate()
+
+    async def run(self) -> None:
+        """Read keys until the user quits."""
+        session = self.conversation.session
+        self.show(cards.notice(f"session {session.session_id} · /help lists the commands"))
+        ticking = asyncio.ensure_future(self._tick())
+        try:
+            await self._prompt.prompt_async(handle_sigint=False)
+        except (EOFError, KeyboardInterrupt):
+            pass
+        finally:
+            ticking.cancel()
+            await self._print()
+
+    async def _tick(self) -> None:
+        """Let the seconds of running calls go on."""
+        while True:
+            await asyncio.sleep(1)
+            if self.conversation.running or self._hint:
+                if self._hint and time.monotonic() - self._interrupted_at > _TWICE_S:
+                    self._hint = ""
+                self._prompt.app.invalidate()
+
+    # -- drawing -------------------------------------------------------------------------------------------------
+
+    def _message(self) -> StyleAndTextTuples:
+        """What is live, and the prompt in front of the input."""
+        columns, rows = shutil.get_terminal_size()
+        lines = self.conversation.live()
+        shown: StyleAndTextTuples = [
+            ("class:live", f"{_cut(line, columns)}\n") for line in _wrapped(lines, columns)[-max(3, rows // 3) :]
+        ]
+        shown += [("class:ask", f"{_cut(line, columns)}\n") for line in self._asked().splitlines()]
+        shown.append(("class:prompt", "› "))
+        return shown
+
+    def _asked(self) -> str:
+        """The question to the user, if there is one."""
+        conversation = self.conversation
+        if conversation.questions:
+            return safe_line(conversation.questions[0].prompt, 300)
+        if not conversation.approvals:
+            return ""
+        call = conversation.approvals[0]
+        if self._mode == "feedback":
+            return "Why not? The agent reads it. Enter rejects, Esc goes back."
+        if self._mode == "always":
+            scopes = (call.remember or {}).get("scopes", [])
+            users = "  u in all sessions" if "user" in scopes else ""
+            return f"Allow from now on: {cards.rule(call)}\ns in this session{users}  Esc back"
+        more = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
+        always = "  a always" if call.remember else ""
+        return f"Run {safe_line(call.tool_name, 40)}?{more}  y yes  n no  e edit{always}"
+
+    def _toolbar(self) -> str:
+        columns = shutil.get_terminal_size().columns
+        return _cut(self._hint or self.conversation.status(), columns)
+
+    # -- keys ----------------------------------------------------------------------------------------------------
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        is_empty = Condition(lambda: not self._prompt.default_buffer.text)
+        asked = Condition(lambda: self._may_decide() and not self._mode) & is_empty
+        in_mode = Condition(lambda: bool(self._mode))
+        chooses_scope = Condition(lambda: self._mode == "always") & is_empty
+
+        @keys.add("y", filter=asked)
+        def _(event: KeyPressEvent) -> None:
+            self.conversation.approve()
+
+        @keys.add("n", filter=asked)
+        def _(event: KeyPressEvent) -> None:
+            self._mode = "feedback"
+
+        @keys.add("a", filter=asked)
+        def _(event: KeyPressEvent) -> None:
+            if self.conversation.approvals[0].remember:
+                self._mode = "always"
+            else:
+                self._hint_for("Such calls always need your approval")
+
+        @keys.add("e", filter=asked)
+        def _(event: KeyPressEvent) -> None:
+            self._start(event, self._edit)
+
+        @keys.add("s", filter=chooses_scope)
+        def _(event: KeyPressEvent) -> None:
+            self._mode = ""
+            self.conversation.approve("session")
+
+        @keys.add("u", filter=chooses_scope)
+        def _(event: KeyPressEvent) -> None:
+            if "user" in (self.conversation.approvals[0].remember or {}).get("scopes", []):
+                self._mode = ""
+                self.conversation.approve("user")
+
+        @keys.add("escape", filter=in_mode, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._mode = ""
+
+        @keys.add("enter")
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+                buffer.complete_state = None
+                return
+            text = buffer.text
+            buffer.reset(append_to_history=bool(text.strip()) and not self._mode)
+            self._submit(event, text)
+
+        @keys.add("escape", "enter")
+        @keys.add("c-j")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            self._interrupt(event)
+
+        @keys.add("c-d", filter=is_empty)
+        def _(event: KeyPressEvent) -> None:
+            event.app.exit(exception=EOFError)
+
+        return keys
+
+    def _typed(self) -> None:
+        self._typed_at = time.monotonic()
+
+    def _may_decide(self) -> bool:
+        """Whether a key is meant as a decision: the user has seen the call, and is not in the middle of typing."""
+        conversation = self.conversation
+        if not conversation.approvals or conversation.questions:
+            return False
+        return time.monotonic() - max(conversation.asked_at, self._typed_at) > _LOOK_S
+
+    def _submit(self, event: KeyPressEvent, text: str) -> None:
+        conversation = self.conversation
+        if self._mode == "feedback":
+            self._mode = ""
+            conversation.reject(text.strip())
+        elif self._mode:
+            self._mode = ""
+        elif text.startswith("/"):
+            self._start(event, lambda: self._command(event.app, text))
+        elif conversation.questions:
+            if (why := conversation.questions[0].answer(text)) is not None:
+                self._hint_for(f"Please answer with {why}")
+        elif text.strip():
+            conversation.say(text.strip())
+
+    async def _command(self, app: "Application[str]", line: str) -> None:
+        self.show(cards.notice(safe(line)))
+        await self.commands.run(line)
+        if self.commands.wants_to_quit or self.commands.switch_to is not None:
+            await self._print()
+            if app.is_running:
+                app.exit(result="")
+
+    async def _edit(self) -> None:
+        call = self.conversation.approvals[0]
+        if call.arguments is None:
+            return
+        arguments = call.arguments
+        try:
+            changed = await run_in_terminal(lambda: edited(call.tool_name, arguments), in_executor=True)
+        except EditError as error:
+            self.show(cards.notice(str(error), "red"))
+            return
+        if not self.conversation.approvals or self.conversation.approvals[0].call_id != call.call_id:
+            self.show(cards.notice("The call was settled in the meantime", "yellow"))
+        elif changed is None:
+            self._hint_for("Nothing was changed")
+        else:
+            self.show(cards.call(call.tool_name, changed, self.conversation.workspace))
+            self.conversation.edit(changed)
+
+    def _interrupt(self, event: KeyPressEvent) -> None:
+        """Ctrl-C: close a question, clear the input, stop the turn; twice: quit."""
+        now, conversation = time.monotonic(), self.conversation
+        is_second, self._interrupted_at = now - self._interrupted_at < _TWICE_S, now
+        if is_second:
+            event.app.exit(exception=KeyboardInterrupt)
+        elif event.current_buffer.text:
+            event.current_buffer.reset()
+            self._hint_for("Ctrl-C again quits")
+        elif conversation.questions:
+            conversation.questions[0].close()
+        elif conversation.is_busy or conversation.waiting:
+            self._mode = ""
+            self._hint_for("Stopping the turn; Ctrl-C again quits")
+            conversation.start(conversation.session.cancel())
+        else:
+            self._hint_for("Ctrl-C again quits")
+
+    def _hint_for(self, text: str) -> None:
+        self._hint, self._interrupted_at = text, max(self._interrupted_at, time.monotonic() - _TWICE_S / 2)
+        self._prompt.app.invalidate()
+
+    def _start(self, event: KeyPressEvent, work: Callable[[], object]) -> None:
+        self.conversation.start(work())
+
+
+def _history() -> History:
+    """The lines of earlier sessions, if they can be kept."""
+    try:
+        state_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = state_folder() / "history"
+        file.touch(mode=0o600)
+        return FileHistory(str(file))
+    except OSError:
+        return InMemoryHistory()
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _wrapped(lines: list[str], columns: int) -> list[str]:
+    """Lines cut into pieces that fit."""
+    from prompt_toolkit.utils import get_cwidth
+
+    found = []
+    for line in lines:
+        line = line.expandtabs(4)
+        piece, width = "", 0
+        for character in line:
+            size = max(0, get_cwidth(character))
+            if width + size > columns - 1:
+                found.append(piece)
+                piece, width = "", 0
+            piece, width = piece + character, width + size
+        found.append(piece)
+    return found
+
+
+def _cut(line: str, columns: int) -> str:
+    pieces = _wrapped([line], columns)
+    return pieces[0] if len(pieces) == 1 else f"{_wrapped([line], columns - 1)[0]}…"
