@@ -527,7 +527,8 @@ class Session:
                 self._take_call(event)
                 return
             case Error():
-                self._take_error(connection, event)
+                if self._take_error(connection, event):
+                    return
             case GatewayError():
                 if self._asked is not None:
                     self._asked.sent_at = 0.0  # it may have been accepted: the repeat has the same id
@@ -665,8 +666,8 @@ class Session:
         connection.greeting = True
         self._start(self._greet())  # then `resume`
 
-    def _take_error(self, connection: _Connection, event: Error) -> None:
-        """The server refused a frame."""
+    def _take_error(self, connection: _Connection, event: Error) -> bool:
+        """The server refused a frame. Returns whether somebody waits for the reply, and is told."""
         asked = self._asked
         if event.error_code == "SESSION_EXPIRED":
             self._start(self._refresh(connection))
@@ -684,6 +685,8 @@ class Session:
                 asked.sent_at = time.monotonic() - self._timing.repeat_s + 1.0
             else:
                 asked.reply.set_exception(Refused(event.error_code, event.message, event.retry_after))
+            return True
+        return False
 
     def _answer(self, event: Event) -> None:
         """Give an event to the one who asked for it."""

@@ -2,13 +2,13 @@
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.markdown import Markdown
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from codelab_client.execution import ToolOutcome
@@ -25,17 +25,29 @@ _PLAN_MARKS = {"completed": ("✔", "green"), "in_progress": ("▸", "yellow"), 
 
 def answer(text: str) -> RenderableType:
     """Blocks of the agent's answer."""
+    from rich.markdown import Markdown  # late, because it imports highlighters for all languages
+
     return Padding(Markdown(safe(text), hyperlinks=False, code_theme="ansi_dark"), (0, 0, 1, 0))
 
 
 def user_message(text: str) -> RenderableType:
     """What the user typed."""
-    return Padding(Text(f"› {safe(text)}", style="bold"), (0, 0, 1, 0))
+    return Padding(Text(f"› {safe(text)}", style="bold"), (1, 0, 1, 0))
 
 
 def notice(text: str, style: str = "dim") -> RenderableType:
     """A line of the client itself."""
     return Text(safe(text), style=style)
+
+
+def table(rows: Sequence[Sequence[str]]) -> RenderableType:
+    """Rows of texts, the last of which may take several lines."""
+    grid = Table.grid(padding=(0, 2))
+    for number in range(len(rows[0])):
+        grid.add_column(no_wrap=number < len(rows[0]) - 1)
+    for row in rows:
+        grid.add_row(*(Text(safe(cell)) for cell in row))
+    return grid
 
 
 def plan(items: list[dict[str, Any]]) -> RenderableType:

@@ -1,7 +1,7 @@
 """The commands that begin with a slash."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -55,8 +55,8 @@ class Commands:
             self._say(str(error), "red")
 
     async def _help(self, _: str) -> None:
-        keys = "Alt-Enter: new line · @: a file's name · Ctrl-C: stop the turn, twice: quit · ↑: earlier messages"
-        self._say("\n".join([f"/{name:9} {text}" for name, (_, text) in self._commands.items()] + ["", keys]), "")
+        self._table([(f"/{name}", text) for name, (_, text) in self._commands.items()])
+        self._say("Alt-Enter: new line · @: a file's name · Ctrl-C: stop the turn, twice: quit · ↑: earlier messages")
 
     async def _agent(self, name: str) -> None:
         if name:
@@ -64,9 +64,12 @@ class Commands:
             return
         found = await self._rest.get("/agents")
         now = self._conversation.session.agent
-        for agent in _objects(found, "agents"):
-            mark = "▸" if agent.get("name") == now else " "
-            self._say(f"{mark} {safe_line(agent.get('name', '')):13} {safe_line(agent.get('description', ''))}", "")
+        self._table(
+            [
+                ("▸" if agent.get("name") == now else " ", agent.get("name", ""), agent.get("description", ""))
+                for agent in _objects(found, "agents")
+            ]
+        )
 
     async def _model(self, name: str) -> None:
         if not name:
@@ -84,11 +87,16 @@ class Commands:
 
     async def _sessions(self, _: str) -> None:
         found = await self._rest.get("/sessions?limit=20")
-        for session in _objects(found, "sessions"):
-            when = safe_line(session.get("last_activity", ""))[:16].replace("T", " ")
-            self._say(
-                f"{safe_line(session.get('session_id', '')):24} {when}  {safe_line(session.get('title', ''), 60)}", ""
-            )
+        self._table(
+            [
+                (
+                    session.get("session_id", ""),
+                    str(session.get("last_activity", ""))[:16].replace("T", " "),
+                    safe_line(session.get("title", ""), 60),
+                )
+                for session in _objects(found, "sessions")
+            ]
+        )
 
     async def _resume(self, session_id: str) -> None:
         from codelab_client.session.address import checked_session_id
@@ -144,9 +152,8 @@ class Commands:
             )
         found = await self._rest.get("/usage")
         quotas = found.get("quotas") if isinstance(found, dict) else None
-        for name, quota in (quotas or {}).items():
-            if isinstance(quota, dict):
-                self._say(f"{safe_line(name):24} {quota.get('used')} of {quota.get('limit')}", "")
+        shown = [(name, quota) for name, quota in (quotas or {}).items() if isinstance(quota, dict)]
+        self._table([(name, f"{quota.get('used')} of {quota.get('limit')}") for name, quota in shown])
         if not quotas:
             self._say("The server limits nothing")
 
@@ -171,6 +178,10 @@ class Commands:
 
     async def _quit(self, _: str) -> None:
         self.wants_to_quit = True
+
+    def _table(self, rows: Sequence[Sequence[Any]]) -> None:
+        if rows:
+            self._conversation.screen.show(cards.table([[safe_line(cell, 300) for cell in row] for row in rows]))
 
     def _say(self, text: str, style: str = "dim") -> None:
         self._conversation.screen.show(cards.notice(text, style))

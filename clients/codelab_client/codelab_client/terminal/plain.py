@@ -1,6 +1,7 @@
 """Lines only: no cursor control, no colours, nothing that is written twice. For screen readers and simple terminals."""
 
 import asyncio
+import os
 import shutil
 import signal
 import sys
@@ -25,6 +26,7 @@ class PlainScreen:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._shown_asked_at = 0.0
         self._status = ""
+        self._begun = b""
         self._always = False
 
     def show(self, renderable: RenderableType) -> None:
@@ -77,8 +79,13 @@ class PlainScreen:
             loop.remove_reader(sys.stdin.fileno())
 
     def _read(self) -> None:
-        line = sys.stdin.readline()
-        self._lines.put_nowait(line.rstrip("\n") if line else None)
+        """Take what was typed, which may be several lines, or only the beginning of one."""
+        typed = os.read(sys.stdin.fileno(), 65_536)
+        *lines, self._begun = (self._begun + typed).split(b"\n")
+        for line in lines:
+            self._lines.put_nowait(line.decode("utf-8", "replace"))
+        if not typed:
+            self._lines.put_nowait(None)
 
     async def _take(self, line: str) -> None:
         conversation = self.conversation

@@ -1,0 +1,142 @@
+"""Client, connection and server are killed at random moments: no call is executed twice, no result is lost."""
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from codelab_local import LocalCloud
+
+from tests.client.breakable_proxy import BreakableProxy
+from tests.conftest import TEMPLATE
+from tests.processes import kill_everything
+from tests.scripted_model import Says, ScriptedModel, call
+
+SESSION = "kills"
+#: Calls of one step, and steps of one turn: few enough for the model to see all of them.
+CALLS, STEPS = 5, 5
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many turns, and how many kills of each kind."""
+
+    turns: int
+    clients: int
+    sockets: int
+    servers: int
+
+
+FAST, DEEP = Load(turns=2, clients=8, sockets=10, servers=1), Load(turns=20, clients=90, sockets=100, servers=10)
+
+
+class Rig:
+    """A server with a durable state, a proxy in front of it, and a client that executes."""
+
+    def __init__(self, folder: Path, model: ScriptedModel, opened: ExitStack) -> None:
+        self._environment = {**model.environment, "STATE_DIR": str(folder / "server")}
+        self._opened, self._folder = opened, folder
+        self.log = folder / "executed"
+        self.log.touch()
+        self._start_server()
+        self.proxy = opened.enter_context(BreakableProxy(self.cloud.info["port"]))
+        self._start_client()
+        opened.callback(lambda: self.client.kill())
+
+    def _start_server(self) -> None:
+        self.cloud = self._opened.enter_context(LocalCloud(TEMPLATE, environment=self._environment))
+
+    def _start_client(self) -> None:
+        url = f"ws://127.0.0.1:{self.proxy.port}"
+        arguments = (url, SESSION, str(self._folder / "state"), str(self.log))
+        with (self._folder / "client.err").open("ab") as errors:
+            self.client = subprocess.Popen(
+                [sys.executable, "-m", "tests.client.working_client", *arguments], stderr=errors
+            )
+
+    def kill(self, what: str) -> None:
+        if what == "client":
+            self.client.kill()
+            self.client.wait()
+            self._start_client()
+        elif what == "socket":
+            self.proxy.break_all()
+        else:
+            kill_everything(self.cloud)
+            self.proxy.break_all()
+            self._start_server()
+            self.proxy.target = self.cloud.info["port"]
+
+    def keep_client(self) -> None:
+        """Start the client again if it could not reach a server that was just killed."""
+        if self.client.poll() is not None:
+            self._start_client()
+
+    def history(self) -> list[dict[str, Any]]:
+        answer = httpx.get(f"{self.cloud.http}/api/v1/chat/history/{SESSION}?limit=1000", timeout=30)
+        return list(answer.json()["messages"]) if answer.status_code == 200 else []
+
+    def say(self, content: str) -> None:
+        body = {"session_id": SESSION, "message": content, "client_msg_id": content}
+        assert httpx.post(f"{self.cloud.http}/api/v1/chat/message", json=body, timeout=30).status_code == 202
+
+
+@pytest.mark.parametrize("load", [FAST, pytest.param(DEEP, marks=pytest.mark.deep)], ids=["fast", "deep"])
+def test_no_call_is_executed_twice_and_no_result_is_lost(tmp_path: Path, model: ScriptedModel, load: Load) -> None:
+    choose = random.Random(4711)
+    kills = ["client"] * load.clients + ["socket"] * load.sockets + ["server"] * load.servers
+    choose.shuffle(kills)
+    with ExitStack() as opened:
+        rig = Rig(tmp_path, model, opened)
+        httpx.post(f"{rig.cloud.http}/api/v1/sessions", json={"session_id": SESSION}).raise_for_status()
+        for number in range(load.turns):
+            steps = [
+                Says(f"step {step}", [call("read_file", path=f"{number}/{step}/{n}") for n in range(CALLS)], piece=40)
+                for step in range(STEPS)
+            ]
+            script = model.script(f"kills-{number}", *steps, Says(f"End {number}"))
+            rig.say(script)
+            share = len(kills) // (load.turns - number)
+            play(rig, f"End {number}", [kills.pop() for _ in range(share)], choose)
+        check(rig, load)
+
+
+def play(rig: Rig, end: str, kills: list[str], choose: random.Random) -> None:
+    """Kill while a turn runs, until it has ended."""
+    deadline = time.monotonic() + 300
+    while not any(message["role"] == "assistant" and message["content"] == end for message in rig.history()):
+        assert time.monotonic() < deadline, rig.history()[-3:]
+        time.sleep(choose.uniform(0.02, 0.3))
+        if kills:
+            rig.kill(kills.pop())
+        rig.keep_client()
+    assert not kills, "the turn ended before all kills: it needs more calls"
+
+
+def check(rig: Rig, load: Load) -> None:
+    history = rig.history()
+    made = {one["call_id"]: one for message in history for one in message["calls"]}
+    results = Counter(message["call_id"] for message in history if message["role"] == "tool")
+    assert len(made) == load.turns * STEPS * CALLS
+    assert results == dict.fromkeys(made, 1), "every call has one result"
+    log = [line.split() for line in rig.log.read_text().splitlines()]
+    begun = Counter(call_id for what, call_id in log if what == "begin")
+    assert max(begun.values()) == 1, f"executed twice: {[one for one, times in begun.items() if times > 1]}"
+    interrupted = 0
+    for message in history:
+        if message["role"] == "tool":
+            path = made[message["call_id"]]["arguments"]["path"]
+            if f"content of {path}" in message["content"]:
+                assert begun[message["call_id"]] == 1
+            else:
+                interrupted += 1
+                assert "not executed again" in message["content"]
+    # Only the calls that a killed client was executing have no result; it executes as many as one step has.
+    assert interrupted <= load.clients * CALLS
