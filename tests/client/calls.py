@@ -76,8 +76,8 @@ def repository(folder: Path, **files: str) -> Path:
     """A new repository on the branch main with one commit of these files."""
     folder.mkdir(parents=True, exist_ok=True)
     git(folder, "init", "--quiet", "--initial-branch=main")
-    git(folder, "config", "user.name", "Ann")
-    git(folder, "config", "user.email", "ann@example.org")
+    with (folder / ".git/config").open("a") as config:
+        config.write("[user]\n\tname = Ann\n\temail = ann@example.org\n")
     for name, content in files.items():
         (folder / name).write_text(content)
     git(folder, "add", "--all")

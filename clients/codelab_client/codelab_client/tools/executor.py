@@ -1,6 +1,7 @@
 """The executor: one call in, one outcome out."""
 
 import asyncio
+import functools
 import logging
 import os
 import re
@@ -111,7 +112,7 @@ class Executor:
         inherited = scrubbed(environment, settings.variables)
         self._commands = Commands(root, sandbox, inherited, network=settings.network, readable=settings.readable)
         git, ripgrep = shutil.which("git", path=path), shutil.which("rg", path=path)
-        identity = _identity(git, environment) if git else Identity()
+        identity = functools.partial(_identity, git, environment)
         self._git = Git(root, git, path, sandbox, identity, hooks=settings.hooks)
         if ripgrep and sandbox.guarantees.writes_only_there:
             self._ripgrep = Ripgrep(root, ripgrep, path, sandbox)
@@ -402,12 +403,12 @@ def _encoded(text: str, name: str, most: int) -> bytes:
     return data
 
 
-def _identity(git: str, environment: Mapping[str, str]) -> Identity:
+def _identity(git: str | None, environment: Mapping[str, str]) -> Identity:
     """The user's name and address from the user's own settings; those of a repository come before them."""
 
     def setting(name: str) -> str:
         asked = subprocess.run(
-            [git, "config", "--global", "--get", name],
+            [git or "git", "config", "--global", "--get", name],
             env={"PATH": os.defpath, **environment},
             cwd="/",
             stdin=subprocess.DEVNULL,

@@ -6,7 +6,7 @@ are overridden, so that a hostile `.git/config` runs nothing; and git itself run
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,12 +107,19 @@ class _Answer:
 class Git:
     """git for one workspace. Every method raises ToolFailure: GIT_NOT_INITIALIZED, GIT_ERROR or FILE_NOT_FOUND.
 
-    program: the path of git, or None if it is not installed. path: the PATH that git gets. hooks: whether a commit runs
-    the repository's hooks.
+    program: the path of git, or None if it is not installed. path: the PATH that git gets. identity: who commits, asked
+    for each commit. hooks: whether a commit runs the repository's hooks.
     """
 
     def __init__(
-        self, root: Path, program: str | None, path: str, sandbox: Sandbox, identity: Identity, *, hooks: bool = False
+        self,
+        root: Path,
+        program: str | None,
+        path: str,
+        sandbox: Sandbox,
+        identity: Callable[[], Identity],
+        *,
+        hooks: bool = False,
     ) -> None:
         self._root = root
         self._program = program
@@ -264,9 +271,11 @@ class Git:
         listed = await self._start(repository, reading, settings, ("config", "--list", "--name-only", "-z"))
         named = dict.fromkeys(filter(_NAMED.fullmatch, listed.out.split("\0")), "")
         named |= {name: "false" for name in named if name.endswith(".required")}
-        user = {"user.name": self._identity.name, "user.email": self._identity.email}
-        known = set(listed.out.split("\0"))
-        settings = {**settings, **named, **{name: said for name, said in user.items() if said and name not in known}}
+        if arguments[0] == "commit":
+            identity, known = self._identity(), set(listed.out.split("\0"))
+            user = {"user.name": identity.name, "user.email": identity.email}
+            settings = {**settings, **{name: said for name, said in user.items() if said and name not in known}}
+        settings = {**settings, **named}
         access = Access(
             readable=reading.readable,
             writable=(*((repository.top,) if writes_files or hooks else ()), *(repository.folders if writes else ())),
