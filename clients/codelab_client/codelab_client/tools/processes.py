@@ -43,19 +43,22 @@ class Process:
     """A running process. Its streams are read as long as it runs; `stdout` and `stderr` are what was read."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, monitored: bool, stdin: bytes | None, most: int | None
+        self,
+        process: asyncio.subprocess.Process,
+        pipes: Sequence["_Pipe"],
+        *,
+        monitored: bool,
+        stdin: bytes | None,
+        most: int | None,
     ) -> None:
         self._process = process
+        self._pipes = pipes
         self._monitored = monitored
         self._fed = asyncio.Event()
         self.stdout = Output() if most is None else Output(most + 1, 0)
         self.stderr = Output()
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._readers = [
-            asyncio.create_task(self._read(process.stdout, self.stdout)),
-            asyncio.create_task(self._read(process.stderr, self.stderr)),
-        ]
+        outputs = (self.stdout, self.stderr)
+        self._readers = [asyncio.create_task(self._read(*pair)) for pair in zip(pipes, outputs, strict=True)]
         self._writer = asyncio.create_task(self._write(stdin)) if stdin is not None else None
 
     @classmethod
@@ -67,16 +70,25 @@ class Process:
         stdin: what it reads; None: nothing. most: the characters of its output that are kept, and one more; None: of
         its beginning and its end, as of a command's.
         """
-        process = await asyncio.create_subprocess_exec(
-            *launch.argv,
-            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=launch.cwd,
-            env={**environment, **launch.env},
-            start_new_session=True,
-        )
-        return cls(process, launch.monitored, stdin, most)
+        pipes = [await _Pipe.open(), await _Pipe.open()]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *launch.argv,
+                stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
+                stdout=pipes[0].end,
+                stderr=pipes[1].end,
+                cwd=launch.cwd,
+                env={**environment, **launch.env},
+                start_new_session=True,
+            )
+        except BaseException:
+            for pipe in pipes:
+                pipe.close()
+            raise
+        finally:
+            for pipe in pipes:
+                os.close(pipe.end)
+        return cls(process, pipes, monitored=launch.monitored, stdin=stdin, most=most)
 
     @property
     def has_ended(self) -> bool:
@@ -144,7 +156,8 @@ class Process:
         await asyncio.wait(self._readers, timeout=_DRAIN_SECONDS)
         for task in (*self._readers, *([self._writer] if self._writer else [])):
             await _cancelled(task)
-        self._process._transport.close()  # type: ignore[attr-defined]  # else a daemon keeps our end of its pipes open
+        for pipe in self._pipes:
+            pipe.close()
 
     def _signal(self, number: int) -> None:
         """Signal the group, but not a monitor, whose death would kill the program at once."""
@@ -160,8 +173,8 @@ class Process:
 
     # -- streams -----------------------------------------------------------------------------------------------------
 
-    async def _read(self, pipe: asyncio.StreamReader, output: Output) -> None:
-        while data := await pipe.read(_CHUNK):
+    async def _read(self, pipe: "_Pipe", output: Output) -> None:
+        while data := await pipe.reader.read(_CHUNK):
             output.feed(data)
             self._fed.set()
         output.feed(b"", final=True)
@@ -175,12 +188,12 @@ class Process:
 
     async def _stream(self, on_output: OnOutput, beat: float | None) -> None:
         while True:
-            self._fed.clear()
             try:
                 await asyncio.wait_for(self._fed.wait(), beat)
             except TimeoutError:
                 await on_output("stdout", "")
                 continue
+            self._fed.clear()
             await self._flush(on_output)
             await asyncio.sleep(limits.PIECE_SECONDS)
 
@@ -193,6 +206,31 @@ class Process:
 
 
 _FIRST = asyncio.FIRST_COMPLETED
+
+
+@dataclass(frozen=True)
+class _Pipe:
+    """A pipe of our own, so that waiting for a process does not mean to wait for daemons that hold its pipes open.
+
+    end: the descriptor for the process.
+    """
+
+    reader: asyncio.StreamReader
+    transport: asyncio.ReadTransport
+    end: int
+
+    @classmethod
+    async def open(cls) -> Self:
+        ours, theirs = os.pipe()
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
+        )
+        return cls(reader, transport, theirs)
+
+    def close(self) -> None:
+        self.transport.close()
 
 
 async def _cancelled(task: "asyncio.Task[object]") -> None:

@@ -1,0 +1,299 @@
+"""Commands: their output in pieces, their end, what they leave behind, and what they see of the client."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_client.execution import ToolCall, ToolOutcome
+from codelab_client.sandbox import Sandbox, Unsandboxed
+from codelab_client.sandbox.bubblewrap import Bubblewrap
+from codelab_client.sandbox.landlock import Landlock
+from codelab_client.tools import limits
+from codelab_client.tools.executor import Executor, Settings
+from codelab_client.tools.workspace import DiskWorkspace
+
+from tests.client.calls import Output, call, error_code, execute, result
+
+#: Each way to run commands that exists on this machine.
+SANDBOXES: dict[str, Callable[[], Sandbox]] = {
+    "none": Unsandboxed,
+    "landlock": Landlock,
+    "bubblewrap": lambda: Bubblewrap(Path.home()),
+}
+
+
+@pytest.fixture(params=SANDBOXES)
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    try:
+        return SANDBOXES[request.param]()
+    except (OSError, RuntimeError) as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def executor(tmp_path: Path, sandbox: Sandbox) -> Executor:
+    return Executor(DiskWorkspace(tmp_path), sandbox)
+
+
+def run(executor: Executor, what: Callable[[], Awaitable[Any]]) -> Any:
+    """Run a conversation with an executor in one event loop, and close it."""
+
+    async def conversation() -> Any:
+        try:
+            return await what()
+        finally:
+            await executor.aclose()
+
+    return asyncio.run(conversation())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def test_output_comes_in_pieces_and_then_as_a_whole(executor: Executor, sandbox: Sandbox, tmp_path: Path) -> None:
+    """The command waits for its first piece to arrive, so the pieces cannot come at once."""
+    (tmp_path / "sub").mkdir()
+    output = Output(lambda text: (tmp_path / "go").touch())
+    command = "echo one; while [ ! -e ../go ]; do sleep 0.01; done; printf 'tw\\303\\251\\377' >&2; exit 3"
+    outcome: ToolOutcome = asyncio.run(call(executor, "run_command", output, command=command, cwd="sub"))
+    assert outcome.result["stdout"] == "one\n" == output.of("stdout")
+    assert outcome.result["stderr"] == "twé\ufffd" == output.of("stderr")
+    assert (outcome.result["exit_code"], outcome.result["sandbox"]) == (3, sandbox.name)
+    assert output.pieces[0] == ("stdout", "one\n")
+
+
+def test_much_output_is_bounded(executor: Executor) -> None:
+    output = Output()
+    outcome = asyncio.run(
+        call(executor, "run_command", output, command="yes | head -c 3000000; echo end; head -c 2000000 /dev/zero >&2")
+    )
+    text = outcome.result["stdout"]
+    assert text.startswith("y\ny\n")
+    assert text.endswith("y\nend\n")
+    assert "characters left out" in text
+    assert len(text) <= limits.OUTPUT_HEAD + limits.OUTPUT_TAIL + 100
+    assert len(outcome.result["stderr"]) <= limits.OUTPUT_HEAD + limits.OUTPUT_TAIL + 100
+    assert output.of("stdout") == text[: limits.OUTPUT_HEAD]
+    assert max(len(piece) for _, piece in output.pieces) <= limits.PIECE_CHARS
+
+
+def test_a_command_has_none_of_the_clients_secrets(tmp_path: Path, sandbox: Sandbox) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "LC_ALL": "C.UTF-8",
+        "CODELAB_TOKEN": "secret",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "SSH_AUTH_SOCK": "/run/secret",
+        "GIT_ASKPASS": "/secret",
+        "LD_PRELOAD": "",
+        "MINE": "mine",
+    }
+    settings = Settings(variables=("MINE",))
+    executor = Executor(DiskWorkspace(tmp_path), sandbox, settings, environment=environment)
+    said = result(executor, "run_command", command="env")["stdout"]
+    assert "secret" not in said
+    assert "LD_PRELOAD" not in said
+    assert "MINE=mine" in said
+    assert "LC_ALL=C.UTF-8" in said
+
+
+def test_a_command_reads_nothing(executor: Executor) -> None:
+    assert result(executor, "run_command", command="cat")["stdout"] == ""
+
+
+def test_what_a_command_leaves_in_the_background_is_ended(executor: Executor, tmp_path: Path) -> None:
+    result(executor, "run_command", command="(sleep 1; touch late) & echo started")
+
+    async def later() -> None:
+        await asyncio.sleep(1.3)
+
+    asyncio.run(later())
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_cancelled_command_may_clean_up_and_then_is_gone(executor: Executor, tmp_path: Path) -> None:
+    async def conversation() -> ToolOutcome:
+        command = "trap 'touch cleaned; exit' TERM; touch ready; while :; do sleep 0.02; done"
+        running = asyncio.create_task(executor.execute(ToolCall("c", "run_command", {"command": command}), Output()))
+        await until((tmp_path / "ready").exists)
+        await executor.cancel("c")
+        assert running.done() or await asyncio.wait_for(running, 5)
+        return await running
+
+    outcome = run(executor, conversation)
+    assert outcome.error.code == "CANCELLED"
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_a_command_that_ignores_sigterm_is_killed(
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "GRACE_SECONDS", 0.2)
+
+    async def conversation() -> ToolOutcome:
+        command = "trap '' TERM; touch ready; while :; do date +%s%N > alive; sleep 0.02; done"
+        running = asyncio.create_task(executor.execute(ToolCall("c", "run_command", {"command": command}), Output()))
+        await until((tmp_path / "ready").exists)
+        await executor.cancel("c")
+        return await running
+
+    outcome = run(executor, conversation)
+    assert outcome.error.code == "CANCELLED"
+    said = (tmp_path / "alive").read_text()
+    time.sleep(0.2)
+    assert (tmp_path / "alive").read_text() == said
+
+
+def test_a_cancelled_task_takes_its_command_along(executor: Executor, tmp_path: Path) -> None:
+    async def conversation() -> None:
+        command = "touch ready; while :; do date +%s%N > alive; sleep 0.02; done"
+        running = asyncio.create_task(executor.execute(ToolCall("c", "run_command", {"command": command}), Output()))
+        await until((tmp_path / "alive").exists)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    run(executor, conversation)
+    said = (tmp_path / "alive").read_text()
+    time.sleep(0.2)
+    assert (tmp_path / "alive").read_text() == said
+
+
+def test_a_command_ends_at_its_deadline_with_the_last_of_its_output(tmp_path: Path) -> None:
+    executor = Executor(DiskWorkspace(tmp_path), clock=lambda: 1000.0)
+    late = ToolCall("c", "run_command", {"command": "echo said; sleep 60"}, deadline=1_000_400)
+    outcome = asyncio.run(executor.execute(late, Output()))
+    assert outcome.error is not None
+    assert outcome.error.code == "TIMEOUT"
+    past = ToolCall("d", "run_command", {"command": "touch ran"}, deadline=999_000)
+    outcome = asyncio.run(executor.execute(past, Output()))
+    assert outcome.error is not None
+    assert (outcome.error.code, (tmp_path / "ran").exists()) == ("TIMEOUT", False)
+
+
+def test_a_quiet_command_keeps_its_call_open(tmp_path: Path) -> None:
+    """Empty pieces move the deadline, as the protocol has it, up to the cap."""
+    executor = Executor(DiskWorkspace(tmp_path), clock=lambda: 1000.0)
+    quiet = ToolCall("c", "run_command", {"command": "sleep 1.2; echo done"}, deadline=1_000_600)
+    output = Output()
+    outcome = asyncio.run(executor.execute(quiet, output))
+    assert outcome.error is None
+    assert outcome.result["stdout"] == "done\n"
+    assert ("stdout", "") in output.pieces
+
+
+def test_a_command_may_run_only_so_long(tmp_path: Path) -> None:
+    executor = Executor(DiskWorkspace(tmp_path), settings=Settings(command_seconds=0.2))
+    assert error_code(executor, "run_command", command="sleep 60") == "TIMEOUT"
+
+
+def test_an_output_that_cannot_be_sent_ends_the_command(tmp_path: Path) -> None:
+    def broken(text: str) -> None:
+        raise ConnectionError
+
+    executor = Executor(DiskWorkspace(tmp_path))
+    outcome = asyncio.run(call(executor, "run_command", Output(broken), command="echo x; sleep 60"))
+    assert outcome.error is not None
+    assert outcome.error.code == "EXECUTION_FAILED"
+
+
+def test_something_happens_before_every_command(tmp_path: Path) -> None:
+    seen = []
+
+    async def before(given: ToolCall) -> None:
+        seen.append((given.tool_name, sorted(path.name for path in tmp_path.iterdir())))
+
+    executor = Executor(DiskWorkspace(tmp_path), before_command=before)
+    result(executor, "run_command", command="touch a")
+    result(executor, "execute_command", command="touch b")
+    result(executor, "read_file", path="a")
+    assert seen == [("run_command", []), ("execute_command", ["a"])]
+
+
+def test_a_persistent_process_runs_until_it_is_killed(executor: Executor, tmp_path: Path) -> None:
+    async def conversation() -> list[ToolOutcome]:
+        start = {"command": "echo up; while :; do date +%s%N > alive; sleep 0.02; done", "process_id": "server"}
+        outcomes = [await call(executor, "run_persistent", **start)]
+        await until((tmp_path / "alive").exists)
+        outcomes.append(await call(executor, "run_persistent", **start))
+        outcomes.append(await call(executor, "kill_process", process_id="server"))
+        outcomes.append(await call(executor, "kill_process", process_id="server"))
+        outcomes.append(await call(executor, "run_persistent", command="echo bye; exit 4", process_id="server"))
+        return outcomes
+
+    started, again, killed, gone, short = run(executor, conversation)
+    assert (started.result["status"], started.result["stdout"]) == ("running", "up\n")
+    assert again.error.code == gone.error.code == "EXECUTION_FAILED"
+    assert killed.result["success"]
+    assert (short.result["success"], short.result["stdout"]) == (False, "bye\n")
+    assert short.result["status"] == "ended with exit code 4"
+    said = (tmp_path / "alive").read_text()
+    time.sleep(0.2)
+    assert (tmp_path / "alive").read_text() == said
+
+
+def test_closing_ends_every_process(executor: Executor, tmp_path: Path) -> None:
+    async def conversation() -> None:
+        for number in range(3):
+            command = f"echo up; while :; do date +%s%N > alive{number}; sleep 0.02; done"
+            await call(executor, "run_persistent", command=command, process_id=str(number))
+            await until((tmp_path / f"alive{number}").exists)
+
+    run(executor, conversation)
+    said = [(tmp_path / f"alive{number}").read_text() for number in range(3)]
+    time.sleep(0.2)
+    assert [(tmp_path / f"alive{number}").read_text() for number in range(3)] == said
+
+
+def test_two_calls_at_once_and_the_same_call_twice(tmp_path: Path) -> None:
+    executor = Executor(DiskWorkspace(tmp_path))
+
+    async def conversation() -> list[ToolOutcome]:
+        wait = "touch {0}; while [ ! -e {1} ]; do sleep 0.01; done"
+        one = ToolCall("1", "run_command", {"command": wait.format("a", "b")})
+        two = ToolCall("2", "run_command", {"command": wait.format("b", "a")})
+        first = asyncio.create_task(executor.execute(one, Output()))
+        await until((tmp_path / "a").exists)
+        again = await executor.execute(one, Output())
+        return [again, *await asyncio.gather(first, executor.execute(two, Output()))]
+
+    again, first, second = run(executor, conversation)
+    assert again.error.code == "EXECUTION_FAILED"
+    assert first.error is second.error is None
+
+
+def test_a_change_of_files_that_has_begun_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = DiskWorkspace(tmp_path)
+    executor = Executor(workspace)
+    write = workspace.tree.apply
+    begun = asyncio.Event()
+
+    async def conversation() -> ToolOutcome:
+        loop = asyncio.get_running_loop()
+
+        def slow(changes: Any) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            time.sleep(0.2)
+            write(changes)
+
+        monkeypatch.setattr(workspace.tree, "apply", slow)
+        given = ToolCall("c", "write_file", {"path": "a", "content": "a"})
+        running = asyncio.create_task(executor.execute(given, Output()))
+        await begun.wait()
+        await executor.cancel("c")
+        return await running
+
+    outcome = run(executor, conversation)
+    assert outcome.result == {"success": True, "bytes_written": 1}
+    assert (tmp_path / "a").read_text() == "a"
+
+
+def test_a_command_that_a_signal_ends_says_which(tmp_path: Path) -> None:
+    found = execute(Executor(DiskWorkspace(tmp_path)), "run_command", command="kill -9 $$").result
+    assert (found["exit_code"], found["signal"]) == (None, "SIGKILL")
