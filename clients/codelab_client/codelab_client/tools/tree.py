@@ -114,6 +114,11 @@ class Tree:
                 return None
             raise
 
+    def status(self, names: Names) -> os.stat_result:
+        """The status of a file or a link itself."""
+        with self._located(names, follow=False) as (directory, name), _reported(names):
+            return _status(directory, name)
+
     # -- changing ----------------------------------------------------------------------------------------------------
 
     def write(self, names: Names, data: bytes) -> None:
