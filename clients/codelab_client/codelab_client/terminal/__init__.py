@@ -9,6 +9,7 @@ from typing import Any
 from codelab_client import last_sessions
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.session import Address, Refused, Session, connect, new_session_id
+from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError
 
 #: Messages of a resumed conversation that are printed.
@@ -37,7 +38,7 @@ async def talk(
     while wanted is not None:
         screen = _screen(workspace, plain=plain)
         conversation = screen.conversation = Conversation(workspace, screen)
-        executor = LocalExecutor(workspace, conversation)
+        executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder())
         opening = connect(
             address.url,
             workspace,

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from codelab_client.execution import ToolCall
+from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session.rest import Rest, RestError
 from codelab_client.terminal import cards
@@ -17,7 +18,7 @@ Command = Callable[[str], Awaitable[None]]
 class Commands:
     """Runs slash commands. `switch_to` is the session that the user wants instead, or None."""
 
-    def __init__(self, conversation: Conversation, rest: Rest, executor: Any) -> None:
+    def __init__(self, conversation: Conversation, rest: Rest, executor: LocalExecutor) -> None:
         self._conversation, self._rest, self._executor = conversation, rest, executor
         self.switch_to: str | None = None
         self.wants_to_quit = False
@@ -29,7 +30,7 @@ class Commands:
             "sessions": (self._sessions, "your conversations, the latest first"),
             "resume": (self._resume, "/resume ID: go on with another conversation"),
             "new": (self._new, "begin another conversation"),
-            "undo": (self._undo, "take back the agent's last changes of files"),
+            "undo": (self._undo, "take back what the last turn did to files; /undo others keeps those changed since"),
             "diff": (self._diff, "changes in the workspace that are not committed"),
             "rules": (self._rules, "remembered decisions; /rules revoke ID"),
             "usage": (self._usage, "tokens and quotas"),
@@ -111,8 +112,29 @@ class Commands:
 
         self.switch_to = new_session_id()
 
-    async def _undo(self, _: str) -> None:
-        self._say("There are no checkpoints in this workspace", "yellow")
+    async def _undo(self, what: str) -> None:
+        from codelab_client.checkpoints import CheckpointFailed
+
+        checkpoints = await self._executor.checkpoints()
+        if checkpoints is None:
+            self._say("There are no checkpoints: the folder of the state is inside the workspace", "yellow")
+            return
+        if self._conversation.is_busy:
+            self._say("A turn is running: stop it first (Ctrl-C)", "yellow")
+            return
+        try:
+            undone = await checkpoints.undo(leave_changed=what == "others")
+        except CheckpointFailed as failed:
+            self._say(str(failed), "red")
+            return
+        if undone.changed_meanwhile and what != "others":
+            files = "\n".join(f"  {safe_line(path)}" for path in undone.changed_meanwhile[:20])
+            self._say(f"Changed after the turn:\n{files}\n/undo others takes back the other files", "yellow")
+        elif undone.label is None:
+            self._say("There is no turn to take back")
+        else:
+            names = "\n".join(f"  {safe_line(path)}" for path in undone.restored[:20])
+            self._say(f"Taken back: {safe_line(undone.label)}\n{names}" if names else "The turn changed no file", "")
 
     async def _diff(self, _: str) -> None:
         async def ignore(*_: object) -> None: ...

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from rich.console import RenderableType
 
+from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
@@ -65,6 +66,7 @@ class Conversation:
     def __init__(self, workspace: Path, screen: Screen) -> None:
         self.workspace, self.screen = workspace, screen
         self.session: Session
+        self.executor: LocalExecutor
         self.tail = ""  # the part of the answer that is still being written
         self.running: dict[str, Running] = {}
         self.approvals: deque[on.ToolCall] = deque()
@@ -176,6 +178,7 @@ class Conversation:
         for call in [call for call in self.approvals if call.turn_id == event.turn_id]:
             self._forget(call.call_id)
         self._arguments.clear()
+        self.start(self.executor.end_turn())
         if event.reason != "completed":
             self._say(f"The turn ended: {safe_line(event.reason).replace('_', ' ')}", "yellow")
 
@@ -286,10 +289,14 @@ class Conversation:
     def say(self, text: str) -> None:
         """Send a message of the user; it waits if a turn is running."""
         self.screen.show(cards.user_message(text))
-        self.start(self._send(text))
+        self.start(self.send(text))
 
-    async def _send(self, text: str) -> None:
-        self.waiting += 1 if self.is_busy else 0
+    async def send(self, text: str) -> None:
+        """Send a message without showing it."""
+        if self.is_busy:
+            self.waiting += 1
+        else:
+            self.executor.label = text
         await self.session.send(text)
 
     def start(self, work: Any) -> None:

@@ -99,7 +99,7 @@ class PlainScreen:
         elif conversation.approvals:
             await self._decide(words)
         elif words:
-            conversation.start(conversation.session.send(words))
+            conversation.start(conversation.send(words))
 
     async def _decide(self, words: str) -> None:
         conversation = self.conversation
