@@ -47,12 +47,15 @@ $(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml | 
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
-.PHONY: help setup run test test-deep conformance bench bench-peers clean
+.PHONY: help setup run codelab test test-deep conformance bench bench-peers clean
 
 PYTHON := $(VENV)/bin/python
 
 run: $(VENV)/.synced  ## run the whole system on this machine
 	@exec $(PYTHON) -m codelab_local --template template.yaml
+
+codelab: $(VENV)/.synced  ## talk to it in the terminal: [ARGS="--continue"]
+	@$(VENV)/bin/codelab $(ARGS)
 
 test: $(VENV)/.synced  ## run all tests but the slow sweeps
 	$(PYTHON) -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder

@@ -23,6 +23,7 @@ TEMPLATE = TESTS.parent / "template.yaml"
 LONGEST = (
     "docs/test_tutorials.py",
     "faults/test_fault_sweep.py",
+    "client/test_kills.py",
     "rest/test_stream.py",
     "conversations/test_reconnects.py",
     "conversations/test_reference_client.py",

@@ -79,9 +79,20 @@ class Rig:
         if self.client.poll() is not None:
             self._start_client()
 
+    def newest(self, cursor: str = "") -> dict[str, Any]:
+        """A page of the history: the newest, or the one before a cursor."""
+        query = {"limit": "100", **({"cursor": cursor} if cursor else {})}
+        answer = httpx.get(f"{self.cloud.http}/api/v1/chat/history/{SESSION}", params=query, timeout=30)
+        found: dict[str, Any] = answer.raise_for_status().json()
+        return found
+
     def history(self) -> list[dict[str, Any]]:
-        answer = httpx.get(f"{self.cloud.http}/api/v1/chat/history/{SESSION}?limit=1000", timeout=30)
-        return list(answer.json()["messages"]) if answer.status_code == 200 else []
+        page = self.newest()
+        messages = page["messages"]
+        while page["next_cursor"]:
+            page = self.newest(page["next_cursor"])
+            messages = page["messages"] + messages
+        return list(messages)
 
     def say(self, content: str) -> None:
         body = {"session_id": SESSION, "message": content, "client_msg_id": content}
@@ -111,8 +122,8 @@ def test_no_call_is_executed_twice_and_no_result_is_lost(tmp_path: Path, model: 
 def play(rig: Rig, end: str, kills: list[str], choose: random.Random) -> None:
     """Kill while a turn runs, until it has ended."""
     deadline = time.monotonic() + 300
-    while not any(message["role"] == "assistant" and message["content"] == end for message in rig.history()):
-        assert time.monotonic() < deadline, rig.history()[-3:]
+    while not any(message["role"] == "assistant" and message["content"] == end for message in rig.newest()["messages"]):
+        assert time.monotonic() < deadline, rig.newest()["messages"][-3:]
         time.sleep(choose.uniform(0.02, 0.3))
         if kills:
             rig.kill(kills.pop())
