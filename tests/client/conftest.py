@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -42,3 +43,14 @@ def new_session(cloud: LocalCloud, tmp_path: Path) -> Open:
         return connect(url, tmp_path, executor=executor or CountingExecutor(), **given)
 
     return open_session
+
+
+@pytest.fixture
+def environment(cloud: LocalCloud, tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "CODELAB_URL": cloud.http, "XDG_STATE_HOME": str(tmp_path / "state"), "CODELAB_TOKEN": ""}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"

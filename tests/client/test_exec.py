@@ -1,7 +1,6 @@
 """`codelab exec` and `codelab doctor`, typed as a user types them."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -21,17 +20,6 @@ CODELAB = (sys.executable, "-m", "codelab_client.command_line")
 WRITE = call("write_file", path="a.py", content="x")
 
 Codelab = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def environment(cloud: LocalCloud, tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "CODELAB_URL": cloud.http, "XDG_STATE_HOME": str(tmp_path / "state"), "CODELAB_TOKEN": ""}
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    return tmp_path / "work"
 
 
 @pytest.fixture

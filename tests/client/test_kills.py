@@ -51,7 +51,10 @@ class Rig:
         opened.callback(lambda: self.client.kill())
 
     def _start_server(self) -> None:
-        self.cloud = self._opened.enter_context(LocalCloud(TEMPLATE, environment=self._environment))
+        try:
+            self.cloud = self._opened.enter_context(LocalCloud(TEMPLATE, environment=self._environment))
+        except RuntimeError:  # a busy machine may need longer than LocalCloud waits
+            self.cloud = self._opened.enter_context(LocalCloud(TEMPLATE, environment=self._environment))
 
     def _start_client(self) -> None:
         url = f"ws://127.0.0.1:{self.proxy.port}"
@@ -107,35 +110,35 @@ def test_no_call_is_executed_twice_and_no_result_is_lost(tmp_path: Path, model: 
     with ExitStack() as opened:
         rig = Rig(tmp_path, model, opened)
         httpx.post(f"{rig.cloud.http}/api/v1/sessions", json={"session_id": SESSION}).raise_for_status()
-        for number in range(load.turns):
+        turns = 0
+        while turns < load.turns or kills:  # what a turn leaves is for the next one
             steps = [
-                Says(f"step {step}", [call("read_file", path=f"{number}/{step}/{n}") for n in range(CALLS)], piece=40)
+                Says(f"step {step}", [call("read_file", path=f"{turns}/{step}/{n}") for n in range(CALLS)], piece=40)
                 for step in range(STEPS)
             ]
-            script = model.script(f"kills-{number}", *steps, Says(f"End {number}"))
-            rig.say(script)
-            share = len(kills) // (load.turns - number)
-            play(rig, f"End {number}", [kills.pop() for _ in range(share)], choose)
-        check(rig, load)
+            rig.say(model.script(f"kills-{turns}", *steps, Says(f"End {turns}")))
+            play(rig, f"End {turns}", kills, len(kills) // max(1, load.turns - turns), choose)
+            turns += 1
+        check(rig, load, turns)
 
 
-def play(rig: Rig, end: str, kills: list[str], choose: random.Random) -> None:
-    """Kill while a turn runs, until it has ended."""
+def play(rig: Rig, end: str, kills: list[str], most: int, choose: random.Random) -> None:
+    """Kill while a turn runs, at most so many times, until it has ended."""
     deadline = time.monotonic() + 300
     while not any(message["role"] == "assistant" and message["content"] == end for message in rig.newest()["messages"]):
         assert time.monotonic() < deadline, rig.newest()["messages"][-3:]
         time.sleep(choose.uniform(0.02, 0.3))
-        if kills:
+        if kills and most:
+            most -= 1
             rig.kill(kills.pop())
         rig.keep_client()
-    assert not kills, "the turn ended before all kills: it needs more calls"
 
 
-def check(rig: Rig, load: Load) -> None:
+def check(rig: Rig, load: Load, turns: int) -> None:
     history = rig.history()
     made = {one["call_id"]: one for message in history for one in message["calls"]}
     results = Counter(message["call_id"] for message in history if message["role"] == "tool")
-    assert len(made) == load.turns * STEPS * CALLS
+    assert len(made) == turns * STEPS * CALLS
     assert results == dict.fromkeys(made, 1), "every call has one result"
     log = [line.split() for line in rig.log.read_text().splitlines()]
     begun = Counter(call_id for what, call_id in log if what == "begin")

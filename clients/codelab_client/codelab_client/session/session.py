@@ -106,6 +106,7 @@ class _Connection:
     greeting: bool = True  # `session_info` has not come, and `resume` follows it
     resuming: bool = True  # `resumed` has not come: which calls are open is not known
     announced: bool = False  # the user knows that it is online
+    online_at: float = 0.0
     resume_sent_at: float = 0.0
     held: dict[str, ToolCall] = field(default_factory=dict)  # calls that came meanwhile
 
@@ -459,7 +460,7 @@ class Session:
                 await self._repeat(asked)
             if now - connection.used_at > timing.ping_s:
                 await self._send({"type": "ping"})
-            age, is_idle = now - connection.opened_at, self.status == "idle"
+            age, is_idle = now - connection.online_at, self.status == "idle"
             if age > connection.lasts_s * (1.0 if is_idle else 1.05):
                 self._replacing = True
                 await connection.socket.close()
@@ -635,7 +636,7 @@ class Session:
                 del self._open_calls[call_id]
         self._failures = 0
         if not connection.announced:
-            connection.announced = True
+            connection.announced, connection.online_at = True, time.monotonic()
             self._show(Connected(again=self._was_online))
         self._was_online = True
         self._opened.set()

@@ -324,18 +324,20 @@ def _write(text: str) -> None:
 
 
 def _wrapped(lines: list[str], columns: int) -> list[str]:
-    """Lines cut into pieces that fit."""
+    """Lines cut into pieces that fit, between words if possible."""
     from prompt_toolkit.utils import get_cwidth
 
     found = []
     for line in lines:
-        line = line.expandtabs(4)
         piece, width = "", 0
-        for character in line:
+        for character in line.expandtabs(4):
             size = max(0, get_cwidth(character))
             if width + size > columns - 1:
-                found.append(piece)
-                piece, width = "", 0
+                head, space, word = piece.rpartition(" ")
+                if not head.strip() or character == " ":
+                    head, space, word = piece, "", ""
+                found.append(head + space)
+                piece, width = word, sum(max(0, get_cwidth(one)) for one in word)
             piece, width = piece + character, width + size
         found.append(piece)
     return found

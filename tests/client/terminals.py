@@ -1,0 +1,92 @@
+"""A terminal for tests: runs a program on a pseudo-terminal, types into it, and reads the screen."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyte
+
+from tests.waiting import until
+
+
+class Terminal:
+    """`with Terminal(command, …) as terminal`. `raw` is everything that the program wrote."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, *, columns: int = 80, rows: int = 60
+    ) -> None:
+        self._command, self._environment, self._cwd = command, {**environment, "TERM": "xterm-256color"}, cwd
+        self._screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+        self._screen.write_process_input = self.type  # answers where the cursor is
+        self._size = struct.pack("HHHH", rows, columns, 0, 0)
+        self._lock = threading.Lock()
+        self.raw = b""
+
+    def __enter__(self) -> Self:
+        self._near, far = pty.openpty()
+        fcntl.ioctl(far, termios.TIOCSWINSZ, self._size)
+        self.process = subprocess.Popen(
+            list(self._command),
+            stdin=far,
+            stdout=far,
+            stderr=far,
+            cwd=self._cwd,
+            env=self._environment,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(far)
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reading.join(5)
+        os.close(self._near)
+
+    def type(self, text: str) -> None:
+        """Type characters; "\\r" is Enter, "\\x03" Ctrl-C."""
+        with contextlib.suppress(OSError):
+            os.write(self._near, text.encode())
+
+    def shown(self) -> str:
+        """The screen's lines."""
+        with self._lock:
+            return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+
+    def expect(self, text: str) -> str:
+        """Wait until the text is on the screen. Returns the screen."""
+        until(lambda: text in self.shown() or self.process.poll() is not None)
+        shown = self.shown()
+        assert text in shown, f"{text!r} is not on the screen:\n{shown}"
+        return shown
+
+    def ended(self) -> int:
+        """Wait for the program's end. Returns its exit code."""
+        return self.process.wait(30)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                piece = os.read(self._near, 65_536)
+            except OSError:
+                return
+            if not piece:
+                return
+            with self._lock:
+                self.raw += piece
+                self._stream.feed(piece)

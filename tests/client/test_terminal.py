@@ -1,0 +1,293 @@
+"""`codelab` on a terminal: what is on the screen, and what each key does."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from codelab_local import LocalCloud
+
+from tests.client.breakable_proxy import BreakableProxy
+from tests.client.terminals import Terminal
+from tests.client.test_exec import CODELAB
+from tests.scripted_model import Says, ScriptedModel, call
+from tests.waiting import until
+
+WRITE = call("write_file", path="a.py", content="print(1)\n")
+DONE = Says("All done.")
+EVIL = "\x1b]0;owned\x07 \x1b[2J\x9b31m \u202etxt.exe\r over"
+
+Codelab = Callable[..., Terminal]
+
+
+@pytest.fixture
+def codelab(environment: dict[str, str], folder: Path) -> Iterator[Codelab]:
+    with ExitStack() as opened:
+
+        def start(*arguments: str, columns: int = 80, **more: str) -> Terminal:
+            terminal = Terminal([*CODELAB, *arguments], {**environment, **more}, folder, columns=columns)
+            opened.enter_context(terminal)
+            terminal.expect("/help lists the commands")
+            return terminal
+
+        yield start
+
+
+def decide(terminal: Terminal, key: str) -> None:
+    """Press a key when the question has been on the screen for long enough."""
+    terminal.expect("y yes  n no  e edit")
+    time.sleep(0.7)
+    terminal.type(key)
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_a_call_is_shown_in_full_before_it_is_approved(
+    codelab: Codelab,
+    folder: Path,
+    model: ScriptedModel,
+    columns: int,
+) -> None:
+    (folder / "a.py").write_text("print(0)\n")
+    script = model.script(f"tty-{columns}", Says("I **change** it.", [WRITE]), DONE)
+    terminal = codelab(columns=columns)
+    terminal.type(f"{script}\r")
+    terminal.expect("y yes  n no  e edit  a always")
+    shown = terminal.expect("waiting for you")
+    assert "I change it." in shown
+    assert "? write_file a.py" in shown
+    assert "-print(0)" in shown
+    assert "+print(1)" in shown
+    assert (folder / "a.py").read_text() == "print(0)\n"
+    decide(terminal, "y")
+    shown = terminal.expect("All done.")
+    assert "● write_file a.py" in shown
+    assert "waiting for you" not in terminal.expect("universal")
+    assert (folder / "a.py").read_text() == "print(1)\n"
+    assert max(map(len, shown.splitlines())) <= columns
+
+
+def test_a_rejection_has_a_reason(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    terminal = codelab()
+    terminal.type(model.script("tty-no", Says("", [WRITE]), DONE) + "\r")
+    decide(terminal, "n")
+    terminal.expect("Why not?")
+    terminal.type("use b.py instead\r")
+    terminal.expect("All done.")
+    assert "use b.py instead" in model.requests["tty-no"][1]["messages"][-1]["content"]
+    assert not (folder / "a.py").exists()
+
+
+def test_an_edit_in_the_users_editor_changes_the_call(
+    codelab: Codelab,
+    folder: Path,
+    tmp_path: Path,
+    model: ScriptedModel,
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/1/2/ "$1"\n')
+    editor.chmod(0o755)
+    terminal = codelab(VISUAL=str(editor))
+    terminal.type(model.script("tty-edit", Says("", [WRITE]), DONE) + "\r")
+    decide(terminal, "e")
+    terminal.expect("All done.")
+    assert (folder / "a.py").read_text() == "print(2)\n"
+
+
+def test_always_shows_the_rule_before_it_counts(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    terminal = codelab()
+    terminal.type(model.script("tty-always", Says("", [WRITE]), Says("", [WRITE]), DONE) + "\r")
+    decide(terminal, "a")
+    terminal.expect("Allow from now on: write_file a.py")
+    assert not (folder / "a.py").exists()
+    terminal.type("s")
+    shown = terminal.expect("All done.")
+    assert shown.count("? write_file a.py") == 1
+    assert shown.count("● write_file a.py") == 2
+
+
+def test_a_command_that_cannot_be_remembered_says_so(codelab: Codelab, model: ScriptedModel) -> None:
+    terminal = codelab()
+    command = "printf 'one\\ntwo\\n'; exit 3"
+    terminal.type(model.script("tty-command", Says("", [call("run_command", command=command)]), DONE) + "\r")
+    assert f"$ {command}" in terminal.expect("y yes  n no  e edit")
+    assert "a always" not in terminal.shown()
+    decide(terminal, "a")
+    terminal.expect("Such calls always need your approval")
+    terminal.type("y")
+    shown = terminal.expect("All done.")
+    assert "exit code 3" in shown
+    assert "  one\n  two" in shown
+
+
+def test_what_the_user_types_approves_nothing(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    script = model.script("tty-typing", Says("", [WRITE], silence=0.5), DONE)
+    terminal = codelab()
+    terminal.type(f"{script}\r")
+    while "y yes" not in terminal.shown():
+        terminal.type("y")
+        time.sleep(0.05)
+    for _ in range(20):
+        terminal.type("y")
+        time.sleep(0.02)
+    assert "› yyy" in terminal.shown()
+    assert not (folder / "a.py").exists()
+    terminal.type("\x03")
+    terminal.expect("Ctrl-C again quits")
+    decide(terminal, "y")
+    terminal.expect("All done.")
+
+
+def test_ctrl_c_stops_the_turn_and_twice_quits(codelab: Codelab, model: ScriptedModel) -> None:
+    script = model.script("tty-stop", Says("word " * 3_000, delay=0.05))
+    terminal = codelab()
+    terminal.type(f"{script}\r")
+    terminal.expect("word word")
+    terminal.type("\x03")
+    terminal.expect("The turn ended: cancelled")
+    terminal.type("\x03\x03")
+    assert terminal.ended() == 0
+
+
+@pytest.mark.parametrize("state", ["idle", "approval", "feedback", "command"])
+def test_ctrl_c_twice_quits_in_every_state(codelab: Codelab, model: ScriptedModel, state: str) -> None:
+    calls = [call("run_command", command="sleep 60")] if state == "command" else [WRITE]
+    script = model.script(f"tty-quit-{state}", Says("", calls), DONE)
+    terminal = codelab()
+    if state != "idle":
+        terminal.type(f"{script}\r")
+        terminal.expect("y yes  n no  e edit")
+    if state == "feedback":
+        decide(terminal, "n")
+        terminal.expect("Why not?")
+    if state == "command":
+        decide(terminal, "y")
+        terminal.expect("◌ run_command sleep 60")
+    terminal.type("\x03\x03")
+    assert terminal.ended() == 0
+    assert b"Traceback" not in terminal.raw
+
+
+def test_messages_typed_during_a_turn_wait(codelab: Codelab, model: ScriptedModel) -> None:
+    slow = model.script("tty-slow", Says("first answer", delay=0.3))
+    fast = model.script("tty-fast", Says("second answer"))
+    terminal = codelab()
+    terminal.type(f"{slow}\r")
+    until(lambda: model.requests["tty-slow"])
+    terminal.type(f"{fast}\r")
+    terminal.expect("1 waiting")
+    shown = terminal.expect("second answer")
+    assert shown.index("first answer") < shown.index("second answer")
+
+
+def test_hostile_text_stays_text(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    command = f"echo hi # {EVIL}"
+    script = model.script("tty-evil", Says(f"text {EVIL}\n\nmore\n\n"), Says("unused"), DONE)
+    attack = model.script("tty-evil-call", Says("x", [call("run_command", command=command)]), DONE)
+    terminal = codelab()
+    terminal.type(f"{script}\r")
+    terminal.expect("more")
+    terminal.type(f"{attack}\r")
+    decide(terminal, "y")
+    terminal.expect("All done.")
+    assert b"\x1b]0;owned" not in terminal.raw
+    assert b"\x1b[2J\xc2\x9b" not in terminal.raw
+    assert "\x9b".encode() not in terminal.raw
+    assert "\u202e".encode() not in terminal.raw
+    assert "␛]0;owned␇" in terminal.raw.decode("utf-8", "replace")
+
+
+def test_a_broken_connection_is_shown_and_costs_nothing(
+    environment: dict[str, str],
+    folder: Path,
+    cloud: LocalCloud,
+    model: ScriptedModel,
+) -> None:
+    script = model.script("tty-break", Says("".join(f"w{n} " for n in range(150)), piece=8, delay=0.02))
+    with BreakableProxy(cloud.info["port"]) as proxy:
+        url = f"ws://127.0.0.1:{proxy.port}"
+        with Terminal(CODELAB, {**environment, "CODELAB_URL": url}, folder) as terminal:
+            terminal.expect("/help lists the commands")
+            terminal.type(f"{script}\r")
+            terminal.expect("w1 ")
+            proxy.break_all()
+            terminal.expect("connected again")
+            terminal.expect("w149")
+            shown = terminal.expect(" tokens · ")
+            assert re.findall(r"w\d+", shown.partition("connected again")[2])[-150:] == [f"w{n}" for n in range(150)]
+
+
+def test_colours_can_be_turned_off(codelab: Codelab, model: ScriptedModel) -> None:
+    terminal = codelab(NO_COLOR="1")
+    terminal.type(model.script("tty-grey", Says("# Title\n\n`code`", [WRITE]), DONE) + "\r")
+    decide(terminal, "y")
+    terminal.expect("All done.")
+    assert not re.search(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7])m", terminal.raw)
+
+
+def test_the_plain_mode_writes_lines_only(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    terminal = codelab("--plain")
+    terminal.type(model.script("tty-plain", Says("I write", [WRITE]), DONE) + "\r")
+    terminal.expect("Type y to approve")
+    terminal.type("maybe\r")
+    terminal.type("y\r")
+    terminal.expect("All done.")
+    assert (folder / "a.py").exists()
+    terminal.type("/quit\r")
+    assert terminal.ended() == 0
+    assert b"\x1b" not in terminal.raw
+
+
+def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    terminal = codelab()
+    terminal.type("/nonsense\r")
+    terminal.expect("There is no command /nonsense")
+    terminal.type("/model other\r")
+    terminal.expect("universal · other")
+    terminal.type("/agent coder\r")
+    terminal.expect("agent universal → coder")
+    terminal.type("/rules\r")
+    terminal.expect("No decisions are remembered")
+    terminal.type("/files add a.py\r")
+    terminal.expect("\na.py")
+    terminal.type(model.script("tty-undo", Says("", [WRITE]), DONE) + "\r")
+    decide(terminal, "y")
+    terminal.expect("All done.")
+    until(lambda: "thinking" not in terminal.shown())
+    terminal.type("/undo\r")
+    terminal.expect("Taken back: [[tty-undo]]")
+    assert not (folder / "a.py").exists()
+
+
+def test_a_conversation_goes_on_with_its_history(codelab: Codelab, model: ScriptedModel) -> None:
+    terminal = codelab()
+    terminal.type(model.script("tty-first", Says("The first answer.")) + "\r")
+    terminal.expect("The first answer.")
+    terminal.expect("universal ·")
+    terminal.type("\x04")
+    assert terminal.ended() == 0
+    again = codelab("--continue")
+    assert "[[tty-first]]" in again.expect("The first answer.")
+    again.type(model.script("tty-second", Says("The second answer.")) + "\r")
+    again.expect("The second answer.")
+
+
+def test_files_are_completed(codelab: Codelab, folder: Path) -> None:
+    (folder / "src").mkdir()
+    (folder / "src" / "parser.py").touch()
+    terminal = codelab()
+    terminal.type("look at @pars")
+    terminal.expect("src/parser.py")
+
+
+def test_help_imports_nothing_of_the_terminal() -> None:
+    program = (
+        "import sys; from codelab_client.command_line import _parser; _parser().format_help();"
+        "print([name for name in ('rich', 'prompt_toolkit', 'pygments', 'pydantic') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
