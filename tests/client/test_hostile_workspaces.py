@@ -20,6 +20,7 @@ import pytest
 from codelab_client.execution import ToolOutcome
 from codelab_client.tools.executor import Executor
 from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.repository import find, read_small
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import error_code, execute, git, repository, snapshot
@@ -509,6 +510,23 @@ def test_no_file_of_a_repository_leads_out(place: Place, name: str) -> None:
         if tool.startswith("git."):
             assert outcome.error is not None
             assert outcome.error.code in ("GIT_ERROR", "GIT_NOT_INITIALIZED")
+
+
+@pytest.mark.parametrize("name", ["objects/info/alternates", "commondir", "gitdir", "info/exclude"])
+def test_a_fifo_in_a_repository_is_not_waited_for(place: Place, name: str) -> None:
+    repository(place.workspace)
+    path = place.workspace / ".git" / name
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    place.begin()
+    if name == "info/exclude":
+        assert (find(place.workspace).top, read_small(path)) == (place.workspace, "")
+    elif name == "gitdir":
+        assert place.call("git.log").error is None
+    else:
+        assert error_code(place.executor, "git.log") == "GIT_ERROR"
+    assert place.call("run_command", command="echo ran").result["stdout"] == "ran\n"
 
 
 OPTIONS = ["--output=x", "-O../outside/secret.txt", "--no-index", "--"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from codelab_client.sandbox import Access, Sandbox
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.processes import own_path
+from codelab_client.tools.repository import read_small
 from codelab_client.tools.tree import Names, Tree
 
 #: Seconds for one run of git: the first checkpoint of a large workspace takes longest.
@@ -100,14 +101,7 @@ class Shadow:
             self._run("init", "--quiet", "--template=")
         (self._git_dir / "info").mkdir(exist_ok=True)
         (self._git_dir / "info/attributes").write_text(_ATTRIBUTES)
-        (self._git_dir / "info/exclude").write_bytes(self._users_excludes())
-
-    def _users_excludes(self) -> bytes:
-        try:
-            file = self._root / ".git/info/exclude"
-            return file.read_bytes() if stat.S_ISREG(file.lstat().st_mode) else b""
-        except OSError:
-            return b""
+        (self._git_dir / "info/exclude").write_text(read_small(self._root / ".git/info/exclude"))
 
     def state(self) -> State:
         """Store the files as they are now. Ignored files are not stored."""

@@ -1,10 +1,14 @@
-"""Runs programs under Linux's Landlock, which needs no program and no privileges: the program restricts itself.
+"""Runs programs under Linux's Landlock and seccomp, which need no privileges: the program restricts itself.
+
+Landlock restricts files. It does not restrict sockets with a name in the file system, by which a program could ask a
+service manager or a container engine to act in its place, nor UDP; so a seccomp filter forbids to create sockets.
 
 This file is also the launcher: `python landlock.py RULES PROGRAM ...` gives up all other rights and becomes PROGRAM.
 It imports only the standard library, because it runs without the package.
 """
 
 import ctypes
+import errno
 import json
 import os
 import stat
@@ -27,6 +31,15 @@ _READ = 1 << 0 | 1 << 2 | 1 << 3
 _OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _TCP = 1 << 0 | 1 << 1
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+#: Of each architecture: its number for seccomp (linux/audit.h), and its system call `socket`.
+_ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+_IO_URING_SETUP = 425  # On every architecture. By io_uring, a program creates sockets without calling `socket`.
+_X32 = 0x40000000
+_AF_UNIX = 1
+#: Of classic BPF: load a word; jump if equal, if greater or equal; return.
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _SCOPES = 1 << 0 | 1 << 1
 #: Older versions cannot forbid to truncate files.
 _OLDEST = 3
@@ -37,6 +50,14 @@ _RESOLVERS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")
 
 class _Ruleset(ctypes.Structure):
     _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8), ("value", ctypes.c_uint32))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
 class _Beneath(ctypes.Structure):
@@ -58,11 +79,13 @@ class Landlock:
         version = _version()
         if version < _OLDEST:
             raise RuntimeError(f"the kernel has version {version} of Landlock; {_OLDEST} is needed")
-        self.guarantees = Guarantees(writes_only_there=True, home_hidden=True, private_tmp=True)
+        if os.uname().machine not in _ARCHITECTURES:
+            raise RuntimeError(f"there is no seccomp filter for {os.uname().machine}")
+        self.guarantees = Guarantees(writes_only_there=True, home_hidden=True, private_tmp=True, no_network=True)
         self._temporary = tempfile.TemporaryDirectory(prefix="codelab-tmp-")
 
     def launch(self, argv: "Sequence[str]", access: "Access", cwd: "Path") -> "Launch":
-        """How to start `argv`: this file becomes it. What is protected is not, and only TCP can be forbidden."""
+        """How to start `argv`: this file becomes it. What is protected is not."""
         from codelab_client.sandbox.access import Launch
 
         temporary = os.path.realpath(self._temporary.name)
@@ -109,6 +132,30 @@ def restrict(rules: dict[str, Any]) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
     _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     os.close(ruleset)
+    _forbid_sockets(but_internet=rules["network"])
+
+
+def _forbid_sockets(*, but_internet: bool) -> None:
+    """Forbid to create sockets: all, or only those of the machine itself. Pairs of connected sockets stay allowed."""
+    machine, socket = _ARCHITECTURES[os.uname().machine]
+    refused = _ERROR | errno.EACCES
+    filtering = [
+        (_LOAD, 0, 0, 4),  # the architecture: a program of another one has other numbers
+        (_EQUAL, 0, 6, machine),
+        (_LOAD, 0, 0, 0),  # the number of the system call
+        (_AT_LEAST, 4, 0, _X32),
+        (_EQUAL, 3, 0, _IO_URING_SETUP),
+        (_EQUAL, 0, 3, socket),
+        (_LOAD, 0, 0, 16),  # its first argument, the family of the socket
+        (_EQUAL, 0, 1, _AF_UNIX) if but_internet else (_AT_LEAST, 0, 0, 0),
+        (_RETURN, 0, 0, refused),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    instructions = (_Instruction * len(filtering))(*(_Instruction(*line) for line in filtering))
+    program = _Program(len(filtering), instructions)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:

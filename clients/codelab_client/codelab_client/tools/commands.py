@@ -24,7 +24,10 @@ class _Persistent:
 
 
 class Commands:
-    """Commands in one workspace. readable: directories outside it that they may read."""
+    """Commands in one workspace.
+
+    readable: directories outside it that they may read. changes_git: whether they may change `.git`.
+    """
 
     def __init__(
         self,
@@ -34,12 +37,14 @@ class Commands:
         *,
         network: bool = False,
         readable: tuple[Path, ...] = (),
+        changes_git: bool = False,
     ) -> None:
         self._root = root
         self._sandbox = sandbox
         self._environment = environment
         self._network = network
         self._readable = readable
+        self._changes_git = changes_git
         self._persistent: dict[str, _Persistent] = {}
 
     async def run(self, command: str, cwd: Path, on_output: OnOutput, beat: float | None) -> dict[str, Any]:
@@ -102,15 +107,19 @@ class Commands:
             raise ToolFailure("EXECUTION_FAILED", f"The command does not start: {error}") from None
 
     def _access(self) -> Access:
-        """The workspace, its repository without hooks and settings, and what the user lets commands read."""
+        """The workspace, and what commands may read besides it.
+
+        `.git` is protected as a whole, whatever is in it: with a file `commondir`, a command could give the user's next
+        git other settings and hooks, although it cannot change the old ones.
+        """
         try:
-            repository = find(self._root)
+            repository = find(self._root).folders
         except ToolFailure:
-            return Access((self._root,), self._readable, network=self._network)
-        folders = repository.folders if repository.top == self._root else ()
+            repository = ()
         dot_git = self._root / ".git"
-        link = (dot_git,) if dot_git.is_file() else ()  # of a working tree; commands must not turn it elsewhere
-        return Access((self._root, *folders), self._readable, (*repository.protected, *link), self._network)
+        protects = not self._changes_git and not dot_git.is_symlink() and dot_git.exists()
+        readable = (*self._readable, *(folder for folder in repository if not folder.is_relative_to(self._root)))
+        return Access((self._root,), readable, (dot_git,) if protects else (), self._network)
 
     def _surroundings(self) -> dict[str, Any]:
         """What explains to the model why a command could not reach something."""

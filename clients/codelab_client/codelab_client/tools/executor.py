@@ -43,13 +43,15 @@ class Settings:
 
     network: whether commands have the network. readable: directories outside the workspace that commands may read, such
     as those of toolchains in the home directory. variables: names of environment variables that commands get besides
-    the usual ones. hooks: whether git.commit runs the repository's hooks. command_seconds: how long a command may run,
-    even if the server waits longer.
+    the usual ones. changes_git: whether commands may change `.git`, and so what the user's next git executes. hooks:
+    whether git.commit runs the repository's hooks. command_seconds: how long a command may run, even if the server
+    waits longer.
     """
 
     network: bool = False
     readable: tuple[Path, ...] = ()
     variables: tuple[str, ...] = ()
+    changes_git: bool = False
     hooks: bool = False
     command_seconds: float = 1800.0
 
@@ -110,7 +112,14 @@ class Executor:
     def _add_programs(self, root: Path, sandbox: Sandbox, environment: Mapping[str, str]) -> None:
         settings, path = self._settings, own_path(environment, root)
         inherited = scrubbed(environment, settings.variables)
-        self._commands = Commands(root, sandbox, inherited, network=settings.network, readable=settings.readable)
+        self._commands = Commands(
+            root,
+            sandbox,
+            inherited,
+            network=settings.network,
+            readable=settings.readable,
+            changes_git=settings.changes_git,
+        )
         git, ripgrep = shutil.which("git", path=path), shutil.which("rg", path=path)
         identity = functools.partial(_identity, git, environment)
         self._git = Git(root, git, path, sandbox, identity, hooks=settings.hooks)

@@ -4,6 +4,7 @@ A repository's own settings name programs that git would run: filters, hooks, pa
 are overridden, so that a hostile `.git/config` runs nothing; and git itself runs in the sandbox, if there is one.
 """
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -228,7 +229,7 @@ class Git:
         """Which of these paths git ignores; none if there is no repository."""
         asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)  # "./": never a pattern or an option
         try:
-            repository = find(self._root)
+            repository = await asyncio.to_thread(find, self._root)
             reading = Access(readable=(repository.top, *repository.folders))
             arguments = ("check-ignore", "-z", "--stdin")
             answer = await self._start(repository, reading, {**_HARMLESS, **_NO_HOOKS}, arguments, asked)
@@ -265,7 +266,7 @@ class Git:
         most: int = 2 * limits.DIFF_BYTES,
     ) -> _Answer:
         """Run git. writes: it may change the repository. writes_files: also the working tree. most: its output."""
-        repository = find(self._root)
+        repository = await asyncio.to_thread(find, self._root)
         reading = Access(readable=(repository.top, *repository.folders))
         settings = _HARMLESS if hooks else {**_HARMLESS, **_NO_HOOKS}
         listed = await self._start(repository, reading, settings, ("config", "--list", "--name-only", "-z"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from codelab_client.tools.failure import ToolFailure
 
 _HOOKS = "hooks"
-_SHORT = 4096
+_SHORT = 16_384
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,9 @@ def _check(repository: Repository, dot_git: Path) -> None:
     if (dot_git / "commondir").exists():
         raise _leads_out(".git/commondir names another folder")
     alternates = dot_git / "objects" / "info" / "alternates"
-    if os.path.lexists(alternates) and any(
-        not (dot_git / "objects" / line).resolve().is_relative_to(dot_git)
-        for line in alternates.read_text(errors="replace").splitlines()
-    ):
+    named = read_small(alternates).splitlines() or ["/"]
+    objects = dot_git / "objects"
+    if os.path.lexists(alternates) and not all((objects / line).resolve().is_relative_to(dot_git) for line in named):
         raise _leads_out(".git/objects/info/alternates names another repository")
     for link in _links(dot_git):
         if not link.resolve().is_relative_to(dot_git):
@@ -107,14 +106,17 @@ def _links(dot_git: Path) -> Iterator[Path]:
                     todo.append(path)
 
 
-def _first_line(file: Path) -> str:
+def read_small(file: Path) -> str:
+    """The beginning of a small text file; empty if it is none. A FIFO is not waited for, and a link not followed."""
     try:
-        if not stat.S_ISREG(file.lstat().st_mode):
-            return ""
-        with file.open("rb") as opened:
-            return opened.read(_SHORT).decode().split("\n")[0].rstrip("\r")
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            return opened.read(_SHORT).decode() if stat.S_ISREG(os.fstat(opened.fileno()).st_mode) else ""
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def _first_line(file: Path) -> str:
+    return read_small(file).split("\n")[0].rstrip("\r")
 
 
 def _leads_out(why: str) -> ToolFailure:
