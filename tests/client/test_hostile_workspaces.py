@@ -456,6 +456,28 @@ def test_no_setting_of_a_repository_executes_anything(place: Place, name: str) -
     assert outcomes[2].error is None, "the attack was not reached, because git did not run"
 
 
+def test_no_setting_of_a_submodule_executes_anything(place: Place) -> None:
+    folder = repository(place.workspace)
+    inner = repository(folder / "module", x="1\n")
+    (folder / ".gitmodules").write_text('[submodule "module"]\n\tpath = module\n\turl = ./module\n\tignore = none\n')
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "-m", "module")
+    with (folder / ".git/config").open("a") as config:
+        config.write(SETTINGS["submodule"] + '[submodule "module"]\n\tactive = true\n\tignore = none\n')
+    with (inner / ".git/config").open("a") as config:
+        config.write((SETTINGS["fsmonitor"] + SETTINGS["clean"]).format(trap=place.trap))
+    (inner / ".gitattributes").write_text("* filter=x\n")
+    (inner / "x").write_text("2\n")
+    place.begin()
+    calls = [*CALLS, ("git.commit", {"message": "m", "files": ["module"]}), ("git.commit", {"message": "m"})]
+    for tool, arguments in calls:
+        place.call(tool, **arguments)
+    assert not (place.outside / "executed").exists()
+    git(folder, "status")
+    assert (place.outside / "executed").exists(), "plain git does execute it"
+    place.begin()
+
+
 def test_the_trap_works(place: Place) -> None:
     """Without our care, git does execute these settings: else the test above would show nothing."""
     folder = repository(place.workspace)

@@ -480,6 +480,42 @@ def test_git_shows_commits_and_switches(executor: Executor, folder: Path) -> Non
     assert git(folder, "branch", "--format=%(refname:short)").split() == ["main"]
 
 
+def test_a_commit_has_the_given_files_and_leaves_the_staged_ones(executor: Executor, folder: Path) -> None:
+    repository(folder, a="1\n", b="1\n", gone="1\n", c="1\n")
+    (folder / "sub").mkdir()
+    for name in ("a", "b", "sub/new", "c"):
+        (folder / name).write_text("2\n")
+    git(folder, "add", "a", "b")
+    (folder / "gone").unlink()
+    result(executor, "git.commit", message="\n some \n", files=["a", "gone", "sub"])
+    assert git(folder, "show", "--name-status", "--format=%B").split() == [
+        "some",
+        "M",
+        "a",
+        "D",
+        "gone",
+        "A",
+        "sub/new",
+    ]
+    assert git(folder, "status", "--short").split("\n")[:-1] == ["M  b", " M c"]
+    assert git(folder, "reflog", "-1", "--format=%gs").strip() == "commit: some"
+    git(folder, "fsck", "--strict")
+    assert not list((folder / ".git").glob("codelab-*"))
+
+
+def test_the_first_commit_and_one_of_a_detached_head(executor: Executor, folder: Path) -> None:
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "config", "user.name", "Ann")
+    git(folder, "config", "user.email", "ann@example.org")
+    (folder / "a").write_text("1\n")
+    (folder / "b").write_text("1\n")
+    made = result(executor, "git.commit", message="one", files=["a"])["hash"]
+    assert git(folder, "rev-parse", "main").strip() == made
+    git(folder, "checkout", "--quiet", "--detach")
+    made = result(executor, "git.commit", message="two", files=["b"])["hash"]
+    assert git(folder, "rev-parse", "HEAD").strip() == made != git(folder, "rev-parse", "main").strip()
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "code"),
     [

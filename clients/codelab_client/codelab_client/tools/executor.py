@@ -43,16 +43,14 @@ class Settings:
 
     network: whether commands have the network. readable: directories outside the workspace that commands may read, such
     as those of toolchains in the home directory. variables: names of environment variables that commands get besides
-    the usual ones. changes_git: whether commands may change `.git`, and so what the user's next git executes. hooks:
-    whether git.commit runs the repository's hooks. command_seconds: how long a command may run, even if the server
-    waits longer.
+    the usual ones. changes_git: whether commands may change `.git`, and so what the user's next git executes.
+    command_seconds: how long a command may run, even if the server waits longer.
     """
 
     network: bool = False
     readable: tuple[Path, ...] = ()
     variables: tuple[str, ...] = ()
     changes_git: bool = False
-    hooks: bool = False
     command_seconds: float = 1800.0
 
 
@@ -122,7 +120,7 @@ class Executor:
         )
         git, ripgrep = shutil.which("git", path=path), shutil.which("rg", path=path)
         identity = functools.partial(_identity, git, environment)
-        self._git = Git(root, git, path, sandbox, identity, hooks=settings.hooks)
+        self._git = Git(root, git, path, sandbox, identity)
         if ripgrep and sandbox.guarantees.writes_only_there:
             self._ripgrep = Ripgrep(root, ripgrep, path, sandbox)
 

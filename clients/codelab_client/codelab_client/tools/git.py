@@ -7,6 +7,7 @@ are overridden, so that a hostile `.git/config` runs nothing; and git itself run
 import asyncio
 import os
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from codelab_client.tools.repository import Repository, find
 
 #: Settings that would run a program or reach out, and what they are set to instead.
 _HARMLESS = {
+    "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
     "core.pager": "cat",
     "core.editor": "false",
@@ -49,7 +51,6 @@ _HARMLESS = {
     "protocol.allow": "never",
     "safe.directory": "*",  # Its owner does not matter, because nothing of it runs.
 }
-_NO_HOOKS = {"core.hooksPath": "/dev/null"}
 #: Settings with a name of the repository's choice in them.
 _NAMED = re.compile(
     r"(?:filter\..*\.(?:clean|smudge|process|required)|diff\..*\.(?:command|textconv)|merge\..*\.driver"
@@ -109,7 +110,7 @@ class Git:
     """git for one workspace. Every method raises ToolFailure: GIT_NOT_INITIALIZED, GIT_ERROR or FILE_NOT_FOUND.
 
     program: the path of git, or None if it is not installed. path: the PATH that git gets. identity: who commits, asked
-    for each commit. hooks: whether a commit runs the repository's hooks.
+    for each commit.
     """
 
     def __init__(
@@ -119,15 +120,12 @@ class Git:
         path: str,
         sandbox: Sandbox,
         identity: Callable[[], Identity],
-        *,
-        hooks: bool = False,
     ) -> None:
         self._root = root
         self._program = program
         self._path = path
         self._sandbox = sandbox
         self._identity = identity
-        self._hooks = hooks
 
     async def diff(self, names: tuple[str, ...], *, staged: bool) -> dict[str, Any]:
         """The result of git.diff."""
@@ -202,28 +200,59 @@ class Git:
         return {"success": True, "message": (answer.out + answer.error).strip()}
 
     async def commit(self, message: str, files: Sequence[tuple[str, ...]]) -> dict[str, Any]:
-        """The result of git.commit."""
-        paths = ["--", *map(joined, files)] if files else []
-        if files:
-            answer = await self._run("add", "--all", *paths, writes=True)
-            if "did not match any file" in answer.error:
-                raise ToolFailure("FILE_NOT_FOUND", self._said(answer))
-            self._check(answer)
-        hooks = [] if self._hooks else ["--no-verify"]
-        await self._checked(
-            "commit",
-            "--quiet",
-            "--no-gpg-sign",
-            "--no-status",
-            *hooks,
-            "-m",
-            message,
-            *paths,
-            writes=True,
-            hooks=self._hooks,
+        """The result of git.commit.
+
+        `git commit` would look into submodules, whose own settings name programs, too. So the commit is put together
+        from its parts: the tree, the commit, the branch.
+        """
+        if (await asyncio.to_thread(find, self._root)).git_dir.joinpath("MERGE_HEAD").exists():
+            raise ToolFailure("GIT_ERROR", "A merge is not finished, and this tool cannot finish it")
+        head = await self._run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+        parent = head.out.strip() if head.code == 0 else ""
+        tree = await (self._tree_of(files, parent) if files else self._checked("write-tree", writes=True))
+        before = (await self._checked("rev-parse", f"{parent}^{{tree}}")).out if parent else ""
+        if tree.out == before:
+            raise ToolFailure("GIT_ERROR", "There is nothing to commit")
+        text = f"{message.strip()}\n".encode()
+        parents = ("-p", parent) if parent else ()
+        made = (await self._checked("commit-tree", tree.out.strip(), *parents, writes=True, stdin=text)).out.strip()
+        why = f"commit: {message.strip().splitlines()[0]}" if message.strip() else "commit"
+        await self._checked("update-ref", "-m", why, "HEAD", made, parent or "0" * len(made), writes=True)
+        return {"success": True, "hash": made}
+
+    async def _tree_of(self, files: Sequence[tuple[str, ...]], parent: str) -> _Answer:
+        """Stage these files, and write a tree that has them as they are and everything else as in the last commit."""
+        for names in files:
+            known = await self._checked(
+                "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", joined(names)
+            )
+            staged = await self._staged([joined(names)], parent)
+            if not known.out and not staged:
+                raise ToolFailure("FILE_NOT_FOUND", f"{joined(names)} does not exist, or git ignores it")
+        paths = list(map(joined, files))
+        options = ("-z", "--others", "--modified", "--deleted", "--exclude-standard")
+        changed = (await self._checked("ls-files", *options, "--", *paths)).out.split("\0")
+        wanted = dict.fromkeys(
+            path.removesuffix("/") for path in (*changed, *await self._staged(paths, parent)) if path
         )
-        head = await self._checked("rev-parse", "--verify", "HEAD")
-        return {"success": True, "hash": head.out.strip()}
+        given = b"".join(os.fsencode(path) + b"\0" for path in wanted)
+        index = f"codelab-index-{secrets.token_hex(8)}"
+        updating = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        await self._checked(*updating, writes=True, stdin=given)
+        try:
+            await self._checked("read-tree", parent or "--empty", writes=True, index=index)
+            await self._checked(*updating, writes=True, stdin=given, index=index)
+            return await self._checked("write-tree", writes=True, index=index)
+        finally:
+            repository = await asyncio.to_thread(find, self._root)
+            (repository.git_dir / index).unlink(missing_ok=True)
+
+    async def _staged(self, paths: Sequence[str], parent: str) -> list[str]:
+        """The files that are staged, below these paths."""
+        options = ("-z", "--cached", "--name-only", "--no-renames", "--ignore-submodules=all", "--relative")
+        if not parent:
+            return (await self._checked("ls-files", "-z", "--cached", "--", *paths)).out.split("\0")[:-1]
+        return (await self._checked("diff-index", *options, parent, "--", *paths)).out.split("\0")[:-1]
 
     async def ignored(self, paths: Sequence[str]) -> set[str]:
         """Which of these paths git ignores; none if there is no repository."""
@@ -232,7 +261,7 @@ class Git:
             repository = await asyncio.to_thread(find, self._root)
             reading = Access(readable=(repository.top, *repository.folders))
             arguments = ("check-ignore", "-z", "--stdin")
-            answer = await self._start(repository, reading, {**_HARMLESS, **_NO_HOOKS}, arguments, asked)
+            answer = await self._start(repository, reading, _HARMLESS, arguments, asked)
         except ToolFailure:
             return set()
         return {path.removeprefix("./") for path in answer.out.split("\0")} if answer.code == 0 else set()
@@ -262,27 +291,26 @@ class Git:
         stdin: bytes | None = None,
         writes: bool = False,
         writes_files: bool = False,
-        hooks: bool = False,
+        index: str = "index",
         most: int = 2 * limits.DIFF_BYTES,
     ) -> _Answer:
         """Run git. writes: it may change the repository. writes_files: also the working tree. most: its output."""
         repository = await asyncio.to_thread(find, self._root)
         reading = Access(readable=(repository.top, *repository.folders))
-        settings = _HARMLESS if hooks else {**_HARMLESS, **_NO_HOOKS}
+        settings = _HARMLESS
         listed = await self._start(repository, reading, settings, ("config", "--list", "--name-only", "-z"))
         named = dict.fromkeys(filter(_NAMED.fullmatch, listed.out.split("\0")), "")
         named |= {name: "false" for name in named if name.endswith(".required")}
-        if arguments[0] == "commit":
+        if arguments[0] == "commit-tree":
             identity, known = self._identity(), set(listed.out.split("\0"))
             user = {"user.name": identity.name, "user.email": identity.email}
             settings = {**settings, **{name: said for name, said in user.items() if said and name not in known}}
         settings = {**settings, **named}
         access = Access(
             readable=reading.readable,
-            writable=(*((repository.top,) if writes_files or hooks else ()), *(repository.folders if writes else ())),
-            protected=repository.protected if hooks else (),
+            writable=(*((repository.top,) if writes_files else ()), *(repository.folders if writes else ())),
         )
-        return await self._start(repository, access, settings, arguments, stdin, most)
+        return await self._start(repository, access, settings, arguments, stdin, most, index)
 
     async def _start(
         self,
@@ -292,6 +320,7 @@ class Git:
         arguments: Sequence[str],
         stdin: bytes | None = None,
         most: int = limits.DIFF_BYTES,
+        index: str = "index",
     ) -> _Answer:
         if self._program is None:
             raise ToolFailure("GIT_ERROR", "git is not installed")
@@ -302,6 +331,7 @@ class Git:
             "GIT_DIR": str(repository.git_dir),
             "GIT_COMMON_DIR": str(repository.common_dir),
             "GIT_WORK_TREE": str(repository.top),
+            "GIT_INDEX_FILE": str(repository.git_dir / index),
             "GIT_LITERAL_PATHSPECS": "0" if arguments[0] == "check-ignore" else "1",  # which refuses it
             "GIT_CONFIG_COUNT": str(len(settings)),
             **{f"GIT_CONFIG_KEY_{at}": name for at, name in enumerate(settings)},

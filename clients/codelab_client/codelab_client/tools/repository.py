@@ -30,12 +30,6 @@ class Repository:
         """Where git keeps its data."""
         return tuple(dict.fromkeys((self.common_dir, self.git_dir)))
 
-    @property
-    def protected(self) -> tuple[Path, ...]:
-        """What names programs that git runs for the user later: hooks and settings. Each exists."""
-        found = (folder / name for folder in self.folders for name in (_HOOKS, "config", "config.worktree"))
-        return tuple(path for path in found if not path.is_symlink() and path.exists())
-
 
 def find(root: Path) -> Repository:
     """The repository of the workspace `root` (absolute, without links).
