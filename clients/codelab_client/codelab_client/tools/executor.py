@@ -313,7 +313,7 @@ class Executor:
     async def _text(self, names: Names) -> tuple[patches.Patched, tuple[int, ...] | None]:
         """A file's text with what is not UTF-8 as surrogates, and its version; no text and None if there is none."""
         try:
-            found = await self._workspace.read(names, 2 * limits.DIFF_BYTES)
+            found = await self._workspace.read(names, limits.DIFF_BYTES)
         except ToolFailure as failure:
             if failure.code == "FILE_NOT_FOUND":
                 return patches.Patched(None), None

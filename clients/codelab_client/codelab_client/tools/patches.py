@@ -33,7 +33,7 @@ _EXTENDED = tuple(
         ("rename to", "rename to (.+)"),
         ("copy from", "copy from (.+)"),
         ("copy to", "copy to (.+)"),
-        ("index", rf"index [0-9a-f]{{4,64}}\.\.[0-9a-f]{{4,64}}(?: {_MODE})?"),
+        ("index", rf"index ([0-9a-f]{{4,64}})\.\.([0-9a-f]{{4,64}})(?: {_MODE})?"),
     )
 )
 #: Lines compared at most to find the places of one diff's hunks.
@@ -304,6 +304,11 @@ class _Parser:
             self._refuse("the lines after 'diff --git' contradict each other")
         if (header.old != header.new) != moves:
             self._refuse("the names in 'diff --git' must be equal, unless the file is renamed or copied")
+        index = says.get("index")
+        if index is not None:
+            for what, digest in (("new", index[1]), ("deleted", index[2])):
+                if not digest.strip("0") and what not in says:
+                    self._refuse("a zero id in the index line means a new or deleted file")
         return header
 
     def _name(self, start: str, prefix: str) -> tuple[str, ...] | None:
