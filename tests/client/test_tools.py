@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,6 +12,7 @@ from codelab.protocol.errors import ErrorCode
 from codelab.protocol.tools import ALIASES as PROTOCOL_ALIASES
 from codelab.protocol.tools import CATALOGUE
 from codelab_client.execution import ToolCall
+from codelab_client.sandbox import choose
 from codelab_client.tools import limits
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS
 from codelab_client.tools.executor import Executor
@@ -310,6 +312,32 @@ def test_searches_respect_case_several_lines_and_one_file(files: Executor) -> No
     assert found(query="One\ntwo") == [(1, "One")]
     assert found(query="three", path="a.txt") == [(3, "three")]
     assert found(query=".*") == []
+
+
+@pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
+@pytest.mark.parametrize(
+    "arguments", [{"query": "NEEDLE"}, {"query": "needle", "case_sensitive": True}, {"query": "e.d"}]
+)
+def test_ripgrep_finds_what_we_find(folder: Path, arguments: dict[str, Any]) -> None:
+    repository(
+        folder, **{".gitignore": "build/\n", "a.py": "x\nNeedle\n", "--pre=x": "needle needle\r\n", ".b": "needle"}
+    )
+    for name, content in (("build/e.py", "needle"), ("src/c.py", "needle\n" * 3), ("bin", "needle\0")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    (folder / "link").symlink_to("src")
+    sandbox = choose(folder.parent / "home").sandbox
+    assert sandbox.guarantees.writes_only_there
+    by_ripgrep, by_us = Executor(DiskWorkspace(folder), sandbox), Executor(DiskWorkspace(folder))
+    assert by_ripgrep._ripgrep is not None
+    assert by_us._ripgrep is None
+
+    def found(executor: Executor, path: str) -> list[Any]:
+        said = result(executor, "search_in_project", path=path, **arguments)
+        return sorted((match["path"], match["line"], match["text"]) for match in said["matches"])
+
+    for path in (".", "src", "build", "a.py"):
+        assert found(by_ripgrep, path) == found(by_us, path)
 
 
 def test_a_long_search_and_a_long_listing_say_that_there_is_more(executor: Executor, folder: Path) -> None:

@@ -175,7 +175,7 @@ class Git:
         fields = zip(parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=False)
         return {
             "commits": [
-                {"hash": digest, "author": author, "date": date, "message": message.rstrip("\n")}
+                {"hash": digest, "author": author, "date": date, "message": message.rstrip("\n")[: limits.COMMIT_CHARS]}
                 for digest, author, date, message in fields
             ]
         }
@@ -186,7 +186,7 @@ class Git:
             listed = await self._checked("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
             head = await self._run("symbolic-ref", "--quiet", "--short", "HEAD")
             current = {"current": head.out.strip()} if head.code == 0 else {}
-            return {"branches": listed.out.split(), **current}
+            return {"branches": listed.out.split()[: limits.ENTRIES], **current}
         if not name or _NOT_A_BRANCH.search(name):
             raise ToolFailure("INVALID_ARGUMENTS", "Not a valid name of a branch (see git check-ref-format)")
         if action == "switch":

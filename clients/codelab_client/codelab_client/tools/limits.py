@@ -9,7 +9,7 @@ DIFF_BYTES = 5_000_000
 #: The server extends a call's deadline with each piece of output, up to so many times the first one.
 PROGRESS_CAP = 30
 
-#: Entries of list_files; a larger answer has `truncated`.
+#: Entries of list_files, files of git.status and branches; a larger answer of the first two has `truncated`.
 ENTRIES = 5_000
 #: Matches of search_in_project, and characters of one line of them.
 MATCHES = 500
@@ -32,5 +32,7 @@ GRACE_SECONDS = 2.0
 START_SECONDS = 1.0
 #: Persistent processes at once.
 PROCESSES = 16
+#: Characters of a commit's message in git.log.
+COMMIT_CHARS = 5_000
 #: Characters of git's error output in a message.
 GIT_MESSAGE_CHARS = 2_000

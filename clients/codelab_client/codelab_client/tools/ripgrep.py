@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from codelab_client.sandbox import Access, Sandbox
 from codelab_client.tools import limits
@@ -22,13 +22,14 @@ class Ripgrep:
     """ripgrep for one workspace. program: its path."""
 
     def __init__(self, root: Path, program: str, path: str, sandbox: Sandbox) -> None:
-        self._root, self._program, self._path, self._sandbox = root, program, path, sandbox
+        self._root, self._path, self._sandbox = root, path, sandbox
+        self._program = str(Path(program).resolve())  # It may be in the home directory, which the sandbox hides.
 
     async def search(self, names: Names, query: str, *, case_sensitive: bool, most: int) -> list[Match] | None:
         """At most so many lines with the text below a directory; None if ripgrep fails. Raises OSError."""
         case = "--case-sensitive" if case_sensitive else "--ignore-case"
         argv = (self._program, *_OPTIONS, case, "-e", query, "--", f"./{joined(names)}")
-        access = Access(readable=(self._root,))
+        access = Access(readable=(self._root, Path(self._program)))
         process = await Process.start(
             self._sandbox.launch(argv, access, self._root), {"PATH": self._path, "LC_ALL": "C.UTF-8"}, most=_OUTPUT
         )
@@ -48,4 +49,4 @@ def _matches(output: str) -> Iterator[Match]:
             found = event["data"]
             path, text = found["path"].get("text"), found["lines"].get("text", "").split("\n")[0]
             if path is not None:
-                yield Match(path.removeprefix("./"), found["line_number"], text.rstrip("\r")[: limits.MATCH_CHARS])
+                yield Match(str(PurePosixPath(path)), found["line_number"], text.rstrip("\r")[: limits.MATCH_CHARS])
