@@ -8,7 +8,7 @@ import struct
 import subprocess
 import termios
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,6 +18,15 @@ import pyte
 from tests.waiting import until
 
 
+class _Screen(pyte.Screen):
+    """A screen that answers where its cursor is."""
+
+    answer: Callable[[str], None]
+
+    def write_process_input(self, data: str) -> None:
+        self.answer(data)
+
+
 class Terminal:
     """`with Terminal(command, …) as terminal`. `raw` is everything that the program wrote."""
 
@@ -25,9 +34,9 @@ class Terminal:
         self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, *, columns: int = 80, rows: int = 60
     ) -> None:
         self._command, self._environment, self._cwd = command, {**environment, "TERM": "xterm-256color"}, cwd
-        self._screen = pyte.Screen(columns, rows)
+        self._screen = _Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
-        self._screen.write_process_input = self.type  # answers where the cursor is
+        self._screen.answer = self.type
         self._size = struct.pack("HHHH", rows, columns, 0, 0)
         self._lock = threading.Lock()
         self.raw = b""
