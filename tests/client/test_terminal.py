@@ -291,3 +291,15 @@ def test_help_imports_nothing_of_the_terminal() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_ctrl_c_stops_the_turn_in_the_plain_mode(codelab: Codelab, model: ScriptedModel) -> None:
+    script = model.script("tty-plain-stop", Says("word " * 3_000, delay=0.05))
+    terminal = codelab("--plain")
+    terminal.type(f"{script}\r")
+    until(lambda: model.requests["tty-plain-stop"])
+    time.sleep(0.5)
+    terminal.type("\x03")
+    terminal.expect("The turn ended: cancelled")
+    terminal.type("/quit\r")
+    assert terminal.ended() == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ async def talk(
             commands = screen.commands = Commands(conversation, rest, executor)
             last_sessions.remember(address, workspace, wanted)
             _show_history(conversation, history)
-            conversation.start(executor.prepare())
+            conversation.start(_prepare(executor))
             conversation.start(_configure(session, agent, model))
             await _either(conversation.follow(), screen.run())
         wanted = commands.switch_to
@@ -61,6 +62,13 @@ async def talk(
             agent = model = None
             history = await _history(rest, wanted)
     return 0
+
+
+async def _prepare(executor: LocalExecutor) -> None:
+    """Do what the first answer and the first call need, while the user is typing."""
+    await asyncio.sleep(1)
+    await asyncio.to_thread(importlib.import_module, "rich.markdown")
+    await executor.prepare()
 
 
 def _screen(workspace: Path, *, plain: bool) -> Any:

@@ -128,7 +128,8 @@ class Conversation:
             case on.Error():
                 self._end_text()
                 self._say(f"{safe_line(event.error_code)}: {safe(event.message)}", "red")
-                if event.call_id is not None and (call := self.session.open_calls.get(event.call_id)) is not None:
+                call = self.session.open_calls.get(event.call_id or "")
+                if call is not None and call.requires_approval:  # the decision was refused: ask again
                     self._ask(call)
             case on.Queued():
                 self.waiting = event.position

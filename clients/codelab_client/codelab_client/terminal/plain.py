@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 
 from rich.console import RenderableType
 
@@ -13,6 +14,8 @@ from codelab_client.terminal.commands import Commands
 from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.editor import EditError, edited
 
+#: Two Ctrl-C within this time quit (seconds).
+_TWICE_S = 3.0
 _HELP = "Type y to approve, n or n REASON to reject, e to edit, a to approve such calls from now on."
 
 
@@ -56,6 +59,7 @@ class PlainScreen:
         loop.add_reader(sys.stdin.fileno(), self._read)
         self.show(cards.notice(f"Session {self.conversation.session.session_id}. /help lists the commands."))
         self.changed()
+        interrupted_at = -_TWICE_S
         try:
             while not (self.commands.wants_to_quit or self.commands.switch_to):
                 line = asyncio.ensure_future(self._lines.get())
@@ -64,11 +68,11 @@ class PlainScreen:
                 interrupt.cancel()
                 if not line.done():
                     line.cancel()
-                    if not self.conversation.is_busy:
+                    if not self.conversation.is_busy or time.monotonic() - interrupted_at < _TWICE_S:
                         return
+                    interrupted_at = time.monotonic()
                     self.show(cards.notice("Stopping the turn. Ctrl-C again quits."))
                     self.conversation.start(self.conversation.session.cancel())
-                    self.conversation.session.status = "idle"
                     continue
                 text = line.result()
                 if text is None:
