@@ -246,7 +246,11 @@ class Session:
         """Change the session's settings; None leaves one as it is. Returns the session's state."""
         given = {"model": model, "title": title, "autonomy": autonomy, "when_busy": when_busy}
         wanted = {name: value for name, value in given.items() if value is not None}
-        return await self._ask_for(SessionInfo, {"type": "session_config", **wanted})
+
+        def is_made(info: SessionInfo) -> bool:  # a reply to an earlier frame that was sent twice is not
+            return all((info.title if name == "title" else info.settings.get(name)) == wanted[name] for name in wanted)
+
+        return await self._ask_for(SessionInfo, {"type": "session_config", **wanted}, is_made)
 
     async def rules(self) -> list[dict[str, Any]]:
         """The remembered rules."""
@@ -254,21 +258,22 @@ class Session:
 
     async def revoke(self, rule_id: str) -> list[dict[str, Any]]:
         """Revoke a remembered rule. Returns the others."""
-        return (await self._ask_for(Rules, {"type": "rules", "action": "revoke", "rule_id": rule_id})).rules
+        frame = {"type": "rules", "action": "revoke", "rule_id": rule_id}
+        found = await self._ask_for(Rules, frame, lambda left: all(one.get("rule_id") != rule_id for one in left.rules))
+        return found.rules
 
     async def add_file(self, path: str, content: str | None = None) -> ContextUpdated:
         """Show a file to the agent with every Request. Without content, the agent reads it when it needs it."""
         data = {"path": path} if content is None else {"path": path, "content": content}
-        return await self._ask_for(ContextUpdated, {"type": "context_update", "action": "add_file", "data": data})
+        return await self._update_context({"action": "add_file", "data": data})
 
     async def remove_file(self, path: str) -> ContextUpdated:
         """Show a file no longer."""
-        frame = {"type": "context_update", "action": "remove_file", "data": {"path": path}}
-        return await self._ask_for(ContextUpdated, frame)
+        return await self._update_context({"action": "remove_file", "data": {"path": path}})
 
     async def clear_files(self) -> ContextUpdated:
         """Show no files."""
-        return await self._ask_for(ContextUpdated, {"type": "context_update", "action": "clear"})
+        return await self._update_context({"action": "clear"})
 
     @property
     def open_calls(self) -> dict[str, ToolCall]:
@@ -707,10 +712,15 @@ class Session:
 
     # -- sending -------------------------------------------------------------------------------------------------
 
-    async def _ask_for(self, kind: type[E], frame: dict[str, Any]) -> E:
-        reply = await self._ask(frame, lambda event: isinstance(event, kind))
+    async def _ask_for(self, kind: type[E], frame: dict[str, Any], is_made: Callable[[E], bool] = lambda _: True) -> E:
+        """Ask for a reply of this kind that shows that what was asked is made."""
+        reply = await self._ask(frame, lambda event: isinstance(event, kind) and is_made(event))
         assert isinstance(reply, kind)
         return reply
+
+    async def _update_context(self, fields: dict[str, Any]) -> ContextUpdated:
+        frame = {"type": "context_update", **fields}
+        return await self._ask_for(ContextUpdated, frame, lambda reply: reply.action == fields["action"])
 
     async def _ask(self, frame: dict[str, Any], is_reply: Callable[[Event], bool]) -> Event:
         """Send a frame until its reply comes. Raises Refused, or what has ended the session."""
