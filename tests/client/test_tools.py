@@ -315,13 +315,11 @@ def test_searches_respect_case_several_lines_and_one_file(files: Executor) -> No
 
 
 @pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
-@pytest.mark.parametrize(
-    "arguments", [{"query": "NEEDLE"}, {"query": "needle", "case_sensitive": True}, {"query": "e.d"}]
-)
-def test_ripgrep_finds_what_we_find(folder: Path, arguments: dict[str, Any]) -> None:
-    repository(
-        folder, **{".gitignore": "build/\n", "a.py": "x\nNeedle\n", "--pre=x": "needle needle\r\n", ".b": "needle"}
-    )
+@pytest.mark.parametrize("query", ["NEEDLE", "e.d", "needle needle"])
+@pytest.mark.parametrize("case_sensitive", [False, True])
+def test_ripgrep_finds_what_we_find(folder: Path, query: str, case_sensitive: bool) -> None:
+    files = {".gitignore": "build/\n", "a.py": "x\nNeedle\n", "--pre=x": "needle needle\r\n", ".b": "needle"}
+    repository(folder, **files)
     for name, content in (("build/e.py", "needle"), ("src/c.py", "needle\n" * 3), ("bin", "needle\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
@@ -333,7 +331,7 @@ def test_ripgrep_finds_what_we_find(folder: Path, arguments: dict[str, Any]) -> 
     assert by_us._ripgrep is None
 
     def found(executor: Executor, path: str) -> list[Any]:
-        said = result(executor, "search_in_project", path=path, **arguments)
+        said = result(executor, "search_in_project", path=path, query=query, case_sensitive=case_sensitive)
         return sorted((match["path"], match["line"], match["text"]) for match in said["matches"])
 
     for path in (".", "src", "build", "a.py"):
