@@ -23,6 +23,7 @@ from codelab_client.tools.commands import Commands
 from codelab_client.tools.dialogue import Dialogue
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.git import Git, Identity
+from codelab_client.tools.instructions import project_instructions
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.processes import own_path, scrubbed
 from codelab_client.tools.ripgrep import Ripgrep
@@ -164,6 +165,10 @@ class Executor:
         if run is not None and run.task is not None:
             run.task.cancel()
             await asyncio.wait({run.task})
+
+    async def instructions(self) -> list[dict[str, str]]:
+        """The project's instructions for agents (see `project_instructions`)."""
+        return await project_instructions(self._workspace, self._ignored)
 
     async def aclose(self) -> None:
         """See ToolExecutor."""
