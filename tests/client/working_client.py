@@ -27,8 +27,7 @@ async def work(url: str, session_id: str, state: Path, log: Path) -> None:
         return {"content": f"content of {call.arguments['path']}"}
 
     executor = CountingExecutor(execute)
-    given = {"session_id": session_id, "state": state, "executor": executor, "timing": QUICK}
-    async with connect(url, state, **given) as session:
+    async with connect(url, state, session_id=session_id, state=state, executor=executor, timing=QUICK) as session:
         async for _ in session.events():
             pass
 
