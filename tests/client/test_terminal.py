@@ -258,6 +258,8 @@ def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedMo
     decide(terminal, "y")
     terminal.expect("All done.")
     until(lambda: "thinking" not in terminal.shown())
+    terminal.type("/diff\r")
+    terminal.expect("+++ b/a.py")
     terminal.type("/undo\r")
     terminal.expect("Taken back: [[tty-undo]]")
     assert not (folder / "a.py").exists()

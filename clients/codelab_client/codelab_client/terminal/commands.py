@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from codelab_client.execution import ToolCall
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session.rest import Rest, RestError
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import Conversation
+
+if TYPE_CHECKING:
+    from codelab_client.checkpoints import Checkpoints
 
 Command = Callable[[str], Awaitable[None]]
 
@@ -31,7 +33,7 @@ class Commands:
             "resume": (self._resume, "/resume ID: go on with another conversation"),
             "new": (self._new, "begin another conversation"),
             "undo": (self._undo, "take back what the last turn did to files; /undo others keeps those changed since"),
-            "diff": (self._diff, "changes in the workspace that are not committed"),
+            "diff": (self._diff, "what the last turn did to files"),
             "rules": (self._rules, "remembered decisions; /rules revoke ID"),
             "usage": (self._usage, "tokens and quotas"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
@@ -112,12 +114,17 @@ class Commands:
 
         self.switch_to = new_session_id()
 
+    async def _checkpoints(self) -> "Checkpoints | None":
+        found = await self._executor.checkpoints()
+        if found is None:
+            self._say("There are no checkpoints: the folder of the state is inside the workspace", "yellow")
+        return found
+
     async def _undo(self, what: str) -> None:
         from codelab_client.checkpoints import CheckpointFailed
 
-        checkpoints = await self._executor.checkpoints()
+        checkpoints = await self._checkpoints()
         if checkpoints is None:
-            self._say("There are no checkpoints: the folder of the state is inside the workspace", "yellow")
             return
         if self._conversation.is_busy:
             self._say("A turn is running: stop it first (Ctrl-C)", "yellow")
@@ -137,17 +144,20 @@ class Commands:
             self._say(f"Taken back: {safe_line(undone.label)}\n{names}" if names else "The turn changed no file", "")
 
     async def _diff(self, _: str) -> None:
-        async def ignore(*_: object) -> None: ...
+        from codelab_client.checkpoints import CheckpointFailed
 
-        outcome = await self._executor.execute(ToolCall("of-the-user", "git.diff", {"path": "."}), ignore)
-        if outcome.error is not None:
-            self._say(outcome.error.message, "red")
+        checkpoints = await self._checkpoints()
+        if checkpoints is None:
             return
-        diff = outcome.result.get("diff", "") if isinstance(outcome.result, dict) else ""
-        if not diff.strip():
-            self._say("No changes")
+        try:
+            diff = await checkpoints.diff()
+        except CheckpointFailed as failed:
+            self._say(str(failed), "red")
             return
-        self._conversation.screen.show(cards.diff(diff))
+        if diff.strip():
+            self._conversation.screen.show(cards.diff(diff))
+        else:
+            self._say("The last turn changed no file")
 
     async def _rules(self, what: str) -> None:
         session = self._conversation.session
