@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import re
 import stat
 import subprocess
 import sys
@@ -31,7 +30,6 @@ from infra.stack.stack import Refused, Stack, outputs
 from infra.stack.token import hours_of, mint
 from infra.translate import translate
 from tests.infra.emulated_aws import AVAILABLE, TEMPLATE, EmulatedAws
-from tests.infra.terminal import Terminal
 from tests.processes import run
 from tests.waiting import until
 
@@ -563,11 +561,12 @@ def test_make_tells_uv_to_use_the_systems_certificates(tmp_path: Path) -> None:
     assert _make("-f", "Makefile", "-f", str(probe), "probe", UV_SYSTEM_CERTS="false").stdout == "false\n"
 
 
-def test_the_commands_that_make_run_prints_work(demo_cloud: LocalCloud) -> None:
-    ready, talk, write = demo_cloud._output.read_text().splitlines()
+def test_the_command_that_make_run_prints_works(demo_cloud: LocalCloud, tmp_path: Path) -> None:
+    ready, talk = demo_cloud._output.read_text().splitlines()
     assert ready.startswith("ready ws://")
-    command = talk.rpartition("with: ")[2].split()
-    (frame,) = re.findall(r"\{.*\}", write)
-    terminal = Terminal([sys.executable, *command[1:]], ROOT, os.environ)
-    assert terminal.run({"Connected": frame, '"is_final":true': "\x04"}, patience=60) == 0, terminal.text
-    assert "assistant_message" in terminal.text
+    program, *options = talk.partition("with: ")[2].partition("   (")[0].split()
+    assert program == ".venv/bin/codelab"
+    command = [Path(sys.executable).with_name("codelab"), *options, "exec", "Hello"]
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "How can I help you?" in done.stdout) == (0, True), done.stderr

@@ -1,6 +1,7 @@
 """`codelab exec`: one prompt, one answer, an exit code."""
 
 import asyncio
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,9 @@ from codelab_client.session import events as on
 #: The exit codes, which `codelab exec --help` and docs/client.md list.
 COMPLETED, FAILED, USAGE, NO_SERVER, UNAUTHORIZED, CALLS_REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
+#: Seconds that Ctrl-C waits for the turn to end.
+_STOP_S = 5.0
+
 _NOBODY = (
     "Nobody can approve this call: `codelab exec` runs without a user, and its policy file does not allow the call."
 )
@@ -25,12 +29,15 @@ async def run(session: Session, prompt: str, policy: Policy, *, as_json: bool, a
     as_json: write every event as a line of JSON instead. ask: ask on the terminal for calls that the policy does not
     allow; otherwise they are rejected.
     """
+    turn = asyncio.ensure_future(_Turn(session, policy, as_json=as_json, ask=ask).run(prompt))
     try:
-        return await _Turn(session, policy, as_json=as_json, ask=ask).run(prompt)
+        return await asyncio.shield(turn)
     except asyncio.CancelledError:
-        async with asyncio.timeout(3):
-            await session.cancel()
-            await asyncio.sleep(0.3)
+        # The turn goes on until it is stopped: while its message is on the way, there is nothing to stop yet.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_S):
+                await session.cancel()
+                await turn
         raise
 
 
