@@ -36,7 +36,7 @@ def test_units_and_messages_have_their_list_prices(estimate: Estimate) -> None:
 
 def test_a_turn_costs_more_with_more_memory_and_with_more_batches() -> None:
     costs = read()
-    assert total(costs.turn(memory=512)) < total(costs.turn(memory=1024)) < total(costs.turn())
+    assert total(costs.turn(memory=512)) < total(costs.turn(memory=1024)) < total(costs.turn(memory=1769))
     assert total(costs.turn(500)) < total(costs.turn(350)) < total(costs.turn(100))
 
 
