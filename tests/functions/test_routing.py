@@ -237,3 +237,18 @@ def test_a_usage_counts_the_requests_whose_answers_were_not_taken(own_model: Non
     routed.ask("c1", "I am ask")
     (ended,) = frames(routed, "turn_end")
     assert ended["usage"]["llm_calls"] == 2
+
+
+def test_an_agent_that_this_version_does_not_know_is_stood_in_for_and_stays(routed: System) -> None:
+    """As while a new agent is being deployed: another process knows it already."""
+    routed.table.update_item(
+        TableName="Table",
+        Key={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}},
+        UpdateExpression="SET #agent = :agent",
+        ExpressionAttributeNames={"#agent": "agent"},
+        ExpressionAttributeValues={":agent": {"S": "newer"}},
+    )
+    routed.ask("c1", "Hi")
+    assert routed.history()[-1] == ("assistant", "Hi")
+    assert "agent_switched" not in [frame["type"] for frame in routed.aws.frames("c1")]
+    assert routed.item("REGISTER")["agent"] == "newer"

@@ -5,7 +5,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from codelab.agents import Agent, agents
+from codelab.agents import FALLBACK, Agent, agents
 from codelab.config import ConfigurationError, Settings
 from codelab.llm.client.request import Request
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
@@ -145,6 +145,10 @@ class StepRequests:
         return config.changed(model=chosen) if chosen in self._settings.offered_models else config
 
     def agent_of(self, register: Register) -> Agent:
-        """The session's agent; the default one if there is none of that name any more."""
+        """The session's agent. If this process does not know it, the default one, or the fallback if that only routes.
+
+        Another version of this code may know it, so nothing is switched.
+        """
         known = agents()
-        return known.get(register.agent) or known[self._settings.default_agent]
+        default = known[self._settings.default_agent]
+        return known.get(register.agent) or (known[FALLBACK] if default.routes else default)
