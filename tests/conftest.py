@@ -24,8 +24,6 @@ LONGEST = (
     "docs/test_tutorials.py",
     "faults/test_fault_sweep.py",
     "client/test_kills.py",
-    "client/test_terminal.py",
-    "client/test_hostile_workspaces.py",
     "rest/test_stream.py",
     "conversations/test_reconnects.py",
     "conversations/test_reference_client.py",
