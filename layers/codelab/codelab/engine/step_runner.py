@@ -149,6 +149,7 @@ class StepRunner:
             result = self._ask(read, attempt, invoked)
             if result is not None:
                 return self._commit(attempt, result, read, invoked)
+        logger().warning("the session changes too often; the step is left to the sweep", extra={"session": pk})
         return None
 
     def _begin(self, register: Register, step: Step, invoked: _Invocation) -> _Attempt:

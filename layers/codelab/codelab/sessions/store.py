@@ -181,7 +181,10 @@ class SessionStore(Protocol):
     def conversation(
         self, pk: str, extent: Extent, most: int, wanted: Iterable[str] = (), *, with_register: bool = False
     ) -> Conversation:
-        """What a step reads, in one round trip: the `most` newest messages, its turn's message, and `wanted` items."""
+        """What a step reads, in one round trip: the `most` newest messages, its turn's message, and `wanted` items.
+
+        `with_register`: also the register.
+        """
 
     def files(self, register: Register) -> list[FileItem]:
         """The session's context files, in the order in which they were added."""
