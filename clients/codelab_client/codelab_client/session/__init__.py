@@ -10,7 +10,9 @@ from codelab_client.session.errors import (
     Unauthorized,
     Unreachable,
 )
-from codelab_client.session.session import Session, Timing, connect, new_session_id
+from codelab_client.session.opening import connect, new_session_id
+from codelab_client.session.session import Session
+from codelab_client.session.timing import Timing
 
 __all__ = [
     "DEFAULT_URL",

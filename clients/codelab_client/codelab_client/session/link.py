@@ -1,0 +1,303 @@
+"""The connection of a session: opened, kept alive, replaced before its end, and opened again when it breaks."""
+
+import asyncio
+import contextlib
+import json
+import random
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as open_websocket
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
+
+from codelab_client import __version__
+from codelab_client.session import tokens
+from codelab_client.session.address import Address
+from codelab_client.session.errors import InvalidAddress, SessionClosed, SessionError, Unauthorized, Unreachable
+from codelab_client.session.events import Connected, Disconnected, Event
+from codelab_client.session.timing import Timing
+
+#: Bytes of the largest message that is read; the server sends 128 KB at most.
+_MESSAGE_BYTES = 1_000_000
+
+
+class Phase(Enum):
+    """Where the connection is."""
+
+    OFFLINE = auto()
+    RESUMING = auto()  # it is open, but the server has not replayed everything missed
+    ONLINE = auto()
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What a link asks of its session.
+
+    greet: begins the handshake of a new connection. receive: takes a message. look: does what is due while it is
+    online (the time, monotonic). lost: the connection is closed. is_idle: whether it may be replaced now.
+    show: shows an event to the user. start: runs a coroutine, whose error ends the session.
+    """
+
+    greet: Callable[[], Awaitable[None]]
+    receive: Callable[[str | bytes], None]
+    look: Callable[[float], Awaitable[None]]
+    lost: Callable[[], None]
+    is_idle: Callable[[], bool]
+    show: Callable[[Event], None]
+    start: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
+
+
+@dataclass
+class _Connection:
+    """What is known about the open connection."""
+
+    socket: ClientConnection
+    token: str
+    opened_at: float
+    used_at: float
+    lasts_s: float
+    greeting: bool = True  # `session_info` has not come, and `resume` follows it
+    resuming: bool = True  # `resumed` has not come: which calls are open is not known
+    announced: bool = False  # the user knows that it is online
+    online_at: float = 0.0
+    resume_sent_at: float = 0.0
+
+
+class Link:
+    """Keeps a connection open until it is stopped. viewer: it never executes calls."""
+
+    def __init__(
+        self, address: Address, session_id: str, token: tokens.Token, owner: Owner, timing: Timing, *, viewer: bool
+    ) -> None:
+        self._address, self._session_id, self._token = address, session_id, token
+        self._owner, self._timing, self._viewer = owner, timing, viewer
+        self._connection: _Connection | None = None
+        self._stopped = False
+        self._replacing = False
+        self._was_online = False
+        self._failures = 0
+        self.clock_skew_ms = 0  # how far this machine's clock is ahead of the server's
+
+    @property
+    def phase(self) -> Phase:
+        """Where the connection is."""
+        if self._connection is None:
+            return Phase.OFFLINE
+        return Phase.RESUMING if self._connection.resuming else Phase.ONLINE
+
+    @property
+    def token(self) -> str:
+        """The token of the open connection; empty if there is none."""
+        return self._connection.token if self._connection is not None else ""
+
+    @property
+    def opened_at(self) -> float:
+        """When the connection was opened (monotonic); 0 if there is none."""
+        return self._connection.opened_at if self._connection is not None else 0.0
+
+    async def run(self) -> None:
+        """Keep a connection open until it is stopped. Raises SessionError if that is not possible."""
+        refused_token = None
+        while not self._stopped:
+            token = await tokens.current(self._token)
+            if token == refused_token:
+                raise Unauthorized("The server does not accept the token" if token else "The server needs a token")
+            refused_token, why, pause = None, "", 0.0
+            try:
+                why = await self._connect(token)
+            except InvalidStatus as refusal:
+                status = refusal.response.status_code
+                why = f"HTTP {status}"
+                if status == 401:
+                    refused_token = token
+                elif status == 429:
+                    pause = _seconds(refusal.response.headers.get("Retry-After")) or 60.0
+                elif status in (400, 403, 404) or (status not in (409, 500, 502, 503, 504) and not self._was_online):
+                    raise _refused_upgrade(self._address, status) from None
+            except (InvalidMessage, InvalidHandshake, EOFError, TimeoutError, OSError) as error:
+                why = _told(error)
+                if not self._was_online:
+                    raise Unreachable(f"No CodeLab server answers at {self._address.shown}: {why}") from None
+            if self._stopped:
+                return
+            if refused_token is not None or self._replacing:
+                self._replacing = False
+                continue
+            pause += random.uniform(
+                0, min(self._timing.longest_pause_s, self._timing.pause_s * 2 ** min(self._failures, 20))
+            )
+            self._failures += 1
+            self._owner.show(Disconnected(why=why, retry_in=pause))
+            await asyncio.sleep(pause)
+
+    async def stop(self) -> None:
+        """Close the connection, and open no other."""
+        self._stopped = True
+        if self._connection is not None:
+            await self._connection.socket.close()
+
+    async def restart(self) -> None:
+        """Close the connection and open another."""
+        if self._connection is not None:
+            await self._connection.socket.close(1001)
+
+    async def write(self, message: bytes) -> None:
+        """Send a message on the current connection; drop it if there is none."""
+        if self._connection is not None:
+            self._connection.used_at = time.monotonic()
+            with contextlib.suppress(ConnectionClosed):
+                await self._connection.socket.send(message.decode())
+
+    async def refresh(self) -> None:
+        """Give the server a newer token, if there is one. Raises Unauthorized if there is none after the expiry."""
+        token = await tokens.current(self._token)
+        connection = self._connection
+        if connection is None:
+            return
+        if token == connection.token:
+            expires = tokens.expires_at(token)
+            if expires is None or expires < time.time():
+                raise Unauthorized("The token has expired")
+            return
+        connection.token, connection.greeting, connection.resuming = token, True, True
+        connection.resume_sent_at = time.monotonic()
+        await self._write_frame({"type": "refresh_token", "token": token})
+
+    # -- the handshake: `session_info`, then `resume`, until `resumed` ---------------------------------------------
+
+    def greet_again(self) -> None:
+        """The next `session_info` begins the handshake again."""
+        if self._connection is not None:
+            self._connection.greeting = True
+
+    def was_greeted(self) -> bool:
+        """`session_info` came. Returns whether it is the one of the handshake."""
+        connection = self._connection
+        if connection is None or not connection.greeting:
+            return False
+        connection.greeting = False
+        return True
+
+    def resuming(self, now: float) -> None:
+        """A replay is being asked for."""
+        if self._connection is not None:
+            self._connection.resuming, self._connection.resume_sent_at = True, now
+
+    def resumed(self) -> None:
+        """Everything missed has been replayed."""
+        connection = self._connection
+        if connection is None:
+            return
+        connection.resuming = False
+        self._failures = 0
+        if not connection.announced:
+            connection.announced, connection.online_at = True, time.monotonic()
+            self._owner.show(Connected(again=self._was_online))
+        self._was_online = True
+
+    # -- one connection --------------------------------------------------------------------------------------------
+
+    async def _connect(self, token: str) -> str:
+        """Keep one connection until it is closed. Returns why. Raises SessionClosed if that is final."""
+        query: dict[str, object] = {"extensions": 1}
+        if self._viewer:
+            query["viewer"] = 1
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with open_websocket(
+            self._address.of(self._session_id, **query),
+            additional_headers=headers,
+            user_agent_header=f"codelab/{__version__}",
+            open_timeout=self._timing.open_s,
+            close_timeout=2,
+            max_size=_MESSAGE_BYTES,
+            max_queue=1_000,
+        ) as socket:
+            now = time.monotonic()
+            connection = _Connection(socket, token, now, now, self._timing.lifetime_s * random.uniform(0.9, 1.0))
+            self._connection = connection
+            self._note_clock(socket)
+            ticking = self._owner.start(self._tick(connection))
+            try:
+                await self._owner.greet()
+                async for message in socket:
+                    self._owner.receive(message)
+            except ConnectionClosed:
+                pass
+            finally:
+                ticking.cancel()
+                self._connection = None
+                self._owner.lost()
+        code, reason = socket.close_code, socket.close_reason
+        by_server = not (self._stopped or self._replacing)
+        if by_server and code in (1000, 1003):
+            raise SessionClosed(
+                "The server closed the session: it was deleted, or newer connections replaced this one"
+                if code == 1000
+                else "The server does not accept binary data"
+            )
+        return f"the connection was closed ({code}{', ' + reason[:100] if reason else ''})"
+
+    def _note_clock(self, socket: ClientConnection) -> None:
+        """Compare the clocks: deadlines are times of the server's."""
+        date = socket.response.headers.get("Date") if socket.response is not None else None
+        if date is not None:
+            with contextlib.suppress(ValueError, TypeError):
+                ahead_ms = int((time.time() - parsedate_to_datetime(date).timestamp()) * 1000)
+                self.clock_skew_ms = ahead_ms if abs(ahead_ms) > 5_000 else 0
+
+    async def _tick(self, connection: _Connection) -> None:
+        """Do what becomes due while the connection is open."""
+        timing = self._timing
+        while True:
+            await asyncio.sleep(timing.tick_s)
+            now = time.monotonic()
+            if connection.resuming:
+                if now - max(connection.opened_at, connection.resume_sent_at) > timing.open_s:
+                    await connection.socket.close(1001)
+                continue
+            await self._owner.look(now)
+            if now - connection.used_at > timing.ping_s:
+                await self._write_frame({"type": "ping"})
+            age = now - connection.online_at
+            if age > connection.lasts_s * (1.0 if self._owner.is_idle() else 1.05):
+                self._replacing = True
+                await connection.socket.close()
+            if callable(self._token) and (due := tokens.refresh_at(connection.token)) and time.time() > due:
+                await self.refresh()
+
+    async def _write_frame(self, frame: Mapping[str, Any]) -> None:
+        await self.write(json.dumps(frame).encode())
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text is not None and text.isdecimal() else None
+
+
+def _refused_upgrade(address: Address, status: int) -> SessionError:
+    if status == 403:
+        return Unauthorized(f"{address.shown} refuses this session (HTTP 403)")
+    if status == 404:
+        return Unreachable(f"{address.shown} is not a CodeLab server, or the path is wrong (HTTP 404)")
+    if status == 400:
+        return InvalidAddress(f"{address.shown} does not understand the address (HTTP 400)")
+    return Unreachable(f"{address.shown} does not accept the connection (HTTP {status})")
+
+
+def _told(error: BaseException) -> str:
+    """Why a connection could not be opened."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, InvalidMessage | EOFError):
+        return "what listens there does not speak WebSocket"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text or type(error).__name__

@@ -1,0 +1,137 @@
+"""The calls of a session that have no outcome yet: shown once, decided about, and executed when it is safe."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any
+
+from codelab_client.session import payloads
+from codelab_client.session.calls import Calls, states
+from codelab_client.session.events import Error, Event, Ignored, Resumed, ToolCall
+from codelab_client.session.link import Phase
+
+
+class OpenCalls:
+    """The session's open calls.
+
+    calls: executes them; None for a viewer. send: sends a frame, and drops it if there is no connection.
+    show: shows an event to the user. start: runs a coroutine beside the others. phase: of the connection.
+    secure: whether arguments must be fetched over TLS. pause_s: the unit of the pauses between two fetches.
+    """
+
+    def __init__(
+        self,
+        calls: Calls | None,
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+        show: Callable[[Event], None],
+        start: Callable[[Coroutine[Any, Any, Any]], object],
+        phase: Callable[[], Phase],
+        *,
+        secure: bool,
+        pause_s: float,
+    ) -> None:
+        self._calls, self._send, self._show, self._start, self._phase = calls, send, show, start, phase
+        self._secure, self._pause_s = secure, pause_s
+        self._open: dict[str, ToolCall] = {}
+        self._decisions: dict[str, Mapping[str, Any]] = {}  # frames that the server may not have
+        self._held: dict[str, ToolCall] = {}  # calls that came before it was known which are open
+
+    @property
+    def known(self) -> dict[str, ToolCall]:
+        """The calls that are known to be open, by `call_id`."""
+        return dict(self._open)
+
+    def take(self, call: ToolCall) -> None:
+        """Show and execute a call, once each. A repeated frame may make this connection the executor."""
+        known = self._open.get(call.call_id)
+        is_new = known is None or known.requires_approval != call.requires_approval
+        if not call.requires_approval:
+            self._decisions.pop(call.call_id, None)
+        elif known is not None and not known.requires_approval:
+            return  # a repeat that comes late
+        self._open[call.call_id] = call
+        if call.arguments is None and call.payload_url:
+            self._start(self._fetch(call, is_new))
+        else:
+            self._see(call, is_new)
+
+    async def decide(self, frame: Mapping[str, Any]) -> None:
+        """Send a decision until the server has it."""
+        self._decisions[frame["call_id"]] = frame
+        await self._send(frame)
+
+    def settled(self, call_id: str) -> None:
+        """The server has settled a call."""
+        self._open.pop(call_id, None)
+        self._decisions.pop(call_id, None)
+        if self._calls is not None:
+            self._start(self._calls.settled(call_id))
+
+    def refused(self, error: Error) -> None:
+        """The server refused a frame about a call."""
+        self._decisions.pop(error.call_id or "", None)
+        if self._calls is not None:
+            self._start(self._calls.refused(error))
+
+    def turn_ended(self, turn_id: str) -> None:
+        """A turn ended, and its calls with it."""
+        self._open = {call_id: call for call_id, call in self._open.items() if call.turn_id != turn_id}
+
+    def connected(self) -> None:
+        """A new connection is open: what the last one held comes again."""
+        self._held.clear()
+
+    def resumed(self, event: Resumed) -> None:
+        """Everything missed has been replayed: execute what is still open, and forget what is not."""
+        open_calls = states(event.open_calls)
+        for call in self._held.values():
+            is_open = open_calls.get(call.call_id) == "executing" or (call.seq or 0) > event.last_seq
+            if is_open and self._calls is not None:
+                self._calls.take(call)
+        self._held.clear()
+        for call_id, call in list(self._open.items()):
+            if call_id not in open_calls and (call.seq or 0) <= event.last_seq:
+                del self._open[call_id]
+
+    async def catch_up(self, event: Resumed) -> None:
+        """Repeat the results and decisions that may have been lost with the connection before."""
+        open_calls = states(event.open_calls)
+        if self._calls is not None:
+            await self._calls.reconcile(event.last_seq, open_calls)
+        for call_id, decision in list(self._decisions.items()):
+            if open_calls.get(call_id) == "awaiting_approval":
+                await self._send(decision)
+            elif call_id not in open_calls:
+                self._decisions.pop(call_id, None)
+
+    def clear(self) -> None:
+        """Which calls are open is not known any more."""
+        self._open.clear()
+
+    async def _fetch(self, call: ToolCall, is_new: bool) -> None:
+        """Fetch a call's arguments; after three failures, they stay None."""
+        for wait in (5 * self._pause_s, 20 * self._pause_s, None):
+            try:
+                found = await payloads.fetch(call.payload_url or "", call.payload_bytes, secure=self._secure)
+                if not isinstance(found, dict):
+                    raise payloads.TransferError("the arguments are not an object")
+                call = replace(call, arguments=found, frame={**call.frame, "arguments": found})
+                break
+            except payloads.TransferError as error:
+                if wait is None:
+                    self._show(Ignored(why=f"The arguments of {call.tool_name} could not be fetched: {error}"))
+                else:
+                    await asyncio.sleep(wait)
+        self._open[call.call_id] = call
+        self._see(call, is_new)
+
+    def _see(self, call: ToolCall, is_new: bool) -> None:
+        if is_new:
+            self._show(call)
+        if call.requires_approval or not call.execute or self._calls is None:
+            return
+        phase = self._phase()
+        if phase is Phase.ONLINE:
+            self._calls.take(call)
+        elif phase is Phase.RESUMING:
+            self._held[call.call_id] = call

@@ -1,0 +1,66 @@
+"""Opening a session: `async with connect(url, workspace) as session`."""
+
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from codelab_client.execution import ToolExecutor
+from codelab_client.session import tokens
+from codelab_client.session.address import Address, checked_session_id
+from codelab_client.session.journal import Journal, state_folder
+from codelab_client.session.session import Session
+from codelab_client.session.timing import Timing
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    url: str,
+    workspace: str | Path = ".",
+    *,
+    session_id: str | None = None,
+    token: tokens.Token = None,
+    executor: ToolExecutor | None = None,
+    viewer: bool = False,
+    last_seq: int | None = None,
+    state: Path | None = None,
+    rest_url: str = "",
+    timing: Timing | None = None,
+) -> AsyncIterator[Session]:
+    """Open a session, and close it at the end of the block.
+
+    url: the server, see `Address.parse`. workspace: the folder in which calls are executed.
+    session_id: the conversation; None begins a new one.
+    token: a JWT, or a function that returns the newest one; None takes it from CODELAB_TOKEN, if that is set.
+    executor: executes the calls; None: the package's own, in `workspace`. viewer: this client never executes calls.
+    last_seq: frames after this one are shown; None: those after the last finished turn that this machine has seen.
+    state: the folder of the journal; None: see `state_folder`.
+    Raises SessionError if no session can be opened.
+    """
+    address = Address.parse(url, rest_url)
+    session_id = new_session_id() if session_id is None else checked_session_id(session_id)
+    token = os.environ.get("CODELAB_TOKEN") if token is None else token
+    first = await tokens.current(token)
+    if executor is None and not viewer:
+        from codelab_client.local_executor import LocalExecutor
+
+        executor = LocalExecutor(Path(workspace).resolve())
+    journal = Journal(state or state_folder(), f"{address.origin}#{tokens.subject(first)}#{session_id}")
+    try:
+        session = Session(
+            address, session_id, journal, None if viewer else executor, token, last_seq, timing or Timing()
+        )
+        try:
+            await session.open()
+            yield session
+        finally:
+            await session.aclose()
+    finally:
+        journal.close()
+
+
+def new_session_id() -> str:
+    """An id for a new conversation, which sorts by time."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"

@@ -1,0 +1,116 @@
+"""Frames that wait for a reply, and are sent again until it comes."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from codelab_client.session.errors import Refused
+from codelab_client.session.events import Error, Event
+
+#: Replies of the server are waited for so often before a frame that may be sent again counts as refused.
+_TRIES = 5
+#: Seconds until a frame is sent again that the server refused for the moment.
+_SOON_S = 1.0
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass
+class _Asked:
+    """A frame that waits for its reply, and is sent again until the reply comes."""
+
+    frame: dict[str, Any]
+    is_reply: Callable[[Event], bool]
+    reply: "asyncio.Future[Event]"
+    sent_at: float = 0.0
+    tries: int = 0
+
+
+class Replies:
+    """Asks the server, one frame at a time: a reply does not name the frame that it answers.
+
+    send: sends a frame on the current connection, and drops it if there is none. is_online: whether it has caught up.
+    start: runs a coroutine beside the others. check_open: raises what has ended the session.
+    repeat_s: until a frame without a reply is sent again.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+        is_online: Callable[[], bool],
+        start: Callable[[Coroutine[Any, Any, Any]], object],
+        check_open: Callable[[], None],
+        repeat_s: float,
+    ) -> None:
+        self._send, self._is_online, self._start = send, is_online, start
+        self._check_open, self._repeat_s = check_open, repeat_s
+        self._asking = asyncio.Lock()
+        self._asked: _Asked | None = None
+
+    @property
+    def awaited(self) -> str:
+        """The type of the frame that waits for its reply; empty if none does."""
+        return str(self._asked.frame["type"]) if self._asked is not None else ""
+
+    async def ask(self, frame: dict[str, Any], is_reply: Callable[[Event], bool]) -> Event:
+        """Send a frame until its reply comes. Raises Refused, or what has ended the session."""
+        async with self._asking:
+            self._check_open()
+            asked = self._asked = _Asked(frame, is_reply, asyncio.get_running_loop().create_future())
+            try:
+                if self._is_online():
+                    self._start(self._repeat(asked))
+                return await asked.reply
+            finally:
+                self._asked = None
+
+    async def ask_for(self, kind: type[E], frame: dict[str, Any], is_made: Callable[[E], bool] = lambda _: True) -> E:
+        """Ask for a reply of this kind that shows that what was asked is made."""
+        reply = await self.ask(frame, lambda event: isinstance(event, kind) and is_made(event))
+        assert isinstance(reply, kind)
+        return reply
+
+    def take(self, event: Event) -> None:
+        """Give an event to the one who asked for it."""
+        asked = self._asked
+        if asked is not None and not asked.reply.done() and asked.is_reply(event):
+            asked.reply.set_result(event)
+
+    def refused(self, error: Error) -> bool:
+        """The server refused a frame. Returns whether somebody waits for the reply, and is told."""
+        asked = self._asked
+        if asked is None or asked.reply.done():
+            return False
+        may_repeat = error.retryable and error.error_code not in ("RATE_LIMITED", "BUSY")
+        if may_repeat and asked.tries < _TRIES:
+            asked.sent_at = time.monotonic() - self._repeat_s + _SOON_S
+        else:
+            asked.reply.set_exception(Refused(error.error_code, error.message, error.retry_after))
+        return True
+
+    def hurry(self) -> None:
+        """The frame may be lost: send it again at once. It may also have been accepted; the repeat has the same id."""
+        if self._asked is not None:
+            self._asked.sent_at = 0.0
+
+    async def repeat_if_due(self, now: float) -> None:
+        """Send the frame again if its reply has not come for long."""
+        if self._asked is not None and now - self._asked.sent_at > self._repeat_s:
+            await self._repeat(self._asked)
+
+    async def repeat_if_sent_before(self, opened_at: float) -> None:
+        """Send the frame again if it was sent on an earlier connection, or never."""
+        if self._asked is not None and self._asked.sent_at < opened_at:
+            await self._repeat(self._asked)
+
+    def end(self, error: BaseException) -> None:
+        """The session has ended: no reply will come."""
+        if self._asked is not None and not self._asked.reply.done():
+            self._asked.reply.set_exception(error)
+
+    async def _repeat(self, asked: _Asked) -> None:
+        asked.sent_at = time.monotonic()
+        asked.tries += 1
+        await self._send(asked.frame)

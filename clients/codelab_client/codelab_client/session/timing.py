@@ -1,0 +1,16 @@
+"""How long a session waits."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a session waits, in seconds."""
+
+    open_s: float = 20.0  # for a connection, and again until it has replayed everything
+    repeat_s: float = 15.0  # until a frame without a reply is sent again
+    ping_s: float = 300.0  # of silence until a ping; API Gateway closes a silent connection after ten minutes
+    lifetime_s: float = 6_600.0  # until an idle connection is replaced; API Gateway closes each after two hours
+    pause_s: float = 0.1  # before the second try to connect; it doubles with each, up to `longest_pause_s`
+    longest_pause_s: float = 30.0
+    tick_s: float = 0.25  # between two looks at the clock
