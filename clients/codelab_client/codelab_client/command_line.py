@@ -68,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--url", help=f"the server; default: $CODELAB_URL, else {DEFAULT_URL}")
     common.add_argument("--rest-url", help="its REST API, if that is elsewhere; default: $CODELAB_REST_URL")
+    common.add_argument(
+        "--insecure-token",
+        action="store_true",
+        help="send the token also where others can read it on the way: over ws:// or http:// to another machine",
+    )
     common.add_argument("--workspace", type=Path, metavar="FOLDER", help="the folder to work in; default: this one")
     talking = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     which = talking.add_mutually_exclusive_group()
@@ -114,7 +119,8 @@ def _parser() -> argparse.ArgumentParser:
 def address_of(options: argparse.Namespace) -> Address:
     """The server that the options or the environment name. Raises InvalidAddress."""
     url = getattr(options, "url", None) or os.environ.get("CODELAB_URL") or DEFAULT_URL
-    return Address.parse(url, getattr(options, "rest_url", None) or os.environ.get("CODELAB_REST_URL", ""))
+    rest = getattr(options, "rest_url", None) or os.environ.get("CODELAB_REST_URL", "")
+    return Address.parse(url, rest, insecure_token=getattr(options, "insecure_token", False))
 
 
 def workspace_of(options: argparse.Namespace) -> Path:
@@ -180,9 +186,7 @@ async def _exec(options: argparse.Namespace) -> int:
         return _failed("The prompt is empty", 2)
     ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()
     executor = LocalExecutor(workspace)
-    opening = connect(
-        address.url, workspace, session_id=session_id, token=newest_token, executor=executor, rest_url=address.rest
-    )
+    opening = connect(address, workspace, session_id=session_id, token=newest_token, executor=executor)
     async with opening as session:
         last_sessions.remember(address, workspace, session.session_id)
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Address, SessionError, Unauthorized, connect, http, new_session_id, tokens
+from codelab_client.session.address import is_secure
 from codelab_client.session.journal import state_folder
 
 #: The session that is opened to see whether it can be: one per machine, so that no others pile up.
@@ -48,7 +49,7 @@ async def _server(address: Address, workspace: Path, token: Callable[[], str]) -
     loop = asyncio.get_running_loop()
     begun = loop.time()
     try:
-        async with connect(address.url, workspace, session_id=_SESSION, token=token, viewer=True) as session:
+        async with connect(address, workspace, session_id=_SESSION, token=token, viewer=True) as session:
             version = session.info.protocol_version if session.info is not None else ""
             took = (loop.time() - begun) * 1000
             return Finding("server", True, f"{address.shown}, protocol {safe_line(version)}, opened in {took:.0f} ms")
@@ -67,7 +68,7 @@ def _token(address: Address, token: Callable[[], str]) -> Finding:
         return Finding("token", False, str(error))
     if not found:
         return Finding("token", None, "none: CODELAB_TOKEN and CODELAB_TOKEN_FILE are not set; `make run` needs none")
-    if not address.is_secure:
+    if not is_secure(address.url):
         return Finding("token", False, f"anybody on the way to {address.shown} can read it: use wss://")
     expires = tokens.expires_at(found)
     if expires is None:

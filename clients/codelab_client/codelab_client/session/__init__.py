@@ -2,6 +2,7 @@
 
 from codelab_client.session.address import DEFAULT_URL, Address
 from codelab_client.session.errors import (
+    InsecureAddress,
     InvalidAddress,
     JournalError,
     Refused,
@@ -17,6 +18,7 @@ from codelab_client.session.timing import Timing
 __all__ = [
     "DEFAULT_URL",
     "Address",
+    "InsecureAddress",
     "InvalidAddress",
     "JournalError",
     "Refused",

@@ -1,28 +1,32 @@
 """Addresses: of the WebSocket for a session, and of the REST API beside it."""
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
-from codelab_client.session.errors import InvalidAddress
+from codelab_client.session.errors import InsecureAddress, InvalidAddress
 
 #: Where `make run` listens.
 DEFAULT_URL = "ws://localhost:8000"
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
 class Address:
-    """A server. `rest` is the address of its REST API, up to and including `/api/v1`; empty if it is not known."""
+    """A server. `rest` is the address of its REST API, up to and including `/api/v1`; empty if it is not known.
+
+    insecure_token: a token may also be sent where others can read it on the way.
+    """
 
     url: str
     rest: str
+    insecure_token: bool = False
 
     @classmethod
-    def parse(cls, url: str, rest: str = "") -> "Address":
+    def parse(cls, url: str, rest: str = "", *, insecure_token: bool = False) -> "Address":
         """Read what a user typed.
 
         url: `ws://host[:port]` (the local cloud), any address with `{session_id}` in it, or the stack's output
@@ -50,7 +54,7 @@ class Address:
             rest = urlunsplit(("https" if scheme == "wss" else "http", parts.netloc, "/api/v1", "", ""))
         elif rest and not rest.rstrip("/").endswith("/api/v1"):
             rest = f"{rest.rstrip('/')}/api/v1"
-        return cls(urlunsplit((scheme, parts.netloc, path, query, "")), rest.rstrip("/"))
+        return cls(urlunsplit((scheme, parts.netloc, path, query, "")), rest.rstrip("/"), insecure_token)
 
     def of(self, session_id: str, **query: object) -> str:
         """The WebSocket's address for a session. Raises InvalidAddress for an invalid session id."""
@@ -68,11 +72,34 @@ class Address:
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
-    @property
-    def is_secure(self) -> bool:
-        """Whether nobody on the way can read what is sent: TLS, or this very machine."""
-        parts = urlsplit(self.url)
-        return parts.scheme == "wss" or parts.hostname in _LOOPBACK
+    def headers(self, token: str, url: str) -> dict[str, str]:
+        """The headers that authenticate a request to `url`, which is this server's.
+
+        Raises InsecureAddress if others could read the token on the way, unless `insecure_token` allows that.
+        """
+        if not token:
+            return {}
+        if not (is_secure(url) or self.insecure_token):
+            host = urlsplit(url).hostname
+            raise InsecureAddress(
+                f"The token is not sent to {host}, because the connection is not encrypted and anybody on the way "
+                "could read it: use wss:// or https://, or allow it with --insecure-token"
+            )
+        return {"Authorization": f"Bearer {token}"}
+
+
+def is_secure(url: str) -> bool:
+    """Whether nobody on the way can read what is sent: TLS, or this very machine."""
+    parts = urlsplit(url)
+    return parts.scheme in ("wss", "https") or is_loopback(parts.hostname)
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether a host name or an address is this very machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
 
 
 def checked_session_id(session_id: str) -> str:

@@ -9,6 +9,10 @@ class InvalidAddress(SessionError):
     """The address is not one of a CodeLab server."""
 
 
+class InsecureAddress(InvalidAddress):
+    """A token would be sent where others can read it."""
+
+
 class Unreachable(SessionError):
     """Nothing answers at the address, or what answers is not a CodeLab server."""
 

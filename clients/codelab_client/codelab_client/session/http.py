@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from codelab_client.session.address import is_loopback
+
 #: Bytes of the largest answer.
 MOST_BYTES = 10_000_000
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class HttpError(Exception):
@@ -45,7 +46,7 @@ def _send(method: str, url: str, body: bytes | None, headers: dict[str, str], ti
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise HttpError(f"not an http address: {url[:200]}")
-        direct = [urllib.request.ProxyHandler({})] if parts.hostname in _LOOPBACK else []
+        direct = [urllib.request.ProxyHandler({})] if is_loopback(parts.hostname) else []
         request = urllib.request.Request(url, data=body, headers=headers, method=method)
         opener = urllib.request.build_opener(NoRedirect, *direct)
         try:

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Any
+from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
-from websockets.asyncio.client import connect as open_websocket
+from websockets.asyncio.client import connect as websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
 
 from codelab_client import __version__
 from codelab_client.session import tokens
-from codelab_client.session.address import Address
+from codelab_client.session.address import Address, is_loopback
 from codelab_client.session.errors import InvalidAddress, SessionClosed, SessionError, Unauthorized, Unreachable
 from codelab_client.session.events import Connected, Disconnected, Event
 from codelab_client.session.timing import Timing
@@ -165,6 +166,7 @@ class Link:
             if expires is None or expires < time.time():
                 raise Unauthorized("The token has expired")
             return
+        self._address.headers(token, self._address.url)
         connection.token, connection.greeting, connection.resuming = token, True, True
         connection.resume_sent_at = time.monotonic()
         await self._write_frame({"type": "refresh_token", "token": token})
@@ -208,10 +210,11 @@ class Link:
         query: dict[str, object] = {"extensions": 1}
         if self._viewer:
             query["viewer"] = 1
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with open_websocket(
-            self._address.of(self._session_id, **query),
-            additional_headers=headers,
+        url = self._address.of(self._session_id, **query)
+        async with _WebSocket(
+            url,
+            additional_headers=self._address.headers(token, url),
+            proxy=None if is_loopback(urlsplit(url).hostname) else True,
             user_agent_header=f"codelab/{__version__}",
             open_timeout=self._timing.open_s,
             close_timeout=2,
@@ -273,6 +276,13 @@ class Link:
 
     async def _write_frame(self, frame: Mapping[str, Any]) -> None:
         await self.write(json.dumps(frame).encode())
+
+
+class _WebSocket(websocket):
+    """Opens a WebSocket, and follows no redirect, so that neither a token nor a frame reaches another server."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
 
 
 def _seconds(text: str | None) -> float | None:

@@ -17,7 +17,7 @@ from codelab_client.session.timing import Timing
 
 @contextlib.asynccontextmanager
 async def connect(
-    url: str,
+    url: str | Address,
     workspace: str | Path = ".",
     *,
     session_id: str | None = None,
@@ -39,7 +39,7 @@ async def connect(
     state: the folder of the journal; None: see `state_folder`.
     Raises SessionError if no session can be opened.
     """
-    address = Address.parse(url, rest_url)
+    address = url if isinstance(url, Address) else Address.parse(url, rest_url)
     session_id = new_session_id() if session_id is None else checked_session_id(session_id)
     token = os.environ.get("CODELAB_TOKEN") if token is None else token
     first = await tokens.current(token)

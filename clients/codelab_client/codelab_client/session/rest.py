@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from codelab_client.session import http
 from codelab_client.session.address import Address
+from codelab_client.session.errors import InsecureAddress
 
 
 class RestError(Exception):
@@ -23,10 +24,13 @@ class Rest:
         """GET a path below `/api/v1`, such as `/agents`. Raises RestError."""
         if not self._address.rest:
             raise RestError("The address of the REST API is not known: name it with --rest-url or CODELAB_REST_URL")
-        headers = {"Authorization": f"Bearer {token}"} if (token := self._token()) else {}
+        url = self._address.rest + path
         try:
-            answer = await http.send("GET", self._address.rest + path, headers=headers, timeout_s=30)
+            headers = self._address.headers(self._token(), url)
+            answer = await http.send("GET", url, headers=headers, timeout_s=30)
             found = json.loads(answer.body)
+        except InsecureAddress as error:
+            raise RestError(str(error)) from None
         except http.HttpError as error:
             raise RestError(f"{self._address.rest} does not answer: {error}") from None
         except (ValueError, RecursionError):

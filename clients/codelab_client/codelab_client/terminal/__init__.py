@@ -41,12 +41,11 @@ async def talk(
         conversation = screen.conversation = Conversation(workspace, screen)
         executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder())
         opening = connect(
-            address.url,
+            address,
             workspace,
             session_id=wanted,
             token=token,
             executor=executor,
-            rest_url=address.rest,
             last_seq=history.get("last_seq"),
         )
         async with opening as session:
