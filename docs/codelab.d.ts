@@ -177,7 +177,7 @@ export interface RulesFrame {
 /** A delta of the answer. `content` repeats `token`: the seed documents use both names. */
 export interface AssistantMessageFrame {
   type: "assistant_message";
-  /** The next piece of the text. May be empty in the last frame of a message. */
+  /** The next piece of the text. It may be empty in a message's last frame. */
   token: string;
   /** The same as `token`. */
   content: string;

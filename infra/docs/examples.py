@@ -78,8 +78,8 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "seq": 7,
         },
         {
-            "token": "",
-            "content": "",
+            "token": "`main` function.",
+            "content": "`main` function.",
             "is_final": True,
             "message_id": _MESSAGE,
             "turn_id": _TURN,

@@ -8,6 +8,7 @@ import pytest
 from codelab.delivery import stream as module
 from codelab.delivery.fan_out import FanOut
 from codelab.delivery.stream import StreamSender
+from codelab.protocol import limits
 from codelab.sessions.items import EventItem
 from codelab.sessions.register import LEASE_MS, RENEW_MS, Connection, Phase, Register
 from codelab.sessions.transition import Transition
@@ -218,3 +219,48 @@ def test_batches_come_quickly_at_first_and_seldom_in_a_long_stream(monkeypatch: 
     assert gaps == sorted(gaps)
     assert max(gaps) < 0.4
     assert len(stage.store.log) <= 25
+
+
+def test_the_last_batch_of_an_answer_is_left_to_the_commit():
+    stage = Stage(max_delay_s=3600.0)
+    stage.release()
+    stage.sender.write("the first piece")
+    stage.store.wait_for(1)
+    stage.sender.write(", a long one: " + "x" * limits.BATCH_CHARS)
+    stage.sender.write(" and the end")
+    assert stage.sender.close(keeps_last=True) == "x" * 14 + " and the end"
+    assert stage.sender.sent == ["the first piece", ", a long one: " + "x" * (limits.BATCH_CHARS - 14)]
+
+
+def test_an_answer_of_one_piece_is_sent_at_once():
+    stage = Stage()
+    stage.release()
+    stage.sender.write("Hello")
+    assert stage.sender.close(keeps_last=True) == ""
+    assert stage.sender.sent == ["Hello"]
+
+
+@pytest.mark.parametrize(("pieces_per_s", "reads"), [(100, 200), (1_000, 320)])
+def test_the_reader_rests_only_beside_a_fast_model(monkeypatch: pytest.MonkeyPatch, pieces_per_s: int, reads: int):
+    """Two seconds of pieces; those that arrive during a rest are read at once."""
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    stage = Stage()
+    stage.release()
+    stage.sender.close()
+    monkeypatch.setattr(module, "_monotonic", lambda: now)
+    monkeypatch.setattr(module, "_sleep", sleep)
+    stage.sender._batch_due = 3600.0
+    taken = done = 0
+    while taken < 2 * pieces_per_s:
+        arrived = int(now * pieces_per_s + 1e-6)
+        if arrived == taken:  # the reader waits for the next piece
+            arrived += 1
+            now = arrived / pieces_per_s
+        stage.sender.rest("x" * min(1_000, arrived - taken))
+        taken, done = arrived, done + 1
+    assert abs(done - reads) <= reads // 10

@@ -29,7 +29,7 @@ from codelab.sessions.register import LEASE_MS, RENEW_MS, Phase, Register
 from codelab.sessions.store import Conflict, SessionStore
 from codelab.sessions.transition import Transition
 
-#: Seconds that the reader of the model may pause while a batch grows.
+#: Seconds that the reader of a fast model may pause while a batch grows.
 _REST_S = 0.012
 #: Characters that one read returns at most while the reader keeps up with the model.
 _SMALL = 40
@@ -100,8 +100,10 @@ class StreamSender:
         self._message_id = started.after.message_id
         self._buffer: list[str] = []
         self._closing = False
+        self._keeps_last = False
         self._idle = False
         self._batch_due = 0.0
+        self._reader_waits_since, self._has_rested = 0.0, False
         self._wake = threading.Condition()
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="watch")
         self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
@@ -124,23 +126,32 @@ class StreamSender:
                 self._wake.notify()
 
     def rest(self, last: str) -> None:
-        """Pause shortly after a small piece `last` if the growing batch is not due soon.
+        """Pause shortly after a small piece `last` of a fast model, if the growing batch is not due soon.
 
-        This delays nothing, and the text that arrives meanwhile is read and parsed at once, which is much cheaper than
-        piece by piece. After a large piece there is no pause, because the model is ahead of the reader.
+        The text that arrives meanwhile is read and parsed at once, which is much cheaper than piece by piece. After a
+        large piece there is no pause, because the model is ahead of the reader. Nor is there one after a piece that the
+        reader has waited for, or after another pause: a slow model saves little and the pause would delay the end.
         """
-        if len(last) <= _SMALL and self._batch_due - _monotonic() > 2 * _REST_S:
+        began = _monotonic()
+        is_fast = began - self._reader_waits_since < _REST_S / 2 and not self._has_rested
+        self._has_rested = is_fast and len(last) <= _SMALL and self._batch_due - began > 2 * _REST_S
+        if self._has_rested:
             _sleep(_REST_S)
+        self._reader_waits_since = _monotonic()
 
-    def close(self) -> None:
-        """Send what is left and end the thread. Raises the sender's failure."""
+    def close(self, *, keeps_last: bool = False) -> str:
+        """Send what is left and end the thread. Raises the sender's failure.
+
+        `keeps_last`: the last batch is returned and not sent, unless it is the first one too.
+        """
         with self._wake:
-            self._closing = True
+            self._closing, self._keeps_last = True, keeps_last
             self._wake.notify()
         self._thread.join()
         self._reader.shutdown(wait=False)
         if self.failure is not None:
             raise self.failure
+        return "".join(self._buffer)[: limits.BATCH_CHARS] if keeps_last else ""
 
     # -- the sender's thread -------------------------------------------------------------------------------------
 
@@ -204,7 +215,7 @@ class StreamSender:
         return bool(decided)
 
     def _next(self) -> str | None:
-        """The next batch; empty after `WATCH_S` seconds without text; None when all is sent."""
+        """The next batch; empty after `WATCH_S` seconds without text; None when nothing more is to be sent."""
         with self._wake:
             if not self._buffer and not self._closing and not self._decided:
                 self._idle = True
@@ -214,6 +225,8 @@ class StreamSender:
             while self._buffer and not self._closing and (left := self._batch_due - _monotonic()) > 0:
                 self._wake.wait(left)
             text = "".join(self._buffer)
+            if self._keeps_last and self.sent and len(text) <= limits.BATCH_CHARS:
+                return None
             self._buffer[:] = [text[limits.BATCH_CHARS :]] if len(text) > limits.BATCH_CHARS else []
             text = text[: limits.BATCH_CHARS]
             return None if self._closing and not text else text

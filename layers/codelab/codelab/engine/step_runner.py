@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codelab.delivery.fan_out import DRAIN_S, FanOut
@@ -219,6 +219,7 @@ class StepRunner:
         asked: Asked | None = None
         answer: Answer | None = None
         error: RequestError | ProtocolError | None = None
+        last = ""
         try:
             spent = meter.over_budget(read.items.get(keys.usage_key(self._engine.clock())))
             if spent is not None:
@@ -253,7 +254,7 @@ class StepRunner:
             error = raised.with_traceback(None)
         finally:
             if attempt.acquired.result() is not None:
-                attempt.sender.close()
+                last = attempt.sender.close(keeps_last=answer is not None)
                 if asked is not None:
                     broken = isinstance(error, RequestError) and not attempt.cancellation.cancelled
                     meter.add(usage, asked.estimated(streamed), failed=broken)
@@ -262,9 +263,10 @@ class StepRunner:
         if isinstance(error, RequestError):
             log_failure(error, invoked.id, session=attempt.register.pk)
             error = failure(error, invoked.id)
-        if error is not None:
+        if answer is None:
+            assert error is not None, "a Request ends with an answer or an error"
             return Failure(error, attempt.with_wasted(usage), "".join(attempt.sender.sent))
-        return answer
+        return replace(answer, last=last)
 
     def _asked(self, attempt: _Attempt, read: Conversation, own: list[Tool]) -> Asked:
         """The Request to the session's agent, or to the fallback agent if the prompts of all agents leave no room."""

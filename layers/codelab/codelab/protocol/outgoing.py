@@ -45,7 +45,7 @@ class AssistantMessage(ServerFrame):
     """A delta of the answer. `content` repeats `token`: the seed documents use both names."""
 
     type: Literal["assistant_message"] = "assistant_message"
-    token: str = Field(description="The next piece of the text. May be empty in the last frame of a message.")
+    token: str = Field(description="The next piece of the text. It may be empty in a message's last frame.")
     content: str = Field(description="The same as `token`.")
     is_final: bool = Field(description="True in exactly one frame of a message, the last.")
     message_id: str = Field(description="The message that this delta belongs to.")

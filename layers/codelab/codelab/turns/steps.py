@@ -41,7 +41,7 @@ class Lease:
 class Answer:
     """The model's valid answer: the streamed `text`, the `agent` that gave it, and the `tools` that it could call.
 
-    `title` is the session's title if the model was asked for one.
+    `title` is the session's title if the model was asked for one. `last` is the end of the text, not logged yet.
     """
 
     text: str
@@ -50,6 +50,7 @@ class Answer:
     tools: dict[str, Tool]
     usage: dict[str, int] = field(default_factory=dict)
     title: str = ""
+    last: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,10 @@ def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -
     register.last_seq = max(register.last_seq, log_end)
     count(register, result.usage)
     if register.cancelled_at:
-        turn.cancelled(draft, result.text if isinstance(result, Answer) else result.streamed)
+        if isinstance(result, Answer):
+            turn.cancelled(draft, result.text, result.last)
+        else:
+            turn.cancelled(draft, result.streamed)
         return draft.finish()
     if isinstance(result, Failure):
         return _commit_failure(draft, result)
@@ -173,7 +177,7 @@ def _commit_answer(draft: Draft, answer: Answer) -> Transition:
     made = _for_the_history([request for request, _ in wanted])
     draft.append_message("assistant", answer.text, calls=made, message_id=register.message_id)
     if answer.text:
-        draft.emit(turn.delta(draft, "", register.message_id, is_final=True))
+        draft.emit(turn.delta(draft, answer.last, register.message_id, is_final=True))
     register.calls = {}
     called = [answer.tools[request.tool] for request, _ in wanted if request.tool in answer.tools]
     changing = sum(tool.risk != "read" for tool in called)

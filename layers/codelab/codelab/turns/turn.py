@@ -72,11 +72,14 @@ def delta(draft: Draft, text: str, message_id: str, *, is_final: bool, aborted: 
     )
 
 
-def cancelled(draft: Draft, text: str) -> None:
-    """End the turn of a cancelled step: the streamed text stays, and its calls are never made."""
+def cancelled(draft: Draft, text: str, last: str = "") -> None:
+    """End the turn of a cancelled step: the streamed text stays, and its calls are never made.
+
+    `last` is the end of the text, not logged yet.
+    """
     if text:
         draft.append_message("assistant", text, message_id=draft.register.message_id)
-        draft.emit(delta(draft, "", draft.register.message_id, is_final=True))
+        draft.emit(delta(draft, last, draft.register.message_id, is_final=True))
     end(draft, "cancelled", text)
 
 
