@@ -36,6 +36,7 @@ from codelab.agents import agents
 from codelab.aws.connections import Answer, Connections, Request
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.sdk import client
+from codelab.delivery.stream import StreamSender
 from codelab.llm.client.transport import Call
 from codelab_local.processes import die_with_parent
 
@@ -66,6 +67,10 @@ _LOOK_S = 0.02
 _NEVER = 3600.0
 
 
+def _has_sender() -> bool:
+    return any(thread.name == "sender" for thread in threading.enumerate())
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """Handle `event` at `now` (ms); `fault` befalls it. `watch_s` replaces the sender's watch interval; `request_id` is
@@ -93,6 +98,7 @@ class Worker:
         self._ended: Counter[str] = Counter()
         self._posts = itertools.count()
         self._mark = 0
+        self._sender_waits = False
         self._fault: Fault | None = None
         self._now = 0
         self._transport = ScriptedTransport(mark=self._remember, sent=self._until_sent, pause=self._pause)
@@ -122,6 +128,8 @@ class Worker:
             lambda **sent: self._before_send(session, **sent),  # type: ignore[arg-type]
         )
         wiring.engine().clock = lambda: self._now
+        really_next = StreamSender._next
+        StreamSender._next = lambda sender: self._noted(really_next, sender)  # type: ignore[assignment,method-assign]
         # There is a rest before each retry; nothing is won by waiting for that.
         without_rest = types.SimpleNamespace(sleep=lambda _seconds: None, time=time.time)
         codelab.aws.calls.time = botocore.endpoint.time = without_rest  # type: ignore[assignment,attr-defined]
@@ -182,10 +190,24 @@ class Worker:
     def _is_sent(self, is_text: bool) -> bool:
         return self._ended[READ] > self._mark and (not is_text or self._ended[APPEND] > self._appended)
 
+    def _noted(self, really_next: Callable[[StreamSender], str | None], sender: StreamSender) -> str | None:
+        """The sender's wait for its next batch, noted."""
+        self._sender_waits = True
+        try:
+            return really_next(sender)
+        finally:
+            self._sender_waits = False
+
     def _pause(self) -> None:
-        """The model rests when the step is acquired. A sender that watches meanwhile also extends its lease."""
+        """The model rests when the step is acquired. A sender that watches meanwhile also extends its lease.
+
+        One that does not watch waits for text before time passes: otherwise it might still extend its lease afterwards.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._ended[UPDATE] + self._ended[TRANSACTION] > 0, _RENEWED_S)
+        until = time.monotonic() + _RENEWED_S
+        while not self._sender_waits and _has_sender() and time.monotonic() < until:
+            time.sleep(_LOOK_S / 10)
         rested, rests = 0, True
         while rests:
             began, extended = self._now, self._ended[UPDATE] + 1
