@@ -16,10 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def documents() -> dict[str, str]:
     """The text of every generated document, by path."""
     bundle = schemas.bundle()
+    declarations = typescript.declarations(bundle, tools.schemas())
     return {
         "docs/asyncapi.yaml": asyncapi.text(bundle),
         "docs/schemas/frames.json": _json(bundle),
-        "docs/codelab.d.ts": typescript.declarations(bundle, tools.schemas()),
+        "docs/codelab.d.ts": declarations,
+        "clients/typescript/src/protocol.ts": declarations,
         "docs/frames.md": frames.page(bundle),
         "docs/tools.md": tools.page(),
         "docs/errors.md": errors.page(),

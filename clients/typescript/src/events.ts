@@ -1,0 +1,93 @@
+import type { ServerFrame } from "./protocol.ts";
+import type { Outcome } from "./journal.ts";
+
+/** What happens in the client itself. */
+export type LocalEvent =
+  /** The connection is open, and everything missed has been replayed. */
+  | { type: "online"; again: boolean }
+  /** The connection broke; the session tries again. */
+  | { type: "offline"; why: string; retryInMs: number }
+  /** The session ended: with an error, unless it was closed here. The last event. */
+  | { type: "ended"; error?: Error }
+  /** A call begins to run here. */
+  | { type: "call_started"; callId: string; toolName: string; arguments: Record<string, unknown> }
+  /** A running call wrote output. */
+  | { type: "call_output"; callId: string; stdout: string; stderr: string }
+  /** A call has run here. */
+  | { type: "call_finished"; callId: string; toolName: string; outcome: Outcome }
+  /** API Gateway failed; the session sends again what it has to. */
+  | { type: "gateway_error"; message: string }
+  /** A frame of a later version of the protocol. */
+  | { type: "unknown"; frame: Record<string, unknown> }
+  /** The server sent something that the client cannot use, or a transfer failed. */
+  | { type: "ignored"; why: string };
+
+/** What a session tells: the server's frames, once and in order, and what happens in the client. */
+export type SessionEvent = ServerFrame | LocalEvent;
+
+/** The event of a type. */
+export type SessionEventOf<Type extends SessionEvent["type"]> = Extract<SessionEvent, { type: Type }>;
+
+type Kind = "string" | "number" | "boolean" | "array" | "object";
+
+/** What readers of an event rely on, by type. The server checks its own frames; this is for one that is not ours. */
+const REQUIRED: Record<ServerFrame["type"], Record<string, Kind>> = {
+  assistant_message: { token: "string", is_final: "boolean", message_id: "string", turn_id: "string" },
+  tool_call: { call_id: "string", tool_name: "string", requires_approval: "boolean" },
+  tool_progress: { call_id: "string" },
+  agent_status: { status: "string" },
+  error: { message: "string", error_code: "string", details: "object", retryable: "boolean" },
+  turn_end: { turn_id: "string", reason: "string", usage: "object" },
+  agent_switched: { from_agent: "string", to_agent: "string" },
+  context_updated: { action: "string", files: "number" },
+  plan: { items: "array" },
+  call_update: { call_id: "string", state: "string" },
+  session_info: {
+    session_id: "string",
+    agent: "string",
+    status: "string",
+    last_seq: "number",
+    pending_calls: "array",
+    plan: "array",
+    settings: "object",
+  },
+  rules: { rules: "array" },
+  resumed: { last_seq: "number", open_calls: "array" },
+  resync_required: { last_seq: "number" },
+  pong: {},
+  queued: { client_msg_id: "string", position: "number" },
+  upload_ticket: { payload_ref: "string", url: "string", headers: "object" },
+  message_discarded: { message_id: "string" },
+};
+const OPTIONAL: Record<string, Kind> = {
+  seq: "number",
+  arguments: "object",
+  payload_url: "string",
+  payload_bytes: "number",
+  call_id: "string",
+};
+
+/** A frame of the server as an event. Throws an Error that says what is wrong with it. */
+export function readFrame(frame: Record<string, unknown>): SessionEvent {
+  const { type, seq } = frame;
+  if (type === undefined && typeof frame["message"] === "string" && "connectionId" in frame) {
+    return { type: "gateway_error", message: frame["message"] };
+  }
+  if (typeof type !== "string") throw new Error("a frame without a type");
+  if (seq !== undefined && !(Number.isSafeInteger(seq) && (seq as number) >= 0)) throw new Error(`${type}.seq`);
+  if (!Object.hasOwn(REQUIRED, type)) return { type: "unknown", frame };
+  const required = REQUIRED[type as ServerFrame["type"]];
+  for (const [name, kind] of Object.entries({ ...OPTIONAL, ...required })) {
+    const value = frame[name];
+    if (value == null && !Object.hasOwn(required, name)) continue;
+    if (kindOf(value) !== kind) throw new Error(`${type}.${name}`);
+    if (kind === "array" && !(value as unknown[]).every((item) => kindOf(item) === "object")) {
+      throw new Error(`${type}.${name}`);
+    }
+  }
+  return frame as unknown as ServerFrame;
+}
+
+function kindOf(value: unknown): string {
+  return Array.isArray(value) ? "array" : value === null ? "null" : typeof value;
+}

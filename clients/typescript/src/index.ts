@@ -1,0 +1,19 @@
+/** The client of CodeLab Serverless: one conversation that survives broken connections. */
+
+import { indexedDbJournal } from "./indexeddb.ts";
+import { memoryJournal } from "./journal.ts";
+import type { SessionOptions } from "./options.ts";
+import { Session } from "./session.ts";
+
+export * from "./exports.ts";
+
+/** A session that is not open yet: `open()` it after you have attached your listeners. */
+export function createSession(options: SessionOptions): Session {
+  const journal = typeof indexedDB === "undefined" ? memoryJournal() : indexedDbJournal();
+  return new Session({ journal, ...options });
+}
+
+/** Open a session. Settles when everything missed has been replayed. */
+export async function connect(options: SessionOptions): Promise<Session> {
+  return createSession(options).open();
+}

@@ -1,0 +1,139 @@
+import { messageOf } from "./errors.ts";
+import type { WireEntry } from "./wire.ts";
+
+/** The part of a WebSocket that the client uses; browsers', Node's and `ws` have it. */
+export interface WebSocketLike {
+  readonly readyState: number;
+  onopen: ((event: any) => void) | null;
+  onmessage: ((event: any) => void) | null;
+  onclose: ((event: any) => void) | null;
+  onerror: ((event: any) => void) | null;
+  send(data: string): void;
+  close(code?: number, reason?: string): void;
+}
+
+export type WebSocketConstructor = new (url: string, protocols?: string[]) => WebSocketLike;
+
+/** How a connection ended. `opened`: it was open before; `code` 0: this client cut it. */
+export interface LinkEnd {
+  opened: boolean;
+  code: number;
+  why: string;
+}
+
+const OPEN = 1;
+
+/** One WebSocket, from its opening to its end. */
+export class Link {
+  /** Settles when the connection has ended, for any reason. */
+  readonly ended: Promise<LinkEnd>;
+  /** When something was sent or received last. */
+  usedAt = Date.now();
+  heardAt = Date.now();
+  readonly openedAt = Date.now();
+  readonly #socket: WebSocketLike;
+  #end!: (end: LinkEnd) => void;
+  #opened = false;
+  #over = false;
+
+  constructor(
+    WebSocket: WebSocketConstructor,
+    url: string,
+    protocols: string[],
+    openMs: number,
+    handlers: { open(): void; message(data: unknown): void },
+  ) {
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+    this.#socket = protocols.length ? new WebSocket(url, protocols) : new WebSocket(url);
+    const timer = setTimeout(() => this.#finish(0, "no answer in time"), openMs);
+    void this.ended.then(() => clearTimeout(timer));
+    this.#socket.onopen = () => {
+      if (this.#over) return;
+      clearTimeout(timer);
+      this.#opened = true;
+      this.usedAt = this.heardAt = Date.now();
+      handlers.open();
+    };
+    this.#socket.onmessage = ({ data }: { data: unknown }) => {
+      if (this.#over) return;
+      this.heardAt = Date.now();
+      handlers.message(data);
+    };
+    this.#socket.onclose = ({ code, reason }: { code: number; reason: string }) => {
+      this.#finish(code, `the connection was closed (${code}${reason ? `, ${String(reason).slice(0, 100)}` : ""})`);
+    };
+    this.#socket.onerror = () => {
+      // `close` follows, with a code. An error of a connection that was cut is of no interest.
+    };
+  }
+
+  /** Send a text. Returns whether the connection took it, not whether it arrived. */
+  send(text: string): boolean {
+    if (this.#over || this.#socket.readyState !== OPEN) return false;
+    this.usedAt = Date.now();
+    this.#socket.send(text);
+    return true;
+  }
+
+  /** End the connection without waiting for the other side. */
+  cut(why: string, code = 1000): void {
+    this.#finish(0, why);
+    try {
+      this.#socket.close(code);
+    } catch {
+      // It was not open yet, or is closed.
+    }
+  }
+
+  #finish(code: number, why: string): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#end({ opened: this.#opened, code, why });
+    if (code === 0 && !this.#opened) this.cut(why);
+  }
+}
+
+/** Tells an inspector's listeners what happens on the wire. */
+export class WireReport {
+  readonly #listeners = new Set<(entry: WireEntry) => void>();
+  connection = 0;
+
+  on(listener: (entry: WireEntry) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  get isWatched(): boolean {
+    return this.#listeners.size > 0;
+  }
+
+  report(kind: WireEntry["kind"], text: string, more: Partial<WireEntry> = {}): void {
+    if (!this.#listeners.size) return;
+    const entry = {
+      kind,
+      at: Date.now(),
+      connection: this.connection,
+      bytes: more.bytes ?? new TextEncoder().encode(text).length,
+      text: masked(text, more.frame),
+      ...more,
+      ...(more.frame && { frame: withoutToken(more.frame) }),
+    };
+    for (const listener of this.#listeners) {
+      try {
+        listener(entry);
+      } catch (error) {
+        console.error("codelab: a listener of the wire failed:", messageOf(error));
+      }
+    }
+  }
+}
+
+function withoutToken(frame: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return frame["type"] === "refresh_token" ? { ...frame, token: "…" } : frame;
+}
+
+function masked(text: string, frame: Readonly<Record<string, unknown>> | undefined): string {
+  return frame?.["type"] === "refresh_token" ? JSON.stringify(withoutToken(frame)) : text;
+}

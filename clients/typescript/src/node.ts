@@ -1,0 +1,18 @@
+/** The client for Node.js: executed calls are recorded in files. */
+
+import { fileJournal } from "./files.ts";
+import type { SessionOptions } from "./options.ts";
+import { Session } from "./session.ts";
+
+export * from "./exports.ts";
+export { fileJournal, stateFolder } from "./files.ts";
+
+/** A session that is not open yet: `open()` it after you have attached your listeners. */
+export function createSession(options: SessionOptions): Session {
+  return new Session({ journal: fileJournal(), ...options });
+}
+
+/** Open a session. Settles when everything missed has been replayed. */
+export async function connect(options: SessionOptions): Promise<Session> {
+  return createSession(options).open();
+}

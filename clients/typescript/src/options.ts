@@ -1,0 +1,75 @@
+import type { OpenJournal } from "./journal.ts";
+import type { WebSocketConstructor } from "./link.ts";
+import type { Capabilities } from "./protocol.ts";
+import type { Token } from "./tokens.ts";
+import type { CatalogueTools, OwnTool } from "./tools.ts";
+import type { Fetch } from "./transfer.ts";
+import type { SessionEvent } from "./events.ts";
+import type { WireEntry } from "./wire.ts";
+
+/** How long a session waits, in milliseconds. */
+export interface Timing {
+  /** For a connection, and again until it has replayed everything. */
+  openMs: number;
+  /** Until a frame without a reply is sent again. */
+  repeatMs: number;
+  /** Of silence until a ping; API Gateway closes a silent connection after ten minutes. */
+  pingMs: number;
+  /** Until an idle connection is replaced; API Gateway closes each after two hours. */
+  lifetimeMs: number;
+  /** Before the second try to connect, at most; it doubles with each, up to `longestPauseMs`. */
+  pauseMs: number;
+  longestPauseMs: number;
+  /** Between two looks at the clock. */
+  tickMs: number;
+}
+
+export const TIMING: Timing = {
+  openMs: 20_000,
+  repeatMs: 15_000,
+  pingMs: 300_000,
+  lifetimeMs: 6_600_000,
+  pauseMs: 100,
+  longestPauseMs: 30_000,
+  tickMs: 250,
+};
+
+export interface SessionOptions {
+  /** The server: `ws://host[:port]` for the local cloud, the stack's output `wss://…/stage`, or with `{session_id}`. */
+  url: string;
+  /** The stack's output `RestUrl`; the local cloud does not need it. */
+  restUrl?: string;
+  /** The conversation; without, a new one. */
+  sessionId?: string;
+  /** A JWT, or a function that gives the newest one: it is called before each connection, and before a token expires. */
+  token?: Token;
+  /** The tools of the catalogue that this client executes. */
+  tools?: CatalogueTools;
+  /** The client's own tools, which the agent may call beside those of the catalogue. */
+  ownTools?: OwnTool[];
+  /** This client never executes calls: another connection does. */
+  viewer?: boolean;
+  /** The program, for the operator's logs. */
+  client?: { name: string; version: string };
+  /** Where commands run; without, no command can be allowed for good. */
+  platform?: "linux" | "macos" | "windows";
+  /** Further capabilities of `hello`. */
+  capabilities?: Capabilities & Record<string, unknown>;
+  /** Further fields of `hello`. */
+  hello?: Record<string, unknown>;
+  /**
+   * Where executed calls are recorded. Without: IndexedDB in browsers, `~/.local/state/codelab` in Node, and else the
+   * memory, which does not survive the page or process.
+   */
+  journal?: OpenJournal;
+  /** Frames after this one are shown; without, those after the last finished turn that the journal knows. */
+  lastSeq?: number;
+  /** The WebSocket to use, such as that of `ws` with Node 20. */
+  WebSocket?: WebSocketConstructor;
+  fetch?: Fetch;
+  timing?: Partial<Timing>;
+  /** Called for each event from the very first, as by `on("*", …)`. */
+  onEvent?: (event: SessionEvent) => void;
+  /** Called for everything on the wire from the very first, as by `wire.on(…)`. */
+  onWire?: (entry: WireEntry) => void;
+}

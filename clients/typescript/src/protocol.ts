@@ -1,0 +1,714 @@
+// Every frame of the CodeLab WebSocket protocol. Written by `make docs` from the server's models; do not edit.
+// A `switch` over `type` narrows a ServerFrame to its interface.
+
+/** A frame from the client. */
+export type ClientFrame =
+  | UserMessageFrame
+  | ToolResultFrame
+  | HitlDecisionFrame
+  | ContextUpdateFrame
+  | SwitchAgentFrame
+  | HelloFrame
+  | ResumeFrame
+  | CancelFrame
+  | PingFrame
+  | SessionConfigFrame
+  | RefreshTokenFrame
+  | UploadRequestFrame
+  | RulesFrame;
+
+/** A frame from the server. */
+export type ServerFrame =
+  | AssistantMessageFrame
+  | ToolCallFrame
+  | ToolProgressFrame
+  | AgentStatusFrame
+  | ErrorFrame
+  | TurnEndFrame
+  | AgentSwitchedFrame
+  | ContextUpdatedFrame
+  | PlanFrame
+  | CallUpdateFrame
+  | SessionInfoFrame
+  | RuleListFrame
+  | ResumedFrame
+  | ResyncRequiredFrame
+  | PongFrame
+  | QueuedFrame
+  | UploadTicketFrame
+  | MessageDiscardedFrame;
+
+/** A message of the user. Starts a turn, or waits until the running turn ends. */
+export interface UserMessageFrame {
+  type: "user_message";
+  /** The message's text. */
+  content: string;
+  /** Who wrote it. The model sees other roles than `user` as quoted text, never as instructions. */
+  role?: "user" | "assistant" | "system" | "tool" | null;
+  /** An id of your choice. The server accepts a message with the same id only once. */
+  client_msg_id?: string | null;
+}
+
+/** The outcome of a call: exactly one of `result` (any JSON, including null) and `error`. */
+export interface ToolResultFrame {
+  type: "tool_result";
+  /** The `call_id` of the `tool_call`. */
+  call_id: string;
+  /** What the tool returned: any JSON; null also means success. */
+  result?: unknown;
+  /** Why the tool failed: a string, or an object with a code and a message. */
+  error?: string | { code?: string | null; message?: string; } | null;
+  /** The error's code, if `error` is a string or missing. */
+  error_code?: string | null;
+  /** True: a piece of a running command's output. The call stays open and its deadline restarts. */
+  partial?: boolean | null;
+  /** Where this piece begins, in characters from the output's start. */
+  offset?: number | null;
+}
+
+/** The user's decision about a call that awaits approval. */
+export interface HitlDecisionFrame {
+  type: "hitl_decision";
+  /** The call that awaits approval. */
+  call_id: string;
+  /** The decision. It is final. */
+  decision: "approve" | "edit" | "reject";
+  /** With `edit`: the complete new arguments. They must match the tool's schema. */
+  modified_arguments?: Record<string, unknown> | null;
+  /** With `reject`: the user's reason, which the model sees. */
+  feedback?: string | null;
+  /** Remember the decision for similar calls by this agent with this tool. */
+  remember?: Remember | null;
+  /** An alias of `modified_arguments`. */
+  modified_args?: Record<string, unknown> | null;
+}
+
+/** Change the files that the agent sees with every Request. Answered by `context_updated`. */
+export interface ContextUpdateFrame {
+  type: "context_update";
+  /** `clear` removes all files and keeps the history. */
+  action: "add_file" | "remove_file" | "clear";
+  /** The file. */
+  data?: ContextFile | null;
+  /** If given, it must be this connection's session. */
+  session_id?: string | null;
+}
+
+/** Switch to another agent; with `content`, also send it a message. */
+export interface SwitchAgentFrame {
+  type: "switch_agent";
+  /** The agent's name. */
+  agent_type: string;
+  /** A user message to the new agent, unless it is empty. */
+  content?: string | null;
+  /** Why. `agent_switched` repeats it. */
+  reason?: string | null;
+  /** As in `user_message`, for `content`. */
+  client_msg_id?: string | null;
+}
+
+/** The client introduces itself and turns on extension frames. Answered by `session_info`. */
+export interface HelloFrame {
+  type: "hello";
+  /** The client program: `name` and `version`. */
+  client?: Record<string, unknown> | null;
+  /** Where commands run: `linux`, `macos` or `windows`. Other values mean unknown. */
+  platform?: string | null;
+  /** What the client can do beyond the basics. */
+  capabilities?: Capabilities | null;
+}
+
+/** Replay every frame after `last_seq`, then continue live. */
+export interface ResumeFrame {
+  type: "resume";
+  /** The client has every frame up to this `seq`; 0: it has none. */
+  last_seq: number;
+}
+
+/** Stop the running turn. Not an error if no turn is running. */
+export interface CancelFrame {
+  type: "cancel";
+  /** Stop only this turn. */
+  turn_id?: string | null;
+}
+
+/** Answered by `pong` with the same fields. Keeps API Gateway from closing an idle connection. */
+export interface PingFrame {
+  type: "ping";
+  [field: string]: unknown;
+}
+
+/** Change how the session behaves. Answered by `session_info`. */
+export interface SessionConfigFrame {
+  type: "session_config";
+  /** The model to use from the next step on, one that the server offers. */
+  model?: string | null;
+  /** What to do with a message that arrives during a turn. */
+  when_busy?: "queue" | "reject" | "interrupt" | null;
+  /** How much the agent may do without asking. */
+  autonomy?: "manual" | "balanced" | "autonomous" | null;
+  /** The session's title. */
+  title?: string | null;
+}
+
+/** Replace the connection's token, before or after it has expired, with a new one of the same user. */
+export interface RefreshTokenFrame {
+  type: "refresh_token";
+  /** A JWT whose `sub` is the connection's user. */
+  token: string;
+}
+
+/** Request a URL to upload a frame that is too large for a WebSocket message. Answered by `upload_ticket`. */
+export interface UploadRequestFrame {
+  type: "upload_request";
+  /** The exact size of the frame's JSON in UTF-8 bytes. */
+  bytes: number;
+}
+
+/** List the remembered rules, or revoke one. Answered by `rules`. */
+export interface RulesFrame {
+  type: "rules";
+  /** What to do. */
+  action: "list" | "revoke";
+  /** With `revoke`: the rule to revoke. */
+  rule_id?: string | null;
+}
+
+/** A delta of the answer. `content` repeats `token`: the seed documents use both names. */
+export interface AssistantMessageFrame {
+  type: "assistant_message";
+  /** The next piece of the text. It may be empty in a message's last frame. */
+  token: string;
+  /** The same as `token`. */
+  content: string;
+  /** True in exactly one frame of a message, the last. */
+  is_final: boolean;
+  /** The message that this delta belongs to. */
+  message_id: string;
+  /** The turn that the message belongs to. */
+  turn_id: string;
+  /** The agent that wrote it. */
+  agent?: string;
+  /** True: the message was cut off; discard its text. */
+  aborted?: boolean;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** A call for the IDE: to show for approval or, with `requires_approval: false`, to execute. */
+export interface ToolCallFrame {
+  type: "tool_call";
+  /** Identifies the call in every frame about it. Execute each `call_id` once. */
+  call_id: string;
+  /** A tool of the catalogue, or one that the client declared. */
+  tool_name: string;
+  /** The arguments, valid for the tool's schema. Absent if there is a `payload_url`. */
+  arguments?: Record<string, unknown>;
+  /** True: ask the user and send `hitl_decision`. False: execute the call. */
+  requires_approval: boolean;
+  /** The turn that the call belongs to. */
+  turn_id?: string;
+  /** When the call times out, in milliseconds since the epoch. */
+  deadline?: number;
+  /** What the call can do. */
+  risk?: "read" | "write" | "execute";
+  /** The remembered rule that approved the call, if any. */
+  reason?: string;
+  /**
+   * With `requires_approval`: the rule your approval can be remembered as; null: such calls always need approval. Only
+   * with extensions.
+   */
+  remember?: Remembrance | null;
+  /** False: only show the call; another connection executes it. Only with extensions. */
+  execute?: boolean;
+  /** The same as `arguments`, for a connection with `profile=args`. */
+  args?: Record<string, unknown>;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** Where to fetch the missing field as JSON. Valid for an hour; not in the log. */
+  payload_url?: string;
+  /** The size of that JSON in bytes. */
+  payload_bytes?: number;
+}
+
+/** A piece of a running command's output. An extension frame. */
+export interface ToolProgressFrame {
+  type: "tool_progress";
+  /** The call whose command is running. */
+  call_id: string;
+  /** The executor's `offset`: where the piece begins. */
+  offset?: number;
+  /** The executor's `result`: the piece. */
+  result?: unknown;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** Where to fetch the missing field as JSON. Valid for an hour; not in the log. */
+  payload_url?: string;
+  /** The size of that JSON in bytes. */
+  payload_bytes?: number;
+}
+
+/** What the agent is doing, sent when it changes. `idle` ends a turn. */
+export interface AgentStatusFrame {
+  type: "agent_status";
+  /** The new status. */
+  status: Status;
+  /** The status for a human. */
+  message: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** A refusal of one frame (no `seq`), or the failure of a turn (with one). */
+export interface ErrorFrame {
+  type: "error";
+  /** What is wrong, for a human. */
+  content: string;
+  /** The same as `content`. */
+  message: string;
+  /** What is wrong, for a program. */
+  error_code: ErrorCode;
+  /** Details that help to correct it; `field` names the offending field. */
+  details: Record<string, unknown>;
+  /** Whether the same frame may succeed later. */
+  retryable: boolean;
+  /** The call named in the refused frame. */
+  call_id?: string;
+  /** In how many seconds to try again, if known; also in `details`. */
+  retry_after?: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** A turn ended: how, and what it cost. An extension frame. */
+export interface TurnEndFrame {
+  type: "turn_end";
+  /** The turn that ended. */
+  turn_id: string;
+  /** How it ended. `refused`: the model declined to answer; `budget`: the user's tokens for the day are used up. */
+  reason: "completed" | "cancelled" | "max_steps" | "refused" | "budget" | "error";
+  /** Tokens, Requests and, if prices are known, the cost of the whole turn. */
+  usage: TurnUsage;
+  /**
+   * SHA-256 (hex) of the turn's last message in UTF-8, to check the text assembled from its deltas. Absent if the turn
+   * ended without a message.
+   */
+  final_text_sha256?: string;
+  /** The session's current title. The model sets it in its first answer. */
+  title: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** Another agent answers from now on. `metadata` repeats the fields: the seed documents use both places. */
+export interface AgentSwitchedFrame {
+  type: "agent_switched";
+  /** The switch in a sentence. */
+  content: string;
+  /** The previous agent. */
+  from_agent: string;
+  /** The new agent. */
+  to_agent: string;
+  /** Why. */
+  reason: string;
+  /** When, in ISO 8601 with UTC offset. */
+  timestamp: string;
+  /** How sure the router was, from 0 to 1. Only in logs of earlier versions. */
+  confidence?: number;
+  /** Repeats `from_agent`, `to_agent`, `reason`, `timestamp` and `confidence`. */
+  metadata: Record<string, unknown>;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** The context after a change; the answer to `context_update`. An extension frame. */
+export interface ContextUpdatedFrame {
+  type: "context_updated";
+  /** The action of the `context_update`. */
+  action: string;
+  /** The file that was added or removed. */
+  path?: string;
+  /** The number of context files now. */
+  files: number;
+  /** Their size in the model's context, in estimated tokens. */
+  context_size: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** The agent's current plan; it replaces the previous one. No items: the plan was removed. An extension frame. */
+export interface PlanFrame {
+  type: "plan";
+  /** The turn in which the agent wrote it. */
+  turn_id: string;
+  /** All steps in order. */
+  items: PlanStep[];
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** A call ended because of another connection, a timeout or a cancel. An extension frame. */
+export interface CallUpdateFrame {
+  type: "call_update";
+  /** The call. */
+  call_id: string;
+  /** Its final state. */
+  state: "completed" | "failed" | "rejected" | "expired" | "cancelled";
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** The session's state; the answer to `hello`, `session_config` and `refresh_token`. An extension frame. */
+export interface SessionInfoFrame {
+  type: "session_info";
+  /** The session's id, given by the client or made by the server. */
+  session_id: string;
+  /** The current agent. */
+  agent: string;
+  /** What the agent is doing. */
+  status: Status;
+  /** The session's title; may be empty. */
+  title: string;
+  /** The running turn. */
+  turn_id?: string;
+  /** The `seq` of the newest frame. */
+  last_seq: number;
+  /** The open calls. */
+  pending_calls: PendingCall[];
+  /** The agent's current plan; may be empty. */
+  plan: PlanStep[];
+  /** The settings made by `session_config`. */
+  settings: Record<string, unknown>;
+  /** The server's limits on sizes and counts. */
+  limits: Record<string, number>;
+  /**
+   * The user's quotas by name: `messages_per_minute`, `requests_per_minute`, `tokens_per_day`,
+   * `connections_per_minute`, `stored_bytes_per_day`, `open_turns`. Those without a limit are absent.
+   */
+  quotas?: Record<string, Quota>;
+  /** The protocol version of the server. */
+  protocol_version: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** The remembered rules; the answer to `rules`. An extension frame. */
+export interface RuleListFrame {
+  type: "rules";
+  /** The session's rules, then the user's, oldest first. */
+  rules: RuleInfo[];
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/**
+ * The replay is complete; with `more`, send `resume` again. Execute only calls listed in `open_calls`. An extension
+ * frame.
+ */
+export interface ResumedFrame {
+  type: "resumed";
+  /** The `seq` of the last replayed frame. */
+  last_seq: number;
+  /** The open calls. Execute no others. */
+  open_calls: PendingCall[];
+  /** True: there are more frames; send `resume` again. */
+  more?: boolean;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** The log does not reach back to the client's `last_seq`; load the history over REST instead. An extension frame. */
+export interface ResyncRequiredFrame {
+  type: "resync_required";
+  /** The `seq` of the newest frame. */
+  last_seq: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** The answer to `ping`, with all of its fields. An extension frame. */
+export interface PongFrame {
+  type: "pong";
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  [field: string]: unknown;
+}
+
+/** The message was accepted and waits until the running turn ends. An extension frame. */
+export interface QueuedFrame {
+  type: "queued";
+  /** The message's id, given by the client or made by the server. */
+  client_msg_id: string;
+  /** Its place in the queue, from 1. */
+  position: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** Where to upload a frame, once; the answer to `upload_request`. An extension frame. */
+export interface UploadTicketFrame {
+  type: "upload_ticket";
+  /** Put this into the frame that you send in place of the uploaded one. */
+  payload_ref: string;
+  /** PUT the frame's JSON here. */
+  url: string;
+  /** Send exactly these headers with the PUT. */
+  headers: Record<string, string>;
+  /** When the ticket expires, in milliseconds since the epoch. */
+  expires_at: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** The step that streamed this message crashed. Discard the message; a new one follows. An extension frame. */
+export interface MessageDiscardedFrame {
+  type: "message_discarded";
+  /** The message to discard. */
+  message_id: string;
+  /** The turn that runs the step again. */
+  turn_id: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
+/** Stands for any client frame that was uploaded instead of sent. */
+export interface ReferencedFrame {
+  /** The frame's type. */
+  type: "user_message" | "tool_result" | "hitl_decision" | "context_update" | "switch_agent" | "hello" | "resume" | "cancel" | "ping" | "session_config" | "refresh_token" | "upload_request" | "rules";
+  /** The frame's `call_id`, if it has one. */
+  call_id?: string | null;
+  /** The `payload_ref` of the `upload_ticket`. */
+  payload_ref: string;
+}
+
+/**
+ * Sent by API Gateway, without a `type`, when a function failed or took longer than 29 seconds. The connection stays
+ * open; send the frame again. It may have been accepted: a `user_message` is recognised as a repeat only by its
+ * `client_msg_id`.
+ */
+export interface GatewayErrorFrame {
+  /** `Internal server error` or `Endpoint request timed out`. */
+  message: string;
+  /** API Gateway's id of the connection. */
+  connectionId: string;
+  /** API Gateway's id of the request, as in its log. */
+  requestId: string;
+}
+
+/** What a client can do beyond the basics. */
+export interface Capabilities {
+  /** The client's own tools. Replaces those that this connection declared before; absent: keeps them. */
+  tools?: ToolDeclaration[] | null;
+}
+
+/** The file that a `context_update` adds or removes. */
+export interface ContextFile {
+  /** The file, relative to the workspace. Not needed with `clear`. */
+  path?: string | null;
+  /** With `add_file`: its content. If absent, the agent reads the file when needed. */
+  content?: string | null;
+}
+
+/** Every code a client can receive, on the WebSocket or over REST. `FACTS` explains each. */
+export type ErrorCode = "INVALID_FORMAT" | "INVALID_TYPE" | "MISSING_FIELD" | "INVALID_ARGUMENTS" | "INVALID_CALL_ID" | "PERMISSION_DENIED" | "BUSY" | "RATE_LIMITED" | "UNAUTHORIZED" | "SESSION_EXPIRED" | "SESSION_NOT_FOUND" | "DATABASE_ERROR" | "PAYLOAD_TOO_LARGE" | "CONTEXT_TOO_LARGE" | "LLM_ERROR" | "AGENT_ERROR" | "TOOL_NOT_FOUND" | "EXECUTION_FAILED" | "TIMEOUT" | "CANCELLED" | "FILE_NOT_FOUND" | "FILE_TOO_LARGE" | "INVALID_PATH" | "PATH_OUTSIDE_WORKSPACE" | "ENCODING_ERROR" | "GIT_NOT_INITIALIZED" | "GIT_ERROR" | "PATCH_APPLY_FAILED";
+
+/** An open call in `session_info` or `resumed`. */
+export interface PendingCall {
+  /** The call. */
+  call_id: string;
+  /** Its tool. */
+  tool_name: string;
+  /** What it waits for. */
+  state: "awaiting_approval" | "executing";
+  /** When it times out, in milliseconds since the epoch. */
+  deadline: number;
+}
+
+/** One item of a plan. */
+export interface PlanStep {
+  /** What to do in this step. */
+  text: string;
+  /** The step's status. */
+  status: "pending" | "in_progress" | "completed";
+}
+
+/** The parts of a turn's prompts, in estimated tokens. The Request that chooses an agent is not included. */
+export interface PromptDetails {
+  /** The agent's instructions. */
+  system_tokens: number;
+  /** The tools it may call. */
+  tools_tokens: number;
+  /** The context files. */
+  files_tokens: number;
+  /** The conversation, with the results of calls. */
+  history_tokens: number;
+}
+
+/** A user's quota over all sessions. */
+export interface Quota {
+  /** Used since the window began; for `open_turns`, the turns open now. */
+  used: number;
+  /** The limit. */
+  limit: number;
+  /** When the window ends, in milliseconds since the epoch; absent for `open_turns`. */
+  resets_at?: number;
+}
+
+/** Remember this decision for later calls: `approve` and `edit` allow them, `reject` denies them. */
+export interface Remember {
+  /** For this session, or for all sessions of the user. */
+  scope: "session" | "user";
+  /**
+   * A glob that a call's paths must match, such as `docs/**`; `**` covers every call of the tool. Without it, the rule
+   * covers calls with the same paths or, for a tool without paths, the same arguments.
+   */
+  pattern?: string | null;
+}
+
+/** The approval rule that an approval of the call can create. */
+export interface Remembrance {
+  /** What the rule covers without a pattern, human-readable; commands in full. */
+  rule: string;
+  /** The scopes allowed in `remember`. */
+  scopes: ("session" | "user")[];
+}
+
+/** A remembered decision, applied to later calls without asking. */
+export interface RuleInfo {
+  /** The rule's id, for `revoke`. */
+  rule_id: string;
+  /** Where the rule applies. */
+  scope: "session" | "user";
+  /**
+   * The agent that made the call; empty for calls made over HTTP. An `allow` rule covers only this agent's calls, a
+   * `deny` rule covers every agent's.
+   */
+  agent: string;
+  /** The tool that the rule covers. */
+  tool_name: string;
+  /** A `deny` rule overrides any `allow` rule. */
+  decision: "allow" | "deny";
+  /** The glob that paths must match, if there is one. */
+  pattern?: string;
+  /** What the rule covers, human-readable. */
+  covers: string;
+  /** When the rule was made, in milliseconds since the epoch. */
+  created_at: number;
+}
+
+/** What the agent is doing (Agent Protocol, "Agent Status"). */
+export type Status = "idle" | "thinking" | "executing_tool" | "waiting_approval" | "error";
+
+/** A client's own tool. It runs in the IDE like the catalogue's, and needs approval unless it is read-only. */
+export interface ToolDeclaration {
+  /** A name that is neither a name nor an alias in the catalogue. */
+  name: string;
+  /** What the tool does and when to use it. The model reads this. */
+  description: string;
+  /** The JSON Schema (2020-12) of the arguments: an object, not recursive, no external references. */
+  parameters?: Record<string, unknown>;
+  /** True: changes nothing, so it needs no approval by default. */
+  read_only?: boolean;
+}
+
+/** The usage of a turn, over all its Requests. */
+export interface TurnUsage {
+  /** Tokens in the prompts, as the provider counts them. */
+  prompt_tokens: number;
+  /** Tokens the model wrote. */
+  completion_tokens: number;
+  /** The part of `prompt_tokens` that the provider read from its cache. */
+  cached_tokens: number;
+  /** The number of Requests to the model. */
+  llm_calls: number;
+  /** The cost, if the prices of all models are known. */
+  cost_usd?: number;
+  /** The parts of the prompts. */
+  prompt_details: PromptDetails;
+}
+
+/** The `arguments` of a `tool_call`, by its `tool_name`. */
+export interface ToolArguments {
+  /** Read a text file of the workspace. Read a file before you change it. */
+  read_file: { path: string; };
+  /** Write a whole file. Creates it and its directories, or replaces its content. */
+  write_file: { path: string; content: string; };
+  /** List the files of a directory of the workspace. */
+  list_files: { path: string; recursive?: boolean; pattern?: string; };
+  /** Search the contents of the workspace's files for a text. */
+  search_in_project: { query: string; path?: string; case_sensitive?: boolean; };
+  /** Create a directory and its parents. Succeeds if the directory exists. */
+  create_directory: { path: string; };
+  /** Delete a file, or a directory with everything in it. */
+  delete_file: { path: string; };
+  /** Move or rename a file or a directory. */
+  move_file: { from: string; to: string; };
+  /** Run a shell command in the workspace and wait for its end; not for servers and the like. */
+  run_command: { command: string; cwd?: string; };
+  /** Start a long-running process, such as a development server. Returns once it has started. */
+  run_persistent: { command: string; process_id: string; cwd?: string; };
+  /** Stop a process that was started by run_persistent. */
+  kill_process: { process_id: string; };
+  /** Show changes that are not committed. */
+  "git.diff": { path: string; staged?: boolean; };
+  /** Show the branch and the changed files. */
+  "git.status": { path?: string; };
+  /** Show the history, newest commit first. */
+  "git.log": { limit?: number; path?: string; };
+  /** List, create, switch to or delete a branch. */
+  "git.branch": { action: "list" | "create" | "switch" | "delete"; name?: string; };
+  /** Commit the staged changes, or the given files. */
+  "git.commit": { message: string; files?: string[]; };
+  /** Apply a unified diff to the working tree, completely or not at all. */
+  apply_patch: { diff: string; };
+  /** Let the user choose which chunks of a diff to apply. Does not apply anything. */
+  apply_patch_review: { diff: string; message?: string; };
+  /** Ask the user to choose one of several actions. */
+  prompt_user: { message: string; actions: string[]; };
+}
+
+/** The `result` of a `tool_result`, by tool. Extra fields are kept. */
+export interface ToolResults {
+  /** Read a text file of the workspace. Read a file before you change it. */
+  read_file: { content: string; encoding?: string; size?: number; modified?: string; };
+  /** Write a whole file. Creates it and its directories, or replaces its content. */
+  write_file: { success: boolean; message?: string; bytes_written?: number; };
+  /** List the files of a directory of the workspace. */
+  list_files: { files: { name: string; type?: string; size?: number; }[]; };
+  /** Search the contents of the workspace's files for a text. */
+  search_in_project: { matches: { path: string; line?: number; text?: string; }[]; truncated?: boolean; };
+  /** Create a directory and its parents. Succeeds if the directory exists. */
+  create_directory: { success: boolean; message?: string; };
+  /** Delete a file, or a directory with everything in it. */
+  delete_file: { success: boolean; message?: string; };
+  /** Move or rename a file or a directory. */
+  move_file: { success: boolean; message?: string; };
+  /** Run a shell command in the workspace and wait for its end; not for servers and the like. */
+  run_command: { stdout?: string; stderr?: string; exit_code?: number | null; signal?: string | number | null; };
+  /** Start a long-running process, such as a development server. Returns once it has started. */
+  run_persistent: { success?: boolean; process_id?: string; status?: string; stdout?: string; stderr?: string; };
+  /** Stop a process that was started by run_persistent. */
+  kill_process: { success: boolean; message?: string; exit_code?: number | null; };
+  /** Show changes that are not committed. */
+  "git.diff": { diff: string; };
+  /** Show the branch and the changed files. */
+  "git.status": { files: { path: string; status?: string; staged?: boolean; }[]; branch?: string; };
+  /** Show the history, newest commit first. */
+  "git.log": { commits: { message: string; hash?: string; author?: string; date?: string; }[]; };
+  /** List, create, switch to or delete a branch. */
+  "git.branch": { success?: boolean; current?: string; branches?: string[]; message?: string; };
+  /** Commit the staged changes, or the given files. */
+  "git.commit": { success: boolean; message?: string; hash?: string; };
+  /** Apply a unified diff to the working tree, completely or not at all. */
+  apply_patch: { success: boolean; message?: string; files_modified?: string[]; };
+  /** Let the user choose which chunks of a diff to apply. Does not apply anything. */
+  apply_patch_review: { action: string; filtered_diff?: string; chunks_selected?: number[]; chunks_total?: number; };
+  /** Ask the user to choose one of several actions. */
+  prompt_user: { action: string; };
+}
+
+/** The server frame of a type. */
+export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFrame, { type: Type }>;
+
+/** The client frame of a type. */
+export type ClientFrameOf<Type extends ClientFrame["type"]> = Extract<ClientFrame, { type: Type }>;

@@ -1,0 +1,863 @@
+import { checkedSessionId, newId, newSessionId, parseAddress, socketUrl, type Address } from "./address.ts";
+import { Asking, type Accepts } from "./asking.ts";
+import { Calls } from "./calls.ts";
+import { SessionError, messageOf } from "./errors.ts";
+import { readFrame, type SessionEvent, type SessionEventOf } from "./events.ts";
+import type { Journal } from "./journal.ts";
+import { Link, WireReport, type LinkEnd, type WebSocketConstructor } from "./link.ts";
+import { TIMING, type SessionOptions, type Timing } from "./options.ts";
+import type {
+  AgentSwitchedFrame,
+  ClientFrame,
+  ContextUpdatedFrame,
+  ErrorFrame,
+  HitlDecisionFrame,
+  PlanStep,
+  Remember,
+  ResumedFrame,
+  ResyncRequiredFrame,
+  RuleInfo,
+  RuleListFrame,
+  SessionConfigFrame,
+  SessionInfoFrame,
+  Status,
+  ToolCallFrame,
+} from "./protocol.ts";
+import { Rest } from "./rest.ts";
+import { Sequence } from "./sequence.ts";
+import { EventStream } from "./stream.ts";
+import { currentToken, expiresAt, refreshAt, subject } from "./tokens.ts";
+import type { Tool } from "./tools.ts";
+import { INLINE_BYTES, download, type Fetch } from "./transfer.ts";
+import { Turn } from "./turn.ts";
+import { Uploads } from "./uploads.ts";
+import type { Wire } from "./wire.ts";
+
+/** So often may the first connection fail although the server answers over HTTP. */
+const FIRST_TRIES = 5;
+
+/** A human's decision about a call. `edit` needs all arguments, not only the changed ones. */
+export type Answer =
+  | { decision: "approve"; remember?: Remember }
+  | { decision: "edit"; arguments: Record<string, unknown>; remember?: Remember }
+  | { decision: "reject"; feedback?: string; remember?: Remember };
+
+export interface PromptOptions {
+  /** Images and texts for the model. */
+  attachments?: readonly Record<string, unknown>[];
+  /** What happens to this message while a turn runs. */
+  whenBusy?: "queue" | "steer" | "interrupt" | "reject";
+}
+
+/** The parts of the session's state that are known about the open connection. */
+interface Connection {
+  link: Link;
+  token: string;
+  lastsMs: number;
+  /** `session_info` has not come, and `resume` follows it. */
+  greeting: boolean;
+  /** `resumed` has not come: which calls are open is not known. */
+  resuming: boolean;
+  /** The user knows that it is online. */
+  announced: boolean;
+  onlineAt: number;
+  resumeSentAt: number;
+  refreshing: boolean;
+  /** Calls that came meanwhile. */
+  held: Map<string, ToolCallFrame>;
+}
+
+/**
+ * One conversation with the server, which survives broken connections. Methods that ask the server for something
+ * settle with its reply, also across a broken connection; they reject with a SessionError if it refuses, or if the
+ * session has ended.
+ */
+export class Session {
+  readonly sessionId: string;
+  readonly rest: Rest;
+  /** What happens on the wire, for an inspector. */
+  readonly wire: Wire;
+  /** The last `session_info`. */
+  info: SessionInfoFrame | undefined;
+  status: Status = "idle";
+  agent = "";
+  title = "";
+  plan: PlanStep[] = [];
+
+  readonly #options: SessionOptions;
+  readonly #address: Address;
+  readonly #timing: Timing;
+  readonly #fetch: Fetch;
+  readonly #WebSocket: WebSocketConstructor;
+  readonly #tools = new Map<string, Tool>();
+  readonly #report = new WireReport();
+  readonly #asking: Asking;
+  readonly #uploads: Uploads;
+  readonly #listeners = new Map<string, Set<(event: any) => void>>();
+  readonly #streams = new Set<EventStream<SessionEvent>>();
+  readonly #turns = new Set<Turn>();
+  readonly #decisions = new Map<string, HitlDecisionFrame>();
+  readonly #openCalls = new Map<string, ToolCallFrame>();
+  readonly #online: (() => void)[] = [];
+  #unread: EventStream<SessionEvent> | undefined = new EventStream();
+  #journal!: Journal;
+  #sequence = new Sequence<SessionEvent & { seq?: number }>(0);
+  #calls: Calls | undefined;
+  #connection: Connection | undefined;
+  #opening: Promise<this> | undefined;
+  #opened!: () => void;
+  #failedToOpen!: (error: unknown) => void;
+  #wasOnline = false;
+  #ended = false;
+  #failure: Error | undefined;
+  #replacing = false;
+  #failures = 0;
+  #turnId: string | undefined;
+  #cancelling = false;
+  #wake: (() => void) | undefined;
+  #ticking: ReturnType<typeof setInterval> | undefined;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    this.#address = parseAddress(options.url, options.restUrl);
+    this.sessionId = options.sessionId === undefined ? newSessionId() : checkedSessionId(options.sessionId);
+    this.#timing = { ...TIMING, ...options.timing };
+    this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+    const WebSocket = options.WebSocket ?? (globalThis.WebSocket as WebSocketConstructor | undefined);
+    if (!WebSocket) {
+      throw new SessionError("invalid_address", "This platform has no WebSocket: pass one, such as that of the package ws");
+    }
+    this.#WebSocket = WebSocket;
+    this.rest = new Rest(this.#address, options.token, this.#fetch);
+    for (const [name, tool] of Object.entries(options.tools ?? {})) this.#tools.set(name, tool as Tool);
+    for (const tool of options.ownTools ?? []) this.#tools.set(tool.name, tool.execute);
+    this.#asking = new Asking(this.#timing.repeatMs, (frame) => this.#send(frame));
+    this.#uploads = new Uploads({
+      fetch: this.#fetch,
+      secure: this.#address.secure,
+      ticketMs: this.#timing.openMs,
+      report: this.#report,
+      request: (bytes) => this.#send({ type: "upload_request", bytes }),
+    });
+    if (options.onEvent) this.on("*", options.onEvent);
+    if (options.onWire) this.#report.on(options.onWire);
+    this.wire = {
+      on: (listener) => this.#report.on(listener),
+      cut: () => this.#connection?.link.cut("the connection was cut"),
+      replay: (seq) => this.#send({ type: "resume", last_seq: seq }),
+    };
+  }
+
+  // -- listening -----------------------------------------------------------------------------------------------
+
+  /** Call `listener` for each event of a type, or for all with `*`. Returns what stops that. */
+  on<Type extends SessionEvent["type"]>(type: Type, listener: (event: SessionEventOf<Type>) => void): () => void;
+  on(type: "*", listener: (event: SessionEvent) => void): () => void;
+  on(type: string, listener: (event: any) => void): () => void {
+    const listeners = this.#listeners.get(type) ?? new Set();
+    this.#listeners.set(type, listeners.add(listener));
+    return () => listeners.delete(listener);
+  }
+
+  /** All events for one reader: since the session was opened for the first reader, from now on for others. */
+  events(): AsyncIterableIterator<SessionEvent> {
+    const stream = this.#unread ?? new EventStream((ended) => this.#streams.delete(ended));
+    this.#unread = undefined;
+    this.#streams.add(stream);
+    if (this.#ended) stream.end(this.#failure);
+    return stream;
+  }
+
+  /** The calls that are known to be open, by `call_id`. */
+  get openCalls(): ReadonlyMap<string, ToolCallFrame> {
+    return this.#openCalls;
+  }
+
+  /** The `seq` of the last frame that was shown. */
+  get lastSeq(): number {
+    return this.#sequence.lastSeq;
+  }
+
+  /** Whether the connection is open and everything missed has been replayed. */
+  get isOnline(): boolean {
+    return this.#connection !== undefined && !this.#connection.resuming;
+  }
+
+  // -- talking -------------------------------------------------------------------------------------------------
+
+  /** Send a message. Iterate over the turn for its events, or await `turn.ended` or `turn.text()`. */
+  prompt(content: string, options: PromptOptions = {}): Turn {
+    const id = newId();
+    const frame = {
+      type: "user_message",
+      content,
+      role: "user",
+      client_msg_id: id,
+      ...(options.attachments && { attachments: options.attachments }),
+      ...(options.whenBusy && { when_busy: options.whenBusy }),
+    } as const;
+    const accepted = this.request(frame, (event) =>
+      event.type === "queued"
+        ? event.client_msg_id === id
+        : event.type === "agent_status" && event.status === "thinking" && this.status === "idle",
+    ).then(() => {});
+    const turn = new Turn(id, accepted, (ended) => this.#turns.delete(ended));
+    this.#turns.add(turn);
+    return turn;
+  }
+
+  /** Decide about a call that needs approval. The decision is repeated until the server has it. */
+  answer(callId: string, answer: Answer): void {
+    this.#checkOpen();
+    const frame: HitlDecisionFrame = {
+      type: "hitl_decision",
+      call_id: callId,
+      decision: answer.decision,
+      ...(answer.decision === "edit" && { modified_arguments: answer.arguments }),
+      ...(answer.decision === "reject" && answer.feedback && { feedback: answer.feedback }),
+      ...(answer.remember && { remember: answer.remember }),
+    };
+    this.#decisions.set(callId, frame);
+    this.#send(frame);
+  }
+
+  /** Stop the running turn, or the one that a message that is on its way starts. */
+  cancel(): void {
+    this.#checkOpen();
+    this.#cancelling = true;
+    this.#sendCancel();
+  }
+
+  /** Let another agent answer from now on. */
+  async switchAgent(agent: string): Promise<AgentSwitchedFrame | undefined> {
+    if (agent === this.agent) return undefined;
+    const frame = { type: "switch_agent", agent_type: agent } as const;
+    return this.request<AgentSwitchedFrame>(frame, (event) => event.type === "agent_switched" && event.to_agent === agent);
+  }
+
+  /** Change the session's settings. Gives the session's state. */
+  configure(settings: Omit<SessionConfigFrame, "type">): Promise<SessionInfoFrame> {
+    const wanted = Object.entries(settings).filter(([, value]) => value != null);
+    return this.request({ type: "session_config", ...Object.fromEntries(wanted) }, (event) =>
+      // A reply to an earlier frame that was sent twice does not have them.
+      event.type === "session_info" &&
+      wanted.every(([name, value]) => (name === "title" ? event.title : event.settings[name]) === value),
+    );
+  }
+
+  /** The remembered rules. */
+  async rules(): Promise<RuleInfo[]> {
+    const list: RuleListFrame = await this.request({ type: "rules", action: "list" }, (event) => event.type === "rules");
+    return list.rules;
+  }
+
+  /** Revoke a remembered rule. Gives the others. */
+  async revoke(ruleId: string): Promise<RuleInfo[]> {
+    const list: RuleListFrame = await this.request({ type: "rules", action: "revoke", rule_id: ruleId }, (event) =>
+      event.type === "rules" && event.rules.every((rule) => rule.rule_id !== ruleId),
+    );
+    return list.rules;
+  }
+
+  /** Show a file to the agent with every Request. Without content, the agent reads it when it needs it. */
+  addFile(path: string, content?: string): Promise<ContextUpdatedFrame> {
+    return this.#updateContext("add_file", { path, ...(content !== undefined && { content }) });
+  }
+
+  /** Show a file no longer. */
+  removeFile(path: string): Promise<ContextUpdatedFrame> {
+    return this.#updateContext("remove_file", { path });
+  }
+
+  /** Show no files. */
+  clearFiles(): Promise<ContextUpdatedFrame> {
+    return this.#updateContext("clear");
+  }
+
+  /**
+   * Send any frame until an event that `accepts` it comes, which is given back. The server's `error` without a `seq`
+   * rejects it. One request at a time is on its way; the others wait.
+   */
+  request<Reply extends SessionEvent>(frame: ClientFrame, accepts: Accepts): Promise<Reply> {
+    try {
+      this.#checkOpen();
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    const reply = this.#asking.ask(frame, accepts);
+    if (this.isOnline) this.#asking.repeat();
+    return reply as Promise<Reply>;
+  }
+
+  /** Send any frame once, when the session is online. Settles when it is on its way, not when it has arrived. */
+  async send(frame: ClientFrame): Promise<void> {
+    this.#checkOpen();
+    while (!this.isOnline) {
+      await new Promise<void>((resolve) => this.#online.push(resolve));
+      this.#checkOpen();
+    }
+    this.#send(frame);
+  }
+
+  /** The field that a frame with a `payload_url` lacks: the arguments of a call, or the result of `tool_progress`. */
+  async download(frame: { payload_url?: string; payload_bytes?: number }): Promise<unknown> {
+    const url = frame.payload_url ?? "";
+    const found = await download(this.#fetch, url, frame.payload_bytes, this.#address.secure);
+    this.#report.report("get", "", { bytes: frame.payload_bytes ?? 0 });
+    return found;
+  }
+
+  // -- opening and closing -------------------------------------------------------------------------------------
+
+  /** Connect. Settles when everything missed has been replayed. */
+  open(): Promise<this> {
+    this.#opening ??= this.#open();
+    return this.#opening;
+  }
+
+  async #open(): Promise<this> {
+    const online = new Promise<void>((resolve, reject) => {
+      this.#opened = resolve;
+      this.#failedToOpen = reject;
+    });
+    online.catch(() => {});
+    const { journal: openJournal, token, viewer, lastSeq } = this.#options;
+    const user = subject(await currentToken(token));
+    if (!openJournal) throw new SessionError("journal", "A session needs a journal: open it with connect()");
+    const journal = await openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
+    this.#journal = journal;
+    try {
+      this.#sequence.restart(lastSeq ?? (await journal.position()));
+      if (!viewer) {
+        this.#calls = new Calls({
+          tools: this.#tools,
+          journal,
+          send: (frame) => this.#send(frame),
+          show: (event) => this.#show(event),
+          fail: (error) => this.#fail(error),
+        });
+      }
+      if (this.#ended) throw new SessionError("closed", "The session is closed");
+      this.#watchNetwork(true);
+      this.#run().catch((error: unknown) => this.#fail(error));
+      await online;
+    } catch (error) {
+      this.#fail(error);
+      await journal.close();
+      throw error;
+    }
+    return this;
+  }
+
+  /** Stop running calls, whose results say so, and close the connection. */
+  async close(): Promise<void> {
+    if (this.#ended) return;
+    await this.#calls?.close().catch(() => {});
+    await this.#uploads.settled();
+    this.#end(undefined);
+    await this.#journal?.close().catch(() => {});
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #fail(error: unknown): void {
+    if (!this.#ended) this.#end(error instanceof Error ? error : new SessionError("closed", messageOf(error)));
+  }
+
+  #end(error: Error | undefined): void {
+    if (this.#ended) return;
+    this.#show({ type: "ended", ...(error && { error }) });
+    this.#ended = true;
+    this.#failure = error;
+    const told = error ?? new SessionError("closed", "The session is closed");
+    this.#watchNetwork(false);
+    clearInterval(this.#ticking);
+    this.#connection?.link.cut("the session ended");
+    for (const stream of this.#streams) stream.end(error);
+    this.#unread?.end(error);
+    for (const turn of this.#turns) turn.fail(told);
+    this.#asking.fail(told);
+    this.#uploads.fail("the session ended");
+    this.#failedToOpen?.(told);
+    this.#wake?.();
+    for (const tell of this.#online.splice(0)) tell();
+    if (error) void this.#calls?.close().catch(() => {});
+  }
+
+  #checkOpen(): void {
+    if (this.#ended) throw this.#failure ?? new SessionError("closed", "The session is closed");
+  }
+
+  // -- the connection ------------------------------------------------------------------------------------------
+
+  /** Keep a connection open until the session ends. */
+  async #run(): Promise<void> {
+    let refused: string | undefined;
+    while (!this.#ended) {
+      const token = await currentToken(this.#options.token);
+      if (token === refused) {
+        throw new SessionError("unauthorized", token ? "The server does not accept the token" : "The server needs a token");
+      }
+      refused = undefined;
+      const end = await this.#connect(token);
+      if (this.#ended) return;
+      if (this.#replacing) {
+        this.#replacing = false;
+        continue;
+      }
+      if (end.opened && (end.code === 1000 || end.code === 1003)) {
+        throw new SessionError(
+          "closed",
+          end.code === 1000
+            ? "The server closed the session: it was deleted, or newer connections replaced this one"
+            : "The server does not accept binary data",
+        );
+      }
+      if (!end.opened && (await this.#isRefused(token))) {
+        refused = token;
+        continue;
+      }
+      const { pauseMs, longestPauseMs } = this.#timing;
+      const pause = Math.random() * Math.min(longestPauseMs, pauseMs * 2 ** Math.min(this.#failures, 20));
+      this.#failures++;
+      this.#show({ type: "offline", why: end.why, retryInMs: Math.round(pause) });
+      await this.#sleep(pause);
+    }
+  }
+
+  /**
+   * Find out why a connection was refused: a browser does not tell. Gives whether the token is to blame; throws if
+   * there is no hope.
+   */
+  async #isRefused(token: string): Promise<boolean> {
+    const { shown, rest } = this.#address;
+    let status = 0;
+    if (rest) {
+      try {
+        status = (await this.rest.send("GET", "/usage")).status;
+      } catch {
+        // Then nothing answers there either.
+      }
+    }
+    if (this.#ended) return false;
+    const expires = expiresAt(token);
+    if (status === 401 || (expires !== undefined && expires < Date.now())) return true;
+    if (this.#wasOnline) return false;
+    if (!status) {
+      const why = rest ? "nothing answers there, or it does not allow this page" : "nothing answers there, or it refuses the token or this page";
+      throw new SessionError("unreachable", `No CodeLab server answers at ${shown}: ${why}`);
+    }
+    if (status === 404 || this.#failures + 1 >= FIRST_TRIES) {
+      throw new SessionError("unreachable", `${shown} answers, but does not accept a WebSocket for this session`);
+    }
+    return false;
+  }
+
+  /** Keep one connection until it has ended. */
+  async #connect(token: string): Promise<LinkEnd> {
+    const { openMs, lifetimeMs, tickMs } = this.#timing;
+    const url = socketUrl(this.#address, this.sessionId, `extensions=1${this.#options.viewer ? "&viewer=1" : ""}`);
+    this.#report.connection++;
+    const link = new Link(this.#WebSocket, url, token ? ["codelab", `token.${token}`] : [], openMs, {
+      open: () => {
+        this.#report.report("open", "");
+        this.#greet();
+      },
+      message: (data) => this.#receive(data),
+    });
+    this.#connection = {
+      link,
+      token,
+      lastsMs: lifetimeMs * (0.9 + Math.random() * 0.1),
+      greeting: true,
+      resuming: true,
+      announced: false,
+      onlineAt: 0,
+      resumeSentAt: 0,
+      refreshing: false,
+      held: new Map(),
+    };
+    this.#ticking = setInterval(() => this.#tick(), tickMs);
+    const end = await link.ended;
+    clearInterval(this.#ticking);
+    this.#connection = undefined;
+    this.#uploads.fail("the connection broke");
+    this.#report.report("close", `${end.code || ""} ${end.why}`.trim(), { bytes: 0 });
+    return end;
+  }
+
+  #greet(): void {
+    const { client, platform, capabilities, hello, ownTools, viewer } = this.#options;
+    const executes = !viewer && { tools_supported: Object.keys(this.#options.tools ?? {}) };
+    const declared = ownTools && { tools: ownTools.map(({ execute: _, ...declaration }) => declaration) };
+    this.#send({
+      type: "hello",
+      client: client ?? { name: "@codelab/client" },
+      ...(platform && { platform }),
+      ...hello,
+      capabilities: { ...executes, ...declared, ...capabilities },
+    });
+  }
+
+  #resume(): void {
+    const connection = this.#connection;
+    if (!connection) return;
+    connection.resuming = true;
+    connection.resumeSentAt = Date.now();
+    this.#sequence.asked(connection.resumeSentAt);
+    this.#send({ type: "resume", last_seq: this.#sequence.lastSeq });
+  }
+
+  /** Do what has become due. */
+  #tick(): void {
+    const connection = this.#connection;
+    if (!connection) return;
+    const { link } = connection;
+    const now = Date.now();
+    const { openMs, pingMs } = this.#timing;
+    if (connection.resuming) {
+      if (now - Math.max(link.openedAt, connection.resumeSentAt) > openMs) link.cut("the server did not answer in time");
+      return;
+    }
+    if (this.#calls?.mustCheck(now) || this.#sequence.hasGap(now)) this.#resume();
+    this.#asking.tick(now);
+    const silence = now - link.heardAt;
+    if (silence > pingMs + openMs && link.usedAt > link.heardAt) return link.cut("the server does not answer");
+    if (now - link.usedAt > pingMs) this.#send({ type: "ping" });
+    const isIdle = this.status === "idle" && !this.#calls?.areRunning;
+    if (now - connection.onlineAt > connection.lastsMs * (isIdle ? 1 : 1.05)) {
+      this.#replacing = true;
+      link.cut("a new connection replaces this one");
+      return;
+    }
+    const due = typeof this.#options.token === "function" ? refreshAt(connection.token) : undefined;
+    if (due !== undefined && now > due) void this.#refresh(connection);
+  }
+
+  /** Give the server a newer token, if there is one. */
+  async #refresh(connection: Connection): Promise<void> {
+    if (connection.refreshing) return;
+    connection.refreshing = true;
+    try {
+      const token = await currentToken(this.#options.token);
+      if (this.#connection !== connection) return;
+      if (token === connection.token) {
+        const expires = expiresAt(token);
+        if (expires === undefined || expires < Date.now()) throw new SessionError("unauthorized", "The token has expired");
+        return;
+      }
+      connection.token = token;
+      connection.greeting = connection.resuming = true;
+      connection.resumeSentAt = Date.now();
+      this.#send({ type: "refresh_token", token });
+    } catch (error) {
+      this.#fail(error instanceof SessionError ? error : new SessionError("unauthorized", messageOf(error)));
+    } finally {
+      connection.refreshing = false;
+    }
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  /** The network is back: do not wait any longer. */
+  readonly #hurry = (): void => this.#wake?.();
+
+  #watchNetwork(on: boolean): void {
+    const target = globalThis as Partial<EventTarget>;
+    if (on) target.addEventListener?.("online", this.#hurry);
+    else target.removeEventListener?.("online", this.#hurry);
+  }
+
+  // -- receiving -----------------------------------------------------------------------------------------------
+
+  /** Take one message of the server. */
+  #receive(data: unknown): void {
+    let event: SessionEvent;
+    let frame: Record<string, unknown> | undefined;
+    const text = typeof data === "string" ? data : "";
+    try {
+      if (typeof data !== "string") throw new Error("binary data");
+      const found: unknown = JSON.parse(data);
+      if (typeof found !== "object" || found === null || Array.isArray(found)) throw new Error("no JSON object");
+      frame = found as Record<string, unknown>;
+      event = readFrame(frame);
+    } catch (error) {
+      this.#report.report("in", text, { fate: "malformed", ...(frame && { frame }) });
+      this.#show({ type: "ignored", why: `The server sent a malformed frame: ${messageOf(error)}` });
+      return;
+    }
+    const seq = frame["seq"] as number | undefined;
+    if (!seq) {
+      this.#report.report("in", text, { fate: "reply", frame });
+      this.#takeReply(event);
+      return;
+    }
+    const after = this.#sequence.lastSeq;
+    const ready = this.#sequence.take(event, seq, Date.now());
+    const fate = !ready ? "repeat" : ready.length ? "next" : "early";
+    this.#report.report("in", text, { fate, frame, ...(fate === "early" && { after }) });
+    if (!ready && event.type === "tool_call") this.#takeCall(event);
+    for (const next of ready ?? []) this.#apply(next);
+  }
+
+  /** Take a frame that answers one of this connection's. */
+  #takeReply(event: SessionEvent): void {
+    const connection = this.#connection;
+    if (!connection) return;
+    switch (event.type) {
+      case "session_info":
+        this.info = event;
+        this.status = event.status;
+        this.agent = event.agent;
+        this.title = event.title;
+        this.plan = event.plan;
+        this.#turnId = event.turn_id;
+        if (connection.greeting) {
+          connection.greeting = false;
+          this.#resume();
+          return this.#show(event); // the answer to `hello`, not to what was asked
+        }
+        break;
+      case "resumed":
+        this.#show(event);
+        return this.#resumed(connection, event);
+      case "resync_required":
+        this.#resync(connection, event);
+        break;
+      case "upload_ticket":
+        return this.#uploads.ticket(event);
+      case "tool_call":
+        return this.#takeCall(event);
+      case "error":
+        if (this.#takeError(connection, event)) return;
+        break;
+      case "gateway_error":
+        this.#asking.hurry(); // it may have been accepted: the repeat has the same id
+        this.#resume();
+        break;
+      default:
+    }
+    this.#asking.answer(event);
+    this.#show(event);
+  }
+
+  /** Take the next frame of the conversation. */
+  #apply(event: SessionEvent): void {
+    const before = this.status;
+    this.#asking.answer(event);
+    switch (event.type) {
+      case "agent_status":
+        this.status = event.status;
+        if (event.status === "idle") {
+          this.#turnId = undefined;
+          this.#cancelling = false;
+        } else if (this.#cancelling && before === "idle") {
+          this.#sendCancel();
+        }
+        break;
+      case "assistant_message":
+        this.#turnId = event.turn_id;
+        break;
+      case "agent_switched":
+        this.agent = event.to_agent;
+        break;
+      case "plan":
+        this.plan = event.items;
+        break;
+      case "turn_end":
+        this.#turnId = undefined;
+        this.#cancelling = false;
+        this.title = event.title || this.title;
+        for (const [callId, call] of this.#openCalls) if (call.turn_id === event.turn_id) this.#openCalls.delete(callId);
+        this.#keepPosition();
+        break;
+      case "call_update":
+        this.#openCalls.delete(event.call_id);
+        this.#decisions.delete(event.call_id);
+        this.#calls?.settled(event.call_id).catch((error: unknown) => this.#fail(error));
+        break;
+      case "tool_call":
+        this.#turnId = event.turn_id ?? this.#turnId;
+        return this.#takeCall(event);
+      default:
+    }
+    this.#show(event);
+  }
+
+  /** Record where a later client goes on: never behind an open call, because it would not see the call. */
+  #keepPosition(): void {
+    if (!this.#openCalls.size) {
+      this.#journal.setPosition(this.#sequence.lastSeq).catch((error: unknown) => this.#fail(error));
+    }
+  }
+
+  /** Show and execute a call, once each. A repeated frame may make this connection the executor. */
+  #takeCall(call: ToolCallFrame): void {
+    const known = this.#openCalls.get(call.call_id);
+    const isNew = known?.requires_approval !== call.requires_approval;
+    if (!call.requires_approval) this.#decisions.delete(call.call_id);
+    else if (known && !known.requires_approval) return; // a repeat that comes late
+    this.#openCalls.set(call.call_id, call);
+    if (!call.arguments && call.payload_url) void this.#fetchArguments(call, isNew);
+    else this.#seeCall(call, isNew);
+  }
+
+  /** Fetch a call's arguments; after three failures, it has none. */
+  async #fetchArguments(call: ToolCallFrame, isNew: boolean): Promise<void> {
+    for (const pause of [5, 20, 0]) {
+      try {
+        const found = await this.download(call);
+        if (typeof found !== "object" || found === null || Array.isArray(found)) throw new Error("they are not an object");
+        call = { ...call, arguments: found as Record<string, unknown> };
+        break;
+      } catch (error) {
+        if (pause) await new Promise((resolve) => setTimeout(resolve, pause * this.#timing.pauseMs));
+        else this.#show({ type: "ignored", why: `The arguments of ${call.tool_name} could not be fetched: ${messageOf(error)}` });
+      }
+      if (this.#ended) return;
+    }
+    if (this.#openCalls.has(call.call_id)) this.#openCalls.set(call.call_id, call);
+    this.#seeCall(call, isNew);
+  }
+
+  #seeCall(call: ToolCallFrame, isNew: boolean): void {
+    if (isNew) this.#show(call);
+    if (call.requires_approval || call.execute === false || !this.#calls) return;
+    if (this.#connection?.resuming === false) this.#calls.take(call);
+    else this.#connection?.held.set(call.call_id, call);
+  }
+
+  #resumed(connection: Connection, event: ResumedFrame): void {
+    if (event.more) return this.#resume();
+    connection.resuming = false;
+    const open = new Map(event.open_calls.map((call) => [call.call_id, call.state]));
+    for (const call of connection.held.values()) {
+      if (open.get(call.call_id) === "executing" || (call.seq ?? 0) > event.last_seq) this.#calls?.take(call);
+    }
+    connection.held.clear();
+    for (const [callId, call] of this.#openCalls) {
+      if (!open.has(callId) && (call.seq ?? 0) <= event.last_seq) this.#openCalls.delete(callId);
+    }
+    this.#failures = 0;
+    if (!connection.announced) {
+      connection.announced = true;
+      connection.onlineAt = Date.now();
+      this.#show({ type: "online", again: this.#wasOnline });
+    }
+    this.#wasOnline = true;
+    this.#opened();
+    for (const tell of this.#online.splice(0)) tell();
+    this.#catchUp(connection, event.last_seq, open).catch((error: unknown) => this.#fail(error));
+  }
+
+  /** Repeat what may have been lost with the connection before. Repeats have no effect. */
+  async #catchUp(connection: Connection, lastSeq: number, open: ReadonlyMap<string, string>): Promise<void> {
+    for (const [callId, decision] of this.#decisions) {
+      if (open.get(callId) === "awaiting_approval") this.#send(decision);
+      else if (!open.has(callId)) this.#decisions.delete(callId);
+    }
+    this.#asking.reconnected(connection.link.openedAt);
+    if (this.#cancelling) this.#sendCancel();
+    await this.#calls?.reconcile(lastSeq, open);
+  }
+
+  /** The log does not have the frames after the client's position. */
+  #resync(connection: Connection, event: ResyncRequiredFrame): void {
+    const isOtherSession = event.last_seq < this.#sequence.lastSeq;
+    if (isOtherSession) {
+      // It was deleted, and there is a new one with its id.
+      this.#journal.forget().catch((error: unknown) => this.#fail(error));
+    }
+    this.#openCalls.clear();
+    this.#sequence.restart(isOtherSession ? 0 : event.last_seq);
+    connection.greeting = true;
+    this.#greet(); // then `resume`
+  }
+
+  /** The server refused a frame. Gives whether somebody waits for the reply, and is told. */
+  #takeError(connection: Connection, event: ErrorFrame): boolean {
+    if (event.error_code === "SESSION_EXPIRED") {
+      void this.#refresh(connection);
+    } else if (event.error_code === "UNAUTHORIZED") {
+      connection.link.cut("the server does not accept the token any more"); // the next connection tells
+    } else if (event.call_id !== undefined) {
+      this.#decisions.delete(event.call_id);
+      this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
+    } else if (!this.#uploads.refused(event)) {
+      return this.#asking.refused(event);
+    }
+    return false;
+  }
+
+  // -- sending -------------------------------------------------------------------------------------------------
+
+  #updateContext(action: "add_file" | "remove_file" | "clear", data?: { path: string; content?: string }) {
+    const frame = { type: "context_update", action, ...(data && { data }) } as const;
+    return this.request<ContextUpdatedFrame>(frame, (event) => event.type === "context_updated" && event.action === action);
+  }
+
+  #sendCancel(): void {
+    if (this.status === "idle") {
+      if (this.#asking.frame?.type !== "user_message") this.#cancelling = false;
+      return;
+    }
+    this.#send({ type: "cancel", ...(this.#turnId && { turn_id: this.#turnId }) });
+  }
+
+  /** Send a frame on the current connection, a large one by reference; drop it if there is no connection. */
+  #send(frame: ClientFrame): void {
+    const link = this.#connection?.link;
+    if (!link) return;
+    const text = JSON.stringify(frame, wellFormed);
+    const body = new TextEncoder().encode(text);
+    const parsed = frame as unknown as Record<string, unknown>;
+    if (body.length <= INLINE_BYTES) {
+      if (link.send(text)) this.#report.report("out", text, { frame: parsed, bytes: body.length });
+      return;
+    }
+    this.#uploads.upload(body).then(
+      (reference) => {
+        const callId = "call_id" in frame ? { call_id: frame.call_id } : {};
+        const short = { type: frame.type, ...callId, payload_ref: reference };
+        const shortText = JSON.stringify(short);
+        if (this.#connection?.link.send(shortText)) this.#report.report("out", shortText, { frame: short });
+      },
+      // Whoever waits for a reply sends again.
+      (error: unknown) => this.#show({ type: "ignored", why: `A large frame could not be uploaded: ${messageOf(error)}` }),
+    );
+  }
+
+  // -- showing -------------------------------------------------------------------------------------------------
+
+  #show(event: SessionEvent): void {
+    if (this.#ended) return;
+    for (const turn of this.#turns) turn.take(event);
+    for (const stream of this.#streams) stream.put(event);
+    this.#unread?.put(event);
+    for (const type of [event.type, "*"]) {
+      for (const listener of this.#listeners.get(type) ?? []) {
+        try {
+          listener(event);
+        } catch (error) {
+          console.error("codelab: a listener failed:", error);
+        }
+      }
+    }
+  }
+}
+
+/** A string as UTF-8 can carry it: half of a surrogate pair becomes U+FFFD. */
+function wellFormed(_: string, value: unknown): unknown {
+  if (typeof value !== "string" || !/\p{Surrogate}/u.test(value)) return value;
+  return new TextDecoder().decode(new TextEncoder().encode(value));
+}

@@ -1,0 +1,94 @@
+import type { SessionEvent } from "./events.ts";
+import type { TurnEndFrame } from "./protocol.ts";
+import { EventStream } from "./stream.ts";
+
+/**
+ * A message of the user, and the turn that answers it. Iterating gives the events until the turn has ended; the last
+ * one is the `turn_end`. If another turn is running, the message waits, and the events are those of both turns.
+ */
+export class Turn implements AsyncIterable<SessionEvent> {
+  /** The message's `client_msg_id`. */
+  readonly id: string;
+  /** Settles when the server has accepted the message; rejects if it is refused or the session ends. */
+  readonly accepted: Promise<void>;
+  /** The end of the turn; undefined if it was in frames that the server has no more. Rejects like `accepted`. */
+  readonly ended: Promise<TurnEndFrame | undefined>;
+  readonly #stream: EventStream<SessionEvent>;
+  #settle!: (end: TurnEndFrame | undefined) => void;
+  #reject!: (error: unknown) => void;
+  #turnsLeft = 0;
+  #status = "idle";
+  #lost = false;
+  #over = false;
+  readonly #messages = new Map<string, string>();
+
+  constructor(id: string, accepted: Promise<void>, forget: (turn: Turn) => void) {
+    this.id = id;
+    this.accepted = accepted;
+    this.#stream = new EventStream(() => forget(this));
+    this.ended = new Promise((resolve, reject) => {
+      this.#settle = resolve;
+      this.#reject = reject;
+    });
+    void this.ended.catch(() => {}).then(() => forget(this));
+    accepted.catch((error: unknown) => this.fail(error));
+  }
+
+  /** The text of the turn's last message, once the turn has ended. */
+  async text(): Promise<string> {
+    await this.ended;
+    return [...this.#messages.values()].at(-1) ?? "";
+  }
+
+  [Symbol.asyncIterator](): AsyncIterableIterator<SessionEvent> {
+    return this.#stream;
+  }
+
+  /** @internal Take an event of the session. */
+  take(event: SessionEvent): void {
+    if (this.#over) return;
+    this.#stream.put(event);
+    switch (event.type) {
+      case "queued":
+        if (event.client_msg_id === this.id) this.#turnsLeft = event.position + 1;
+        break;
+      case "agent_status":
+        if (event.status === "thinking" && this.#status === "idle" && !this.#turnsLeft) this.#turnsLeft = 1;
+        this.#status = event.status;
+        break;
+      case "assistant_message":
+        if (event.aborted) this.#messages.delete(event.message_id);
+        else this.#messages.set(event.message_id, (this.#messages.get(event.message_id) ?? "") + event.token);
+        break;
+      case "message_discarded":
+        this.#messages.delete(event.message_id);
+        break;
+      case "turn_end":
+        if (this.#turnsLeft && !--this.#turnsLeft) this.#end(event);
+        break;
+      case "resync_required":
+        this.#lost = true;
+        break;
+      case "session_info":
+        if (!this.#lost) break;
+        if (event.status === "idle") return this.#end(undefined);
+        this.#turnsLeft = 1;
+        this.#lost = false;
+        break;
+      default:
+    }
+  }
+
+  /** @internal The session ended, or the message was refused. */
+  fail(error: unknown): void {
+    this.#over = true;
+    this.#stream.end(error);
+    this.#reject(error);
+  }
+
+  #end(end: TurnEndFrame | undefined): void {
+    this.#over = true;
+    this.#stream.end();
+    this.#settle(end);
+  }
+}
