@@ -99,11 +99,13 @@ class FanOut:
         register: Register,
         targets: Iterable[str],
         delivery: Delivery | None = None,
+        *,
+        in_background: bool = False,
     ) -> Delivery:
         """Post each event to the `targets` (connection ids) that it is for, as a part of `delivery` or of a new one.
 
-        A single connection that keeps up is posted to in the caller's thread: nobody else waits, and no thread has to
-        be woken.
+        Unless `in_background`, a single connection that keeps up is posted to in the caller's thread: nobody else
+        waits, and no thread has to be woken.
         """
         if delivery is None:
             delivery = Delivery(events[0].seq)
@@ -117,7 +119,7 @@ class FanOut:
             lane = self._lane(target, register)
             if frames and not lane.is_gone:
                 batches.append((lane, _Batch(frames, delivery)))
-        self._enqueue(batches)
+        self._enqueue(batches, in_background=in_background)
         return delivery
 
     def reply(self, connection_id: str, frame: dict[str, Any], register: Register) -> None:
@@ -125,7 +127,7 @@ class FanOut:
         if connection_id in register.connections:
             self._enqueue([(self._lane(connection_id, register), _Batch(deque([frame]), Delivery(0)))])
 
-    def _enqueue(self, batches: Sequence[tuple[_Lane, _Batch]]) -> None:
+    def _enqueue(self, batches: Sequence[tuple[_Lane, _Batch]], *, in_background: bool = False) -> None:
         with self._changed:
             for _, batch in batches:
                 batch.delivery.outstanding += 1
@@ -135,7 +137,7 @@ class FanOut:
                     self._give_up(lane)
                 lane.waiting.append(batch)
                 lane.is_posting = True
-        if len(batches) == 1 and idle and idle[0].keeps_up:
+        if len(batches) == 1 and idle and idle[0].keeps_up and not in_background:
             self._post_all(idle[0], is_callers=True)
         else:
             for lane in idle:

@@ -3,8 +3,8 @@
 The first piece of text is sent at once. Then a batch is sent when the fastest connection has the last one and a delay
 has passed since its post began, so that a fast model costs few writes. The delay follows the reader, who is behind a
 long text soon: it begins short, and grows with every batch to `STREAM_MAX_DELAY_MS`. Each batch is appended to
-the log and then posted. A consistent read of the register, begun after the append, runs in parallel to the post and
-detects new connections and the loss of the lease. Slower connections get the same batches later. If all are slow, one
+the log and then posted. A consistent read of the register follows, which detects new connections and the loss of the
+lease. Slower connections get the same batches later. If all are slow, one
 batch per second is logged.
 
 The lease of the step is short, and this thread extends it. A writer whose lease was taken over stops: a frame of the
@@ -15,7 +15,6 @@ a batch that was appended before, so no batch is posted after the time at which 
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic as _monotonic
 from time import sleep as _sleep
 
@@ -105,7 +104,6 @@ class StreamSender:
         self._batch_due = 0.0
         self._reader_waits_since, self._has_rested = 0.0, False
         self._wake = threading.Condition()
-        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="watch")
         self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
 
     def start(self) -> None:
@@ -148,7 +146,6 @@ class StreamSender:
             self._closing, self._keeps_last = True, keeps_last
             self._wake.notify()
         self._thread.join()
-        self._reader.shutdown(wait=False)
         if self.failure is not None:
             raise self.failure
         return "".join(self._buffer)[: limits.BATCH_CHARS] if keeps_last else ""
@@ -211,7 +208,8 @@ class StreamSender:
             self._look_at(transition.after)
             for events in transition.posts:
                 with self._fan_out.tracked(events[0].seq) as delivery:
-                    self._fan_out.send(events, self.register, self._live(), delivery)
+                    # In the background, because the text may come meanwhile and can be appended.
+                    self._fan_out.send(events, self.register, self._live(), delivery, in_background=True)
         return bool(decided)
 
     def _next(self) -> str | None:
@@ -237,11 +235,10 @@ class StreamSender:
             return
         # The delay counts from post to post, however long the append takes.
         self._batch_due = _monotonic() + self._delay_s
-        refresh: Future[Register | None] = self._reader.submit(self._store.read, self.register.pk)
         known = self._live()
         # A client that misses a batch notices the gap at the next frame; there is always a final one.
         delivery = self._fan_out.send([event], self.register, known, Delivery(event.seq, may_post=self._holds_lease))
-        self._look_at(refresh.result())
+        self._look_at(self._store.read(self.register.pk))
         newcomers = [found for found in self._live() if found not in known]
         if newcomers:
             self._fan_out.send([event], self.register, newcomers, Delivery(event.seq, may_post=self._holds_lease))
