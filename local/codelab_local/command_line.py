@@ -29,18 +29,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             overrides=_pairs(parsed.env, "--env"),
             parameters=_pairs(parsed.parameter, "--parameter"),
         )
-        return asyncio.run(_run(settings, parsed.info))
+        return asyncio.run(_run(settings, parsed.info, until_eof=parsed.until_eof))
     except StartError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
 
 
-async def _run(settings: Settings, info: str | None) -> int:
+async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in _STOPPING:
         # A second Ctrl-C has no effect: the cleanup takes bounded time.
         loop.add_signal_handler(number, stop.set)
+    if until_eof:
+        loop.add_reader(sys.stdin.fileno(), _read_to_eof, loop, stop)
     cloud = Cloud(settings)
     try:
         starting = asyncio.ensure_future(cloud.start())
@@ -66,6 +68,13 @@ async def _run(settings: Settings, info: str | None) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
 
 
+def _read_to_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Stop at the end of stdin: whoever started this program has ended."""
+    if not os.read(sys.stdin.fileno(), 4_096):
+        loop.remove_reader(sys.stdin.fileno())
+        stop.set()
+
+
 def _write_privately(path: Path, text: str) -> None:
     """Write `text` to a file that only this user can read: it contains keys."""
     path.unlink(missing_ok=True)
@@ -82,6 +91,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--template", default="template.yaml", help="the SAM template (default: %(default)s)")
     parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="set a variable of every function")
     parser.add_argument("--parameter", action="append", metavar="NAME=VALUE", help="set a parameter of the template")
+    parser.add_argument("--until-eof", action="store_true", help="stop when stdin ends")
     parser.add_argument("--info", help=argparse.SUPPRESS)  # Where a test wants the addresses.
     return parser.parse_args(arguments)
 

@@ -18,7 +18,7 @@ import pyte
 from tests.waiting import until
 
 
-class _Screen(pyte.Screen):
+class _Screen(pyte.HistoryScreen):
     """A screen that answers where its cursor is."""
 
     answer: Callable[[str], None]
@@ -34,7 +34,7 @@ class Terminal:
         self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, *, columns: int = 80, rows: int = 60
     ) -> None:
         self._command, self._environment, self._cwd = command, {**environment, "TERM": "xterm-256color"}, cwd
-        self._screen = _Screen(columns, rows)
+        self._screen = _Screen(columns, rows, history=100_000)
         self._stream = pyte.ByteStream(self._screen)
         self._screen.answer = self.type
         self._size = struct.pack("HHHH", rows, columns, 0, 0)
@@ -77,6 +77,15 @@ class Terminal:
         with self._lock:
             return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
 
+    def all_lines(self) -> str:
+        """The screen's lines, and those that have scrolled away."""
+        with self._lock:
+            above = [
+                "".join(line[column].data for column in range(self._screen.columns))
+                for line in self._screen.history.top
+            ]
+            return "\n".join([*above, *self._screen.display])
+
     def expect(self, text: str) -> str:
         """Wait until the text is on the screen. Returns the screen."""
         until(lambda: text in self.shown() or self.process.poll() is not None)
@@ -88,6 +97,9 @@ class Terminal:
         """Wait for the program's end. Returns its exit code."""
         return self.process.wait(30)
 
+    def _take(self, piece: bytes) -> None:
+        """The program has written this."""
+
     def _read(self) -> None:
         while True:
             try:
@@ -96,6 +108,7 @@ class Terminal:
                 return
             if not piece:
                 return
+            self._take(piece)
             with self._lock:
                 self.raw += piece
                 self._stream.feed(piece)

@@ -92,7 +92,7 @@ def test_the_last_conversation_goes_on(codelab: Codelab, model: ScriptedModel) -
         (
             ("exec", "hi", "--url", "ws://localhost:9"),
             3,
-            "nothing listens there.\nStart one on this machine with `make run`",
+            "nothing listens there.\nStart one with `make run`",
         ),
         (("exec", "hi", "--policy", "missing.toml"), 2, "missing.toml: No such file"),
         (("exec", "hi", "--continue"), 2, "There is no conversation"),

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ exit codes:
   130  Ctrl-C; the turn is cancelled
 """
 _START = f"""\
-Start one on this machine with `make run` in a checkout of codelab-serverless (it listens at {DEFAULT_URL}),
+Start one with `make run` in a checkout of codelab-serverless (it listens at {DEFAULT_URL}),
 or name another one with --url or CODELAB_URL."""
 
 
@@ -161,6 +162,36 @@ async def _talk(options: argparse.Namespace) -> int:
     if not sys.stdin.isatty():
         sys.stderr.write("codelab: stdin is not a terminal; `codelab exec PROMPT` answers one prompt.\n")
         return 2
+    async with contextlib.AsyncExitStack() as started:
+        await _start_if_missing(address, is_named=_names_server(options), started=started)
+        return await _talk_to(address, workspace, options)
+
+
+def _names_server(options: argparse.Namespace) -> bool:
+    return bool(getattr(options, "url", None) or os.environ.get("CODELAB_URL"))
+
+
+async def _start_if_missing(address: Address, *, is_named: bool, started: contextlib.AsyncExitStack) -> None:
+    """Start the local cloud if this is a checkout and no server runs; ask first if the user named the address."""
+    from codelab_client import local_cloud
+    from codelab_client.line_input import ask
+    from codelab_client.session.journal import state_folder
+
+    folder = local_cloud.checkout()
+    if folder is None or not local_cloud.is_missing(address):
+        return
+    if is_named:
+        answer = await ask(f"Nothing listens at {address.shown}. Start the local cloud of {folder} there? [Y/n] ")
+        if answer.strip().lower() not in ("", "y", "yes"):
+            return
+    sys.stderr.write(
+        f"No server runs at {address.shown}: starting the local cloud of {folder}, which stops with codelab.\n"
+        "`make run` starts one that stays.\n"
+    )
+    await started.enter_async_context(local_cloud.running(folder, address, state_folder()))
+
+
+async def _talk_to(address: Address, workspace: Path, options: argparse.Namespace) -> int:
     from codelab_client.terminal import talk
 
     plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from codelab_client.line_input import ask
 from codelab_client.policy import Policy
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Session
@@ -94,7 +95,7 @@ class _Turn:
             _write(
                 sys.stderr, f"{safe_line(call.tool_name)}\n{safe(json.dumps(arguments, indent=2, ensure_ascii=False))}"
             )
-            answer = await _input("approve? [y/N] ")
+            answer = await ask("approve? [y/N] ")
             if answer.strip().lower() in ("y", "yes"):
                 await self._session.approve(call.call_id)
             else:
@@ -120,21 +121,3 @@ def _shown(arguments: Mapping[str, Any]) -> str:
 def _write(stream: Any, text: str) -> None:
     stream.write(f"{text}\n")
     stream.flush()
-
-
-async def _input(question: str) -> str:
-    """A line of the user, without keeping the event loop from its work."""
-    sys.stderr.write(question)
-    sys.stderr.flush()
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[str] = loop.create_future()
-
-    def read() -> None:
-        if not line.done():
-            line.set_result(sys.stdin.readline())
-
-    loop.add_reader(sys.stdin.fileno(), read)
-    try:
-        return await line
-    finally:
-        loop.remove_reader(sys.stdin.fileno())

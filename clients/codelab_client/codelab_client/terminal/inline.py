@@ -34,6 +34,8 @@ from codelab_client.terminal.editor import EditError, edited
 _LOOK_S = 0.5
 #: Two Ctrl-C within this time quit (seconds).
 _TWICE_S = 2.0
+#: Between two redraws (seconds): a fast answer comes in more pieces than anybody can see.
+_REDRAW_S = 0.04
 _STYLE = Style.from_dict(
     {
         "live": "ansibrightblack",
@@ -77,6 +79,7 @@ class InlineScreen:
             reserve_space_for_menu=4,
             refresh_interval=0,
         )
+        self._prompt.app.min_redraw_interval = _REDRAW_S
         self._prompt.default_buffer.on_text_changed += lambda _: self._typed()
 
     # -- printing ------------------------------------------------------------------------------------------------
