@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -113,6 +114,8 @@ class InlineScreen:
         session = self.conversation.session
         self.show(cards.notice(f"session {session.session_id} · /help lists the commands"))
         ticking = asyncio.ensure_future(self._tick())
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)  # while something is printed, Ctrl-C is no key
         try:
             await self._prompt.prompt_async(handle_sigint=False)
         except (EOFError, KeyboardInterrupt):
@@ -120,6 +123,7 @@ class InlineScreen:
         finally:
             ticking.cancel()
             await self._print()
+            loop.remove_signal_handler(signal.SIGINT)
 
     async def _tick(self) -> None:
         """Let the seconds of running calls go on."""
@@ -225,7 +229,7 @@ class InlineScreen:
 
         @keys.add("c-c")
         def _(event: KeyPressEvent) -> None:
-            self._interrupt(event)
+            self._interrupt()
 
         @keys.add("c-d", filter=is_empty)
         def _(event: KeyPressEvent) -> None:
@@ -284,14 +288,16 @@ class InlineScreen:
             self.show(cards.call(call.tool_name, changed, self.conversation.workspace))
             self.conversation.edit(changed)
 
-    def _interrupt(self, event: KeyPressEvent) -> None:
+    def _interrupt(self) -> None:
         """Ctrl-C: close a question, clear the input, stop the turn; twice: quit."""
         now, conversation = time.monotonic(), self.conversation
+        app, buffer = self._prompt.app, self._prompt.default_buffer
         is_second, self._interrupted_at = now - self._interrupted_at < _TWICE_S, now
         if is_second:
-            event.app.exit(exception=KeyboardInterrupt)
-        elif event.current_buffer.text:
-            event.current_buffer.reset()
+            if app.is_running and not app.is_done:
+                app.exit(exception=KeyboardInterrupt)
+        elif buffer.text:
+            buffer.reset()
             self._hint_for("Ctrl-C again quits")
         elif conversation.questions:
             conversation.questions[0].close()
