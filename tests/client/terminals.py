@@ -88,10 +88,16 @@ class Terminal:
 
     def expect(self, text: str) -> str:
         """Wait until the text is on the screen. Returns the screen."""
-        until(lambda: text in self.shown() or self.process.poll() is not None)
-        shown = self.shown()
-        assert text in shown, f"{text!r} is not on the screen:\n{shown}"
-        return shown
+        found: list[str] = []  # the screen in which the text was: in the next one it may be gone
+
+        def is_there() -> bool:
+            has_ended = self.process.poll() is not None
+            found[:] = [self.shown()]
+            return text in found[0] or has_ended
+
+        until(is_there)
+        assert text in found[0], f"{text!r} is not on the screen:\n{found[0]}"
+        return found[0]
 
     def ended(self) -> int:
         """Wait for the program's end. Returns its exit code."""
