@@ -229,9 +229,9 @@ def control(system: System) -> None:
 def rest_api(system: System) -> None:
     comes(system, "c1")
     wanted = {"session_id": "s1", "tool_name": "write_file", "arguments": WRITTEN}
-    system.http("POST", "/tools/execute", body={**wanted, "call_id": "k1"})
+    system.http("POST", "/tools/execute", query="wait=0", body={**wanted, "call_id": "k1"})
     system.send("c1", "hitl_decision", call_id="k1", decision="approve", remember={"scope": "user"})
-    system.http("POST", "/tools/execute", body={**wanted, "call_id": "k2"})  # relies on the rule
+    system.http("POST", "/tools/execute", query="wait=0", body={**wanted, "call_id": "k2"})  # relies on the rule
     system.http("GET", "/sessions")
     upload(system, "c1", "tool_result", call_id="k1", result={"content": LARGE})
     system.connect("n1", "s2")
