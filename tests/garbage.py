@@ -14,16 +14,12 @@ def left_frames() -> Iterator[list[str]]:
     parameter, are not the block's.
     """
     found: list[str] = []
-    gc.collect()
     gc.disable()
+    gc.freeze()  # `get_objects` leaves out what is frozen, which are all objects of now
     try:
-        before = _frames()
         yield found
-        found += [it.f_code.co_qualname for it in _frames() if not any(it is other for other in before)]
+        frames = [it for it in gc.get_objects() if isinstance(it, FrameType)]
+        found += [it.f_code.co_qualname for it in frames if it.f_globals.get("__name__", "").startswith("codelab.")]
     finally:
+        gc.unfreeze()
         gc.enable()
-
-
-def _frames() -> list[FrameType]:
-    frames = [it for it in gc.get_objects() if isinstance(it, FrameType)]
-    return [it for it in frames if it.f_globals.get("__name__", "").startswith("codelab.")]

@@ -16,7 +16,7 @@ from tests.faults.stage import Stage
 from tests.faults.sweep import Findings, Point, Sweep
 
 #: Faults of each conversation that are tried when there is little time.
-FEW = 3
+FEW = 2
 #: Conversations whose turns end in different ways.
 ENDINGS = {
     "simple",

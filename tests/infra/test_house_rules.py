@@ -205,6 +205,7 @@ def test_errors_of_sam_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "Front" in capsys.readouterr().err
 
 
+@pytest.mark.deep  # `make lint` does the same
 def test_the_real_template_passes() -> None:
     assert [str(match) for match in problems(_ROOT / "template.yaml")] == []
     assert [str(match) for match in problems_of_translation(_ROOT / "template.yaml")] == []
