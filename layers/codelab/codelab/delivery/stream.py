@@ -4,8 +4,9 @@ The first piece of text is sent at once. Then a batch is sent when the fastest c
 has passed since its post began, so that a fast model costs few writes. The delay follows the reader, who is behind a
 long text soon: it begins short, and grows with every batch to `STREAM_MAX_DELAY_MS`. Each batch is appended to
 the log and then posted. A consistent read of the register follows, which detects new connections and the loss of the
-lease. Slower connections get the same batches later. If all are slow, one
-batch per second is logged.
+lease; in parallel to the post it would compete with it for the interpreter. Slower connections get the same batches
+later. If all are slow, one batch per second is logged. The last batch of a complete answer is not: the commit logs it
+in the message's final frame.
 
 The lease of the step is short, and this thread extends it. A writer whose lease was taken over stops: a frame of the
 new owner has the seq of its next append, and it looks at the register whenever a seq is taken. Nothing stops a post of
