@@ -1,4 +1,4 @@
-"""What the system adds to a model's stream: time to the first token, time per piece, posts, and their cost.
+"""What the system adds to a model's stream: time to the first token, time per piece, smoothness, posts and their cost.
 
 It calls the same model through the system and directly, with the same SDK call, alternately in one run. The floor of
 the first token is the time of the system's AWS calls if one warm process makes them one after another, with the same
@@ -182,6 +182,21 @@ def pieces(cloud: LocalCloud, model: OpenAI) -> None:
     print(f"200 pieces/s: the end comes {statistics.median(later) * 1000:.3f} ms a piece later than directly")
 
 
+def smoothness(cloud: LocalCloud) -> None:
+    """How long a token waits for its frame. Both processes read the machine's monotonic clock."""
+    waits: list[float] = []
+    frames = 0
+    with connect(cloud.url("smooth")) as socket:
+        through_the_system(socket, "pieces=1")
+        socket.send(json.dumps({"type": "user_message", "content": "pieces=300 rate=50 stamps=1"}))
+        while (frame := json.loads(socket.recv(timeout=60))).get("status") != "idle":
+            now = time.monotonic()
+            if frame["type"] == "assistant_message" and frame["token"]:
+                waits += [now - float(sent) for sent in frame["token"].split()]
+                frames += 1
+    print(f"300 tokens over 6 s: from a token to its frame {summary(waits)}; {frames} frames")
+
+
 def cost(cloud: LocalCloud) -> None:
     tokens = 1_000
     with connect(cloud.url("cost")) as socket:
@@ -204,6 +219,7 @@ def main() -> None:
         model = OpenAI(base_url=url, api_key="bench")
         first_token(cloud, model)
         pieces(cloud, model)
+        smoothness(cloud)
         cost(cloud)
 
 

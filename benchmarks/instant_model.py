@@ -1,9 +1,9 @@
 """A model that costs nothing: an OpenAI-compatible stream, prepared before the first request.
 
 The user's message may say `pieces=N` and `rate=N` (pieces per second; absent: at full speed), `silence=S` (seconds
-before the first piece) and `clock=1` (a last piece more: the time of the end, by the machine's monotonic clock). The
-answer is an object with `message` and `calls` if the request has a `response_format`, else plain text. If the request
-lets it choose an `agent`, it chooses `universal`.
+before the first piece), `stamps=1` (each piece is the time at which it is sent) and `clock=1` (a last piece more: the
+time of the end), by the machine's monotonic clock. The answer is an object with `message` and `calls` if the request
+has a `response_format`, else plain text. If the request lets it choose an `agent`, it chooses `universal`.
 Run as `python -m benchmarks.instant_model PORT`.
 """
 
@@ -12,14 +12,12 @@ import json
 import re
 import sys
 import time
-from functools import cache
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-_SETTING = re.compile(r"(pieces|rate|silence|clock)=([0-9.]+)")
+_SETTING = re.compile(r"(pieces|rate|silence|clock|stamps)=([0-9.]+)")
 PIECE = "abc "
 
 
-@cache
 def _content(piece: str) -> bytes:
     return _event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
 
@@ -29,6 +27,7 @@ def _event(fields: dict[str, object]) -> bytes:
     return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 
+_PIECE = _content(PIECE)
 _END = (
     _event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     + _event({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}})
@@ -82,7 +81,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             for n in range(pieces):
                 if writer.is_closing():  # the client has hung up, as a cancelled turn does
                     return
-                _chunk(writer, _content(PIECE))
+                _chunk(writer, _content(f"{time.monotonic():.6f} ") if "stamps" in settings else _PIECE)
                 if "rate" in settings:
                     await asyncio.sleep(began + (n + 1) / settings["rate"] - asyncio.get_running_loop().time())
                 elif n % 100 == 0:
