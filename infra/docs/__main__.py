@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
             continue
         stale.append(name)
         if not check:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             sys.stdout.write(f"docs: {name}\n")
     if check and stale:
