@@ -99,12 +99,12 @@ class Sweep:
 
 
 def _recoveries(event: Seen, fault: Fault) -> list[Recovery]:
-    """All there are for a call that writes; for another one in turn, for what it leaves behind is the same."""
+    """All that may follow on a call that writes, and on one of a step; else one in turn: they leave the same behind."""
     if fault.kind not in (Kind.KILLED_BEFORE, Kind.KILLED_AFTER, Kind.FAILS):
         return [Recovery()]
-    if event.folder == "llm_request":
-        found = [Recovery(recorded=True), Recovery(recorded=False)]
-    elif event.folder in ("connect", "disconnect", "sweep") or fault.kind is Kind.FAILS:
+    if event.folder == "llm_request":  # whether OnFailure tells of its death or nobody does
+        return [Recovery(recorded=True), Recovery(recorded=False)]
+    if event.folder in ("connect", "disconnect", "sweep") or fault.kind is Kind.FAILS:
         found = [Recovery()]
     else:
         found = [Recovery(), *(Recovery(reconnects=True, disconnect_ms=after) for after in (100, 5_000, None))]
