@@ -7,7 +7,17 @@ _TURN = "turn_51f0"
 _MESSAGE = "msg_9b2e"
 _PATH = {"path": "src/main.dart"}
 _FILE = {**_PATH, "content": "void main() {}\n"}
-_PENDING = {"call_id": _CALL, "tool_name": "write_file", "state": "awaiting_approval", "deadline": 1767225600000}
+_OPEN = {"call_id": _CALL, "tool_name": "write_file", "state": "awaiting_approval", "deadline": 1767225600000}
+_PENDING = {
+    **_OPEN,
+    "turn_id": _TURN,
+    "arguments": _FILE,
+    "risk": "write",
+    "title": "Write src/main.dart",
+    "kind": "edit",
+    "paths": ["src/main.dart"],
+    "remember": {"rule": _FILE["path"], "scopes": ["session", "user"]},
+}
 _SWITCH = {
     "from_agent": "universal",
     "to_agent": "architect",
@@ -56,6 +66,10 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
             "platform": "linux",
             "capabilities": {"tools": [_DEPLOY]},
         },
+        {
+            "client": {"name": "my-ide", "version": "1.2.0"},
+            "capabilities": {"tools_supported": ["read_file", "list_files", "search_in_project"]},
+        },
     ],
     "resume": [{"last_seq": 41}],
     "cancel": [{}, {"turn_id": _TURN}],
@@ -96,6 +110,9 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "turn_id": _TURN,
             "deadline": 1767225600000,
             "risk": "read",
+            "title": "Read src/main.dart",
+            "kind": "read",
+            "paths": ["src/main.dart"],
             "seq": 3,
         },
         {
@@ -106,6 +123,9 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "turn_id": _TURN,
             "deadline": 1767312000000,
             "risk": "write",
+            "title": "Write src/main.dart",
+            "kind": "edit",
+            "paths": ["src/main.dart"],
             "remember": {"rule": _FILE["path"], "scopes": ["session", "user"]},
             "seq": 9,
         },
@@ -116,6 +136,9 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "turn_id": _TURN,
             "deadline": 1767312000000,
             "risk": "write",
+            "title": "Patch src/main.dart, test/main_test.dart",
+            "kind": "edit",
+            "paths": ["src/main.dart", "test/main_test.dart"],
             "payload_url": "https://bucket.s3.eu-central-1.amazonaws.com/items/9f2c?X-Amz-Signature=…",
             "payload_bytes": 1204311,
             "remember": None,
@@ -202,7 +225,7 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "protocol_version": "1.0",
         }
     ],
-    "resumed": [{"last_seq": 41, "open_calls": [_PENDING]}],
+    "resumed": [{"last_seq": 41, "open_calls": [_OPEN]}],
     "resync_required": [{"last_seq": 9041}],
     "pong": [{"sent_at": 1767225600000}],
     "queued": [{"client_msg_id": "m-2", "position": 1, "seq": 13}],

@@ -29,8 +29,9 @@ def test_session_info_describes_the_turn_the_calls_and_the_log(ide, model):
     info = session.request("hello")
     assert (info["status"], info["turn_id"]) == ("waiting_approval", asked["turn_id"])
     (pending,) = info["pending_calls"]
-    same = {"call_id": asked["call_id"], "deadline": asked["deadline"]}
-    assert pending.items() >= {**same, "tool_name": "write_file", "state": "awaiting_approval"}.items()
+    shown = ("call_id", "tool_name", "arguments", "deadline", "turn_id", "risk", "title", "kind", "paths", "remember")
+    assert pending == {**{name: asked[name] for name in shown}, "state": "awaiting_approval"}
+    assert (asked["title"], asked["kind"], asked["paths"]) == ("Write a", "edit", ["a"])
     assert info["last_seq"] == max(frame.get("seq", 0) for frame in session.frames)
     assert {"connections": 8, "replayed_frames": 500, "file_bytes": 1_000_000}.items() <= info["limits"].items()
 
@@ -122,6 +123,28 @@ def test_resume_lists_the_calls_that_are_still_open(ide, model):
     second.decide(asked, "approve")
     second.result(second.expect("tool_call", requires_approval=False), {"success": True})
     assert second.idle() == "Written"
+
+
+def test_a_replayed_call_is_executed_only_if_it_is_open(ide, model):
+    read = [call("read_file", path=path) for path in ("a", "b")]
+    first = ide("replayed-calls", extensions=True)
+    settled = first.call_for(model.script("replayed", Says("", read), Says("Read")))
+    waiting = first.expect("tool_call")
+    first.result(settled, {"content": ""})
+    first.socket.close()
+    second = ide("replayed-calls", extensions=True)
+    second.request("resume", last_seq=0)
+    replayed = {frame["call_id"]: frame for frame in second.of_type("tool_call") if "seq" in frame}
+    assert replayed[settled["call_id"]] == {**settled, "execute": False}
+    assert replayed[waiting["call_id"]] == waiting
+    second.result(waiting, {"content": ""})
+    assert second.idle() == "Read"
+
+
+def test_a_client_without_extensions_does_not_see_what_is_for_humans(ide, model):
+    session = ide()
+    asked = session.call_for(model.script("plain", Says("", [WRITE]), Says("Written")))
+    assert not asked.keys() & {"title", "kind", "paths", "remember", "execute"}
 
 
 def test_resume_beyond_the_log_requires_a_resync(ide):

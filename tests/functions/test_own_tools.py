@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 
+from codelab.protocol.tools import CATALOGUE, SEED
+
 from tests.functions.recorder import POST, READ_MANY, TRANSACTION
 from tests.functions.system import System
 from tests.scripted_model import call
@@ -80,3 +82,51 @@ def test_a_client_can_withdraw_its_tools(extended: System) -> None:
     assert [frame["type"] for frame in extended.aws.frames("c1")] == ["session_info"]
     extended.ask("c1", "Hi")
     assert "deploy" not in offered(extended)
+
+
+# -- the tools of the catalogue --------------------------------------------------------------------------------------
+
+READING = ["read_file", "search_files", "a_tool_of_a_later_version"]
+
+
+def supports(system: System, names: list[str], connection: str = "c1") -> None:
+    system.send_raw(connection, "control", json.dumps({"type": "hello", "capabilities": {"tools_supported": names}}))
+
+
+def branches(system: System) -> set[str]:
+    """The tools in the schema of what the model was asked last."""
+    return {name for name in CATALOGUE if f'\\"{name}\\"' in offered(system) or f'"{name}"' in offered(system)}
+
+
+SERVERS = {name for name, tool in CATALOGUE.items() if tool.server_side}
+
+
+def test_the_model_is_offered_what_the_executor_executes_and_nothing_else(extended: System) -> None:
+    supports(extended, READING)
+    assert Counter(extended.aws.calls) == {READ_MANY: 1, TRANSACTION: 1, POST: 1}
+    extended.ask("c1", "Hi")
+    assert branches(extended) == {"read_file", "search_in_project"} | SERVERS
+    supports(extended, [])
+    extended.ask("c1", "Hi")
+    assert branches(extended) == SERVERS
+
+
+def test_an_executor_that_does_not_say_it_is_offered_the_tools_of_the_seed_documents(extended: System) -> None:
+    extended.ask("c1", "Hi")
+    assert branches(extended) == set(SEED) | SERVERS
+    extended.connect("c2", extensions=True)
+    supports(extended, READING, "c2")  # another window
+    extended.ask("c1", "Hi")
+    assert branches(extended) == set(SEED) | SERVERS
+
+
+def test_what_it_executes_and_what_it_declares_are_said_independently(extended: System) -> None:
+    hello(extended, DEPLOY)
+    supports(extended, READING)
+    extended.ask("c1", "Hi")
+    assert branches(extended) == {"read_file", "search_in_project"} | SERVERS
+    assert "deploy" in offered(extended)
+    hello(extended)
+    extended.ask("c1", "Hi")
+    assert branches(extended) == {"read_file", "search_in_project"} | SERVERS
+    assert '"deploy"' not in offered(extended)

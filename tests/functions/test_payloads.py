@@ -114,6 +114,24 @@ def test_a_pong_repeats_no_more_than_a_frame_holds(connected: System) -> None:
     assert error["error_code"] == "PAYLOAD_TOO_LARGE"
 
 
+def test_open_calls_that_do_not_fit_into_one_frame_go_by_payload_urls(extended: System) -> None:
+    writes = [call("write_file", path=f"{n}.py", content=str(n) * 20_000) for n in range(3)]
+    call_ids = extended.ask("c1", "", *writes)
+    extended.send_raw("c1", "control", '{"type": "hello"}')
+    assert extended.aws.calls == [READ_MANY, READ_MANY, PUT, POST]
+    (info,) = extended.aws.frames("c1")
+    shown = {pending["call_id"]: pending for pending in info["pending_calls"]}
+    assert shown.keys() == set(call_ids)
+    assert [shown[call_id].get("arguments", {}).get("path") for call_id in call_ids] == ["0.py", "1.py", None]
+    large = shown[call_ids[2]]
+    assert (large["title"], large["risk"], large["kind"]) == ("Write 2.py", "write", "edit")
+    key = large["payload_url"].split("amazonaws.com/")[1].split("?")[0]
+    with extended.aws.paused():
+        found = boto3.client("s3", region_name=REGION).get_object(Bucket="payloads", Key=key)["Body"].read()
+    assert json.loads(found) == {"path": "2.py", "content": "2" * 20_000}
+    assert large["payload_bytes"] == len(found)
+
+
 # -- a connection that was closed with 1009 ------------------------------------------------------------------------
 
 

@@ -219,6 +219,11 @@ def control(system: System) -> None:
     system.send_raw("n1", "control", json.dumps({"type": "refresh_token", "token": token()}))
     own = {"name": "ide.deploy", "description": "Deploys the project."}
     by_reference(system, "n1", "hello", capabilities={"tools": [own]})
+    system.connect("w1", "s4", extensions=True)
+    system.model.says("", *(call("write_file", path=f"{n}", content="x" * 20_000) for n in range(3)))
+    system.send("w1", "user_message", content="hello")
+    system.run_step()
+    system.send_raw("w1", "control", '{"type": "hello"}')  # its calls are too much for one frame
     given_up(system)
     abandoned(system, "o1", "s2")
     later(system, "control")

@@ -5,17 +5,17 @@ from codelab.agents import Agent, agents
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
 from codelab.llm.pipeline import prepare
-from codelab.protocol.tools import Tool
+from codelab.protocol.tools import ExecutorTools, Tool
 from codelab.sessions.items import ToolsItem
 from codelab.turns import titles
 from codelab.turns.answers import ANSWER, answer_schema, tool_messages
-from codelab.turns.own_tools import declared_by
+from codelab.turns.own_tools import executed_by
 
 
 def own_tool(name: str, path: str) -> Tool:
     parameters = {"type": "object", "properties": {path: {"type": "string"}}, "required": [path]}
     declaration = {"name": name, "description": "A tool.", "parameters": parameters, "read_only": True}
-    (tool,) = declared_by(ToolsItem({"c1": [declaration]}), "c1")
+    (tool,) = executed_by(ToolsItem({"c1": [declaration]}), "c1").own
     return tool
 
 
@@ -28,17 +28,17 @@ def with_tools(agent: Agent, *, titled: bool) -> object:
 @pytest.mark.parametrize("titled", [True, False])
 @pytest.mark.parametrize("name", agents())
 def test_it_has_a_branch_per_tool(name: str, titled: bool) -> None:
-    agent = agents()[name]
-    joined = agent.joined_by([own_tool("ide_lint", "file"), own_tool("ide_find", "query")])
+    agent = agents()[name].for_executor(ExecutorTools())
+    joined = agents()[name].for_executor(ExecutorTools((own_tool("ide_lint", "file"), own_tool("ide_find", "query"))))
     assert len(joined.tools) - len(agent.tools) in (0, 2)
     for each in (agent, joined, agent):
         assert answer_schema(each, titled=titled) == with_tools(each, titled=titled)
 
 
 def test_tools_of_one_client_do_not_reach_another() -> None:
-    agent = agents()["universal"]
+    agent = agents()["universal"].for_executor(ExecutorTools())
     before = str(answer_schema(agent, titled=False))
-    first, second = (agent.joined_by([own_tool("ide_lint", path)]) for path in ("file", "folder"))
+    first, second = (agent.for_executor(ExecutorTools((own_tool("ide_lint", path),))) for path in ("file", "folder"))
     assert "folder" in str(answer_schema(second, titled=False)["properties"]["calls"]["items"]["anyOf"][-1])
     assert "folder" not in str(answer_schema(first, titled=False)["properties"]["calls"]["items"]["anyOf"][-1])
     assert str(answer_schema(agent, titled=False)) == before

@@ -12,7 +12,7 @@ temperature = 0.2
 """
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -22,7 +22,7 @@ from typing import Any
 from codelab.agents.handover import with_targets
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.globs import matches
-from codelab.protocol.tools import CATALOGUE, Tool
+from codelab.protocol.tools import CATALOGUE, ExecutorTools, Tool
 
 #: The agent that answers unless another one was chosen.
 FALLBACK = "universal"
@@ -32,7 +32,10 @@ _FIELDS = {"description", "prompt", "risks", "tools", "routes", "paths", "model"
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent, see the module. The schema of its answers contains only the tools it may call."""
+    """An agent, see the module. The schema of its answers contains only the tools it may call.
+
+    `supported` are the tools of the catalogue that its session's executor executes, see `ExecutorTools`.
+    """
 
     name: str
     description: str
@@ -43,6 +46,7 @@ class Agent:
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     routes: bool = False
+    supported: frozenset[str] | None = None
 
     @property
     def prompt(self) -> str:
@@ -64,11 +68,14 @@ class Agent:
                 details={"field": "path"},
             )
 
-    def joined_by(self, declared: Iterable[Tool]) -> "Agent":
-        """The agent with the client's own tools that match its risks."""
+    def for_executor(self, executor: ExecutorTools) -> "Agent":
+        """The agent with the tools that the executor executes: the catalogue's, and its own that match the risks."""
         taken = {name.casefold() for name in self.tools}
-        own = {tool.name: tool for tool in declared if tool.risk in self.risks and tool.name.casefold() not in taken}
-        return replace(self, tools={**self.tools, **own})
+        own = {
+            tool.name: tool for tool in executor.own if tool.risk in self.risks and tool.name.casefold() not in taken
+        }
+        tools = {name: found for name, tool in self.tools.items() if (found := executor.offered(tool)) is not None}
+        return replace(self, tools={**tools, **own}, supported=executor.supported)
 
 
 @cache

@@ -11,7 +11,7 @@ from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
 from codelab.observability import logger
 from codelab.protocol import limits
-from codelab.protocol.outgoing import ToolCall, ToolProgress
+from codelab.protocol.outgoing import ONLY_WITH_EXTENSIONS, ToolCall, ToolProgress
 from codelab.sessions.items import Audience, EventItem, dumps
 from codelab.sessions.register import Register
 
@@ -31,8 +31,8 @@ def render(event: EventItem, connection_id: str, register: Register, payloads: P
         if not connection.extensions:
             return None
         frame = {**frame, "execute": False}
-    if "remember" in frame and not connection.extensions:
-        frame = {name: value for name, value in frame.items() if name != "remember"}
+    if not connection.extensions and frame.keys() & ONLY_WITH_EXTENSIONS:
+        frame = {name: value for name, value in frame.items() if name not in ONLY_WITH_EXTENSIONS}
     frame = for_profile(frame, connection.args_profile)
     if event.payload is not None and not _fits(frame):
         kept = {name: value for name, value in frame.items() if name not in LARGE_FIELDS}

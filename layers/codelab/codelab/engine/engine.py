@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from codelab.aws.errors import AwsError
 from codelab.config import Settings
@@ -18,7 +18,7 @@ from codelab.observability import bind, logger, metrics
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Error
 from codelab.sessions import keys
-from codelab.sessions.items import Audience, EventItem
+from codelab.sessions.items import Audience, EventItem, reference_to
 from codelab.sessions.register import Register
 from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.store import Over, SessionStore, StoredItem
@@ -170,7 +170,8 @@ class Engine:
             for first, last in transition.repost:
                 self._repost(fan_out, register, first, last)
         for connection_id, frame in transition.replies:
-            fan_out.reply(connection_id, frame, register)
+            with _left_to_the_sweep(register):
+                fan_out.reply(connection_id, self._with_urls(frame, transition), register)
         fan_out.drain()
         with _left_to_the_sweep(register):
             self.report(register, fan_out)
@@ -179,6 +180,27 @@ class Engine:
             self.poster.close(connection_id)
         for connection_id in transition.cut:
             self.poster.close(connection_id)
+
+    def _with_urls(self, frame: dict[str, Any], transition: Transition) -> dict[str, Any]:
+        """A reply with URLs for the arguments that are too large for it."""
+        payloads = transition.reply_payloads if "pending_calls" in frame else {}
+        if not payloads:
+            return frame
+        register, objects = transition.after, dict[str, str]()
+        references = {call_id: reference_to(content, objects) for call_id, content in payloads.items()}
+        if objects:
+            self.payloads.write(register.user, register.session_id, objects)
+        shown = [
+            {
+                **call,
+                "payload_url": self.payloads.url(register.user, register.session_id, reference.digest),
+                "payload_bytes": reference.bytes,
+            }
+            if (reference := references.get(call["call_id"])) is not None
+            else call
+            for call in frame["pending_calls"]
+        ]
+        return {**frame, "pending_calls": shown}
 
     def _count(self, transition: Transition) -> None:
         self.count(transition.after.user, transition.spent, transition.counters)

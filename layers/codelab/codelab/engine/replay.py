@@ -101,6 +101,12 @@ class _Replay:
                 if self._connection_id in register.connections:
                     frame = render(event, self._connection_id, register, self._engine.payloads)
                     if frame is not None:
-                        self.post(frame)
+                        self.post(_not_again(frame, register))
                 self.seq = event.seq
         return True
+
+
+def _not_again(frame: dict[str, Any], register: Register) -> dict[str, Any]:
+    """The frame; a call that is settled is only to be shown. The register knows of all calls up to its `last_seq`."""
+    is_settled = frame["type"] == "tool_call" and frame["call_id"] not in register.open_calls
+    return {**frame, "execute": False} if is_settled and frame["seq"] <= register.last_seq else frame

@@ -13,13 +13,16 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.outcome import Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.llm.tools import with_tool
-from codelab.protocol.tools import Tool
+from codelab.protocol.tools import ExecutorTools
 from codelab.sessions.register import Register
 from codelab.sessions.store import Conversation
 from codelab.turns import routing, titles
 from codelab.turns.answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.context import assemble, shown_files
 from codelab.turns.usage import breakdown, counted
+
+#: The most schemas of routers that a process keeps.
+_SCHEMAS = 16
 
 
 @dataclass(slots=True)
@@ -63,8 +66,8 @@ class StepRequests:
         self._settings = settings
         self._unsupported = unsupported
         self._pool = pool
-        #: By the agents that may answer, and whether a title is asked for.
-        self._schemas: dict[tuple[tuple[str, ...], bool], dict[str, Any]] = {}
+        #: By the agents that may answer, whether a title is asked for, and the tools that the executor executes.
+        self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None], dict[str, Any]] = {}
         self.config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self.config.check()
         if settings.default_agent not in agents():
@@ -78,23 +81,25 @@ class StepRequests:
 
     def _rehearse(self, agent: Agent) -> None:
         """Compile the schemas of a session's first step at init, while no user waits."""
-        role = self._role(agent, {}, [])
+        executor = ExecutorTools()
+        role = self._role(agent, {}, executor)
         prompt = {"role": "system", "content": role.agent.prompt}
         breakdown(tool_messages(role.agent), [prompt])
         for titled in (False, True):
-            Request(role.config, self._schema(role, [], titled=titled), [prompt]).compile()
+            Request(role.config, self._schema(role, executor, titled=titled), [prompt]).compile()
 
-    def make(self, register: Register, read: Conversation, own: Sequence[Tool]) -> Asked:
-        """The Request to the session's agent; `own` are the client's own tools.
+    def make(self, register: Register, read: Conversation, executor: ExecutorTools) -> Asked:
+        """The Request to the session's agent; `executor` is what the session's executor executes.
 
         Raises ProtocolError CONTEXT_TOO_LARGE if the message does not fit behind the prompt.
         """
-        role, budget = self._role(self.agent_of(register), register.settings, own), self._settings.max_context_tokens
+        role = self._role(self.agent_of(register), register.settings, executor)
+        budget = self._settings.max_context_tokens
         messages, tools = assemble(read, role.agent.prompt, budget=budget), tool_messages(role.agent)
-        schema = self._schema(role, own, titled=register.title_is_draft)
+        schema = self._schema(role, executor, titled=register.title_is_draft)
         # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
         return Asked(
-            Request(role.config, schema, messages, unsupported=self._unsupported, remember=not own),
+            Request(role.config, schema, messages, unsupported=self._unsupported, remember=not executor.own),
             role.config,
             role.agent,
             role.answering,
@@ -102,12 +107,12 @@ class StepRequests:
             self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget))),
         )
 
-    def _role(self, asked: Agent, chosen: Mapping[str, Any], own: Sequence[Tool]) -> _Role:
+    def _role(self, asked: Agent, chosen: Mapping[str, Any], executor: ExecutorTools) -> _Role:
         """`chosen` are the session's settings."""
         config = self._config_for(asked, chosen)
         if not asked.routes:
-            return _Role(asked.joined_by(own), config)
-        known = {name: agent.joined_by(own) for name, agent in agents().items() if not agent.routes}
+            return _Role(asked.for_executor(executor), config)
+        known = {name: agent.for_executor(executor) for name, agent in agents().items() if not agent.routes}
         answering = {name: agent for name, agent in known.items() if self._config_for(agent, chosen) == config}
         return _Role(
             routing.combined(asked, known, answering),
@@ -116,18 +121,20 @@ class StepRequests:
             tuple(known),
         )
 
-    def _schema(self, role: _Role, own: Sequence[Tool], *, titled: bool) -> dict[str, Any]:
+    def _schema(self, role: _Role, executor: ExecutorTools, *, titled: bool) -> dict[str, Any]:
         """The schema of the answer. Those of a router without clients' own tools are kept: they are large, and few."""
         if not role.names:
             return answer_schema(role.agent, titled=titled)
-        key = (tuple(role.answering), titled)
-        found = None if own else self._schemas.get(key)
+        key = (tuple(role.answering), titled, executor.supported)
+        found = None if executor.own else self._schemas.get(key)
         if found is None:
             found = routing.schema(ANSWER if role.answering else {}, role.names)
             found = titles.with_title(found) if titled else found
             for tool in role.agent.tools.values():
                 found = with_tool(found, tool.name, tool.parameters, tool.description)
-            if not own:
+            if not executor.own:
+                if len(self._schemas) >= _SCHEMAS:
+                    self._schemas.pop(next(iter(self._schemas)))
                 self._schemas[key] = found
         return found
 

@@ -28,7 +28,7 @@ from codelab.llm.outcome import Done, Result, TextDelta, Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import bind, logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.tools import Tool
+from codelab.protocol.tools import ExecutorTools
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
 from codelab.sessions.items import ToolsItem
@@ -38,7 +38,7 @@ from codelab.sessions.transition import Step, Transition
 from codelab.turns import routing, steps
 from codelab.turns.answers import answer_of, failure
 from codelab.turns.draft import Draft
-from codelab.turns.own_tools import declared_by
+from codelab.turns.own_tools import executed_by
 from codelab.turns.steps import Answer, Failure, Lease
 
 #: Time (ms) reserved for the commit after the model's deadline, and the least time to begin a further step.
@@ -49,7 +49,7 @@ _NEXT_STEP_MS = 30_000
 _RESTART_TOKENS = 2_000
 #: How often a step is read again because the session changed before it was acquired.
 _READS = 5
-#: Read with the history: the approval rules for the answer's calls, and the clients' own tools.
+#: Read with the history: the approval rules for the answer's calls, and the clients' tools.
 _READ = (*RULE_KEYS.values(), keys.TOOLS)
 
 
@@ -224,10 +224,10 @@ class StepRunner:
             spent = meter.over_budget(read.items.get(keys.usage_key(self._engine.clock())))
             if spent is not None:
                 raise spent
-            own = declared_by(ToolsItem.of(read.items[keys.TOOLS]), attempt.register.executor)
+            executor = executed_by(ToolsItem.of(read.items[keys.TOOLS]), attempt.register.executor)
             deadline = time.monotonic() + max(1.0, (invoked.remaining_ms() - _COMMIT_MS) / 1000)
             while True:
-                asked = self._asked(attempt, read, own)
+                asked = self._asked(attempt, read, executor)
                 result, told, broke_off = None, counted(Usage(), asked.config), False
                 try:
                     result = self._streamed(asked, attempt, deadline, meter)
@@ -268,15 +268,15 @@ class StepRunner:
             return Failure(error, attempt.with_wasted(usage), "".join(attempt.sender.sent))
         return replace(answer, last=last)
 
-    def _asked(self, attempt: _Attempt, read: Conversation, own: list[Tool]) -> Asked:
+    def _asked(self, attempt: _Attempt, read: Conversation, executor: ExecutorTools) -> Asked:
         """The Request to the session's agent, or to the fallback agent if the prompts of all agents leave no room."""
         try:
-            return self._requests.make(attempt.register, read, own)
+            return self._requests.make(attempt.register, read, executor)
         except ProtocolError:
             if not self._requests.agent_of(attempt.register).routes:
                 raise
         self._route(attempt, routing.NO_CHOICE)
-        return self._requests.make(attempt.register, read, own)
+        return self._requests.make(attempt.register, read, executor)
 
     def _streamed(self, asked: Asked, attempt: _Attempt, deadline: float, meter: Meter) -> Result | None:
         """Run the Request, send its text, and add it to `streamed`. None: the chosen agent must be asked by another."""

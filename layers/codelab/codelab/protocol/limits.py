@@ -44,3 +44,5 @@ METADATA_BYTES = 16_000
 #: Tools a client may declare, and the bytes of all their declarations: every Request to the model contains them.
 DECLARED_TOOLS = 32
 DECLARED_BYTES = 32_000
+#: Names in `tools_supported`; a newer client may name tools that this server does not know.
+TOOLS_SUPPORTED = 100

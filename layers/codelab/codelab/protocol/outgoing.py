@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.tools.tool import Kind
 
 
 class Status(StrEnum):
@@ -94,6 +95,15 @@ class ToolCall(PayloadFrame):
     risk: str | None = Field(
         default=None, description="What the call can do.", json_schema_extra={"enum": ["read", "write", "execute"]}
     )
+    title: str | None = Field(
+        default=None,
+        description="The call in a few words, one line, shortened: show `arguments` too where a human decides. Only "
+        "with extensions.",
+    )
+    kind: Kind | None = Field(default=None, description="What the call does, for an icon. Only with extensions.")
+    paths: list[str] | None = Field(
+        default=None, description="The paths that the call names, the first 30. Only with extensions."
+    )
     reason: str | None = Field(default=None, description="The remembered rule that approved the call, if any.")
     remember: Remembrance | None = Field(
         default=None,
@@ -114,6 +124,10 @@ class ToolCall(PayloadFrame):
         if self.requires_approval:
             frame.setdefault("remember", None)
         return frame
+
+
+#: The fields of a `tool_call` that only connections with extensions get.
+ONLY_WITH_EXTENSIONS = frozenset({"title", "kind", "paths", "remember"})
 
 
 class AgentStatus(ServerFrame):
@@ -264,12 +278,31 @@ class ToolProgress(PayloadFrame):
 
 
 class PendingCall(BaseModel):
-    """An open call in `session_info` or `resumed`."""
+    """An open call in `session_info` or `resumed`. In `session_info` it has all that its `tool_call` frame has."""
 
     call_id: str = Field(description="The call.")
     tool_name: str = Field(description="Its tool.")
     state: str = Field(description="What it waits for.", json_schema_extra={"enum": ["awaiting_approval", "executing"]})
     deadline: int = Field(description="When it times out, in milliseconds since the epoch.")
+    turn_id: str | None = Field(default=None, description="The turn that it belongs to. Only in `session_info`.")
+    arguments: dict[str, Any] | None = Field(
+        default=None, description="Its arguments, or those that replaced them. Only in `session_info`."
+    )
+    payload_url: str | None = Field(
+        default=None, description="Where to fetch `arguments` as JSON if they are too large. Valid for an hour."
+    )
+    payload_bytes: int | None = Field(default=None, description="The size of that JSON in bytes.")
+    risk: str | None = Field(
+        default=None,
+        description="What it can do. Only in `session_info`.",
+        json_schema_extra={"enum": ["read", "write", "execute"]},
+    )
+    title: str | None = Field(default=None, description="As in `tool_call`. Only in `session_info`.")
+    kind: Kind | None = Field(default=None, description="As in `tool_call`. Only in `session_info`.")
+    paths: list[str] | None = Field(default=None, description="As in `tool_call`. Only in `session_info`.")
+    remember: Remembrance | None = Field(
+        default=None, description="As in `tool_call`; absent: such calls always need approval. Only in `session_info`."
+    )
 
 
 class Quota(BaseModel):
@@ -304,6 +337,13 @@ class SessionInfo(ServerFrame):
         "`connections_per_minute`, `stored_bytes_per_day`, `open_turns`. Those without a limit are absent.",
     )
     protocol_version: str = Field(description="The protocol version of the server.")
+
+    def wire(self) -> dict[str, Any]:
+        frame = super().wire()
+        for call, shown in zip(self.pending_calls, frame["pending_calls"], strict=True):
+            if call.arguments is not None:
+                shown["arguments"] = call.arguments  # Keeps nulls inside the arguments.
+        return frame
 
 
 class RuleInfo(BaseModel):

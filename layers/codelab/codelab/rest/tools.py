@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from codelab.agents import agents
 from codelab.config import Settings, settings
 from codelab.protocol.errors import ErrorCode
-from codelab.protocol.tools import CATALOGUE, Tool
+from codelab.protocol.tools import CATALOGUE, ExecutorTools, Tool
 from codelab.rest.bodies import with_example
 from codelab.rest.errors import refusals
 from codelab.rest.identity import SessionName, User
@@ -17,12 +17,12 @@ from codelab.rest.sessions import existing
 from codelab.sessions import keys
 from codelab.turns import policy
 from codelab.turns.connections import executor_for_http
-from codelab.turns.own_tools import declared_by
+from codelab.turns.own_tools import executed_by
 from codelab.wiring import engine
 
 router = APIRouter(tags=["tools"], route_class=DirectRoute)
 
-OfSession = Annotated[SessionName | None, Query(description="Also list this session's declared tools")]
+OfSession = Annotated[SessionName | None, Query(description="List the tools of this session's IDE")]
 
 
 class ToolDescription(BaseModel):
@@ -87,11 +87,13 @@ class AgentList(BaseModel):
 
 @router.get("/tools", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def list_tools(user: User, session_id: OfSession = None) -> ToolList:
-    """The IDE's tools; with `session_id`, also the tools that the session's executor declared."""
-    tools = [tool for tool in CATALOGUE.values() if not tool.server_side]
+    """The tools of the seed documents; with `session_id`, those that the session's executor executes or declared."""
+    executor = ExecutorTools()
     if session_id is not None:
-        register, declared = engine().store.read_tools(keys.partition(user, session_id))
-        tools += declared_by(declared, executor_for_http(existing(register), engine().clock()))
+        register, item = engine().store.read_tools(keys.partition(user, session_id))
+        executor = executed_by(item, executor_for_http(existing(register), engine().clock()))
+    offered = (executor.offered(tool) for tool in CATALOGUE.values() if not tool.server_side)
+    tools = [*(tool for tool in offered if tool is not None), *executor.own]
     configured = settings()
     return ToolList(tools=[_described(tool, configured) for tool in tools])
 

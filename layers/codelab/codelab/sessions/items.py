@@ -77,6 +77,18 @@ def refer(content: Any, objects: dict[str, str]) -> Reference | None:
     size = len(text.encode())
     if size <= limits.CONTENT_BYTES:
         return None
+    return _added(text, size, objects)
+
+
+def reference_to(content: Content, objects: dict[str, str]) -> Reference:
+    """A reference to a content of any size; what is no object yet is added to `objects` (JSON text by digest)."""
+    if isinstance(content, Reference):
+        return content
+    text = dumps(content)
+    return _added(text, len(text.encode()), objects)
+
+
+def _added(text: str, size: int, objects: dict[str, str]) -> Reference:
     digest = _digest(text)
     objects[digest] = text
     return Reference(digest, size)
@@ -289,14 +301,16 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class ToolsItem:
-    """The clients' own tools as declared, by connection, in one item so that a step reads them with the history.
+    """What clients said of tools, by connection, in one item so that a step reads it with the history.
 
-    Equal declarations of several connections are stored once.
+    `by_connection` are the clients' own tools as declared; equal declarations are stored once. `supported` are the
+    tools of the catalogue that they execute.
     """
 
     replaces: ClassVar[bool] = True
 
-    by_connection: dict[str, list[dict[str, Any]]]
+    by_connection: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    supported: dict[str, list[str]] = field(default_factory=dict)
 
     def key(self) -> str:
         return keys.TOOLS
@@ -305,14 +319,16 @@ class ToolsItem:
         texts = {connection: dumps(tools) for connection, tools in self.by_connection.items()}
         kept = list(dict.fromkeys(texts.values()))
         declared = {connection: kept.index(text) for connection, text in texts.items()}
-        return {"sk": keys.TOOLS, "kept": kept, "declared": declared}
+        row = {"sk": keys.TOOLS, "kept": kept, "declared": declared}
+        return {**row, "supported": self.supported} if self.supported else row
 
     @classmethod
     def of(cls, item: dict[str, Any] | None) -> "ToolsItem":
         if item is None or "declared" not in item:
-            return cls({})
+            return cls()
         kept = [json.loads(text) for text in item["kept"]]
-        return cls({connection: kept[index] for connection, index in item["declared"].items()})
+        declared = {connection: kept[index] for connection, index in item["declared"].items()}
+        return cls(declared, item.get("supported", {}))
 
 
 class Audience(StrEnum):

@@ -8,6 +8,7 @@ from codelab.sessions.approval_rules import ApprovalRules
 from codelab.sessions.items import (
     AboutItem,
     CallItem,
+    Content,
     EventItem,
     FileItem,
     InputItem,
@@ -54,8 +55,9 @@ class Transition:
     one's events.
 
     The effects run after it, in this order: `invoke`; posting the events; `resend`; `repost` (ranges not reported as
-    posted); `replies`, which are frames that are not logged, to one connection each; closing connections with an error
-    (`close`) or without a frame (`cut`). `spent` is added to the user's `counters`.
+    posted); `replies`, which are frames that are not logged, to one connection each, with URLs for those arguments of
+    open calls that are too large for them (`reply_payloads`, by `call_id`); closing connections with an error (`close`)
+    or without a frame (`cut`). `spent` is added to the user's `counters`.
     """
 
     before: Register | None
@@ -72,6 +74,7 @@ class Transition:
     close: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()
     replies: tuple[tuple[str, dict[str, Any]], ...] = ()
+    reply_payloads: Mapping[str, Content] = field(default_factory=dict)
     objects: Mapping[str, str] = field(default_factory=dict)
     slot: Slot | None = None
     takes_over: bool = False

@@ -1,14 +1,14 @@
 """Turns the model's solution into an Answer, and a Request's failure into a protocol error."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from codelab.agents import Agent, agents
 from codelab.llm.errors import RequestError, TransportError
 from codelab.llm.tools import with_tool
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.tools import Tool
+from codelab.protocol.tools import ExecutorTools, Tool
 from codelab.sessions.items import CallRequest
 from codelab.turns import titles
 from codelab.turns.steps import Answer
@@ -35,18 +35,18 @@ ANSWER = {
 
 def answer_schema(agent: Agent, *, titled: bool) -> dict[str, Any]:
     """The schema of the agent's answers: the text, calls of its tools and, if `titled`, the session's title."""
-    schema, known = _schema(agent.name, titled), agents()[agent.name].tools
+    schema, known = _schema(agent.name, titled, agent.supported), agents()[agent.name].tools
     for tool in agent.tools.values():
         if tool.name not in known:  # a client's own
             schema = _with(tool, schema)
     return schema
 
 
-@cache
-def _schema(name: str, titled: bool) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def _schema(name: str, titled: bool, supported: frozenset[str] | None) -> dict[str, Any]:
     """As `answer_schema`, without clients' own tools."""
     schema = titles.with_title(ANSWER) if titled else ANSWER
-    for tool in agents()[name].tools.values():
+    for tool in agents()[name].for_executor(ExecutorTools(supported=supported)).tools.values():
         schema = _with(tool, schema)
     return schema
 

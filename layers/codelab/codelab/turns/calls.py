@@ -158,6 +158,9 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
         turn_id=call.turn_id or None,
         deadline=entry.due,
         risk=tool.risk_of(arguments),
+        title=tool.title_of(arguments),
+        kind=tool.kind,
+        paths=tool.shown_paths(arguments) or None,
         remember=approval_rules.offer(draft, tool, arguments, executor_of(draft.register, entry)) if awaiting else None,
         reason=f"Approved by {rule_id}" if (rule_id := call.decision.get("rule_id")) else None,
     )

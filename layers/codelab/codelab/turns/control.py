@@ -11,10 +11,10 @@ from codelab.protocol.incoming import Hello, Rules, SessionConfig, SwitchAgent
 from codelab.protocol.outgoing import PendingCall, PlanStep, SessionInfo
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
-from codelab.sessions.items import PlanItem
-from codelab.sessions.register import Phase, Register
+from codelab.sessions.items import CallItem, PlanItem, Reference
+from codelab.sessions.register import CallState, Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import approval_rules, connections, handover, messages, own_tools, quotas
+from codelab.turns import approval_rules, calls, connections, handover, messages, own_tools, quotas
 from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
@@ -23,6 +23,8 @@ from codelab.turns.quotas import Asks
 
 #: Time (ms) after which writers post to a connection again, even if its replay has not ended.
 REPLAY_MS = 10_000
+#: Bytes of open calls in a `session_info`; the arguments of further ones go by a payload URL.
+_PENDING_BYTES = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +43,16 @@ class Change:
 
 @decision(
     Hello,
-    reads=lambda frame: [keys.PLAN] if frame.capabilities.tools is None else [keys.PLAN, keys.TOOLS],
+    reads=lambda frame: [keys.PLAN, keys.TOOLS] if own_tools.says_something(frame.capabilities) else [keys.PLAN],
     quota=Asks.SHOWN,
 )
 def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
-    """The client introduces itself, and may name its platform and declare its own tools."""
+    """The client introduces itself, and may name its platform and say which tools it has."""
     _greet(draft, caller)
     if frame.platform is not None:
         draft.register.connections[caller.connection_id].platform = frame.platform
-    if frame.capabilities.tools is not None:
-        own_tools.declare(draft, caller, frame.capabilities.tools)
+    if own_tools.says_something(frame.capabilities):
+        own_tools.declare(draft, caller, frame.capabilities)
     return _inform(draft, caller)
 
 
@@ -172,11 +174,52 @@ def pending_calls(register: Register) -> list[PendingCall]:
     ]
 
 
+def _shown_calls(draft: Draft) -> list[PendingCall]:
+    """The open calls with what their frames have, so that a client needs no log to show and decide them."""
+    shown, left = [], _PENDING_BYTES
+    for pending in pending_calls(draft.register):
+        call = draft.call(pending.call_id)
+        known = pending if call is None else _shown_call(draft, pending, call)
+        if call is not None and (size := len(known.model_dump_json().encode())) > left:
+            known, size = known.model_copy(update={"arguments": None, "paths": None}), 0
+        if call is not None and known.arguments is None:
+            draft.reply_payloads[call.call_id] = call.effective_arguments
+        else:
+            left -= size
+        shown.append(known)
+    return shown
+
+
+def _shown_call(draft: Draft, pending: PendingCall, call: CallItem) -> PendingCall:
+    """An open call with what can be told without reading large arguments."""
+    entry, content = draft.register.open_calls[call.call_id], call.effective_arguments
+    try:
+        tool = calls.tool_of(call)
+    except ProtocolError:  # a tool of another version of this code
+        return pending
+    known = pending.model_copy(update={"turn_id": call.turn_id or None, "kind": tool.kind, "risk": tool.risk})
+    if isinstance(content, Reference):
+        return known
+    more: dict[str, Any] = {
+        "arguments": content,
+        "risk": tool.risk_of(content),
+        "title": tool.title_of(content),
+        "paths": tool.shown_paths(content) or None,
+    }
+    if entry.state is CallState.AWAITING_APPROVAL:
+        executor = connections.executor_of(draft.register, entry)
+        more["remember"] = approval_rules.offer(draft, tool, content, executor)
+    return known.model_copy(update=more)
+
+
 def session_info(draft: Draft, user_plan: str) -> SessionInfo:
-    """The session's state and the user's quotas. Needs the agent's plan, and the user's counters and slots."""
+    """The session's state and the user's quotas.
+
+    Needs the open calls, the agent's plan, and the user's counters and slots.
+    """
     register = draft.register
     of_user = quotas.wanted(user_plan, Asks.SHOWN, draft.settings, draft.now)
-    draft.need([keys.PLAN, *of_user])
+    draft.need([keys.PLAN, *of_user, *map(keys.call_key, register.open_calls)])
     plan = draft.item(keys.PLAN)
     return SessionInfo(
         session_id=register.session_id,
@@ -185,7 +228,7 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
         title=register.title,
         turn_id=register.turn_id if register.phase is not Phase.IDLE else None,
         last_seq=register.last_seq,
-        pending_calls=pending_calls(register),
+        pending_calls=_shown_calls(draft),
         plan=[PlanStep.model_validate(step) for step in PlanItem.of(plan).steps] if plan else [],
         settings=register.settings,
         limits={

@@ -89,6 +89,7 @@ class Draft:
     close: list[str] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
+    reply_payloads: dict[str, Content] = field(default_factory=dict)
     objects: dict[str, str] = field(default_factory=dict)
     relies_on: ApprovalRules | None = None
     takes_over: bool = False
@@ -285,6 +286,7 @@ class Draft:
             close=tuple(self.close),
             cut=tuple(self.cut),
             replies=replies,
+            reply_payloads=self.reply_payloads,
             objects=self.objects,
             slot=slot,
             takes_over=self.takes_over,

@@ -5,7 +5,7 @@ from typing import Any
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.tools import Tool, find_tool
+from codelab.protocol.tools import Tool
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
 from codelab.sessions.items import CallItem, ToolsItem, dumps, is_same
@@ -90,16 +90,11 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
 
 
 def _tool(draft: Draft, name: str, known: CallItem | None) -> Tool:
-    """The executor's own tool, else the catalogue's; for a `known` call, the tool that it called.
+    """The executor's own tool, else the catalogue's as it executes it; for a `known` call, the tool that it called.
 
-    Needs the declared tools.
+    Needs the stored tools.
     """
     if known is not None and known.tool == name:
         return calls.tool_of(known)
-    own = {
-        tool.name: tool
-        for tool in own_tools.declared_by(
-            ToolsItem.of(draft.item(keys.TOOLS)), executor_for_http(draft.register, draft.now)
-        )
-    }
-    return own.get(name) or find_tool(name)
+    executor = executor_for_http(draft.register, draft.now)
+    return own_tools.executed_by(ToolsItem.of(draft.item(keys.TOOLS)), executor).find(name)

@@ -1,13 +1,25 @@
 """The tool catalogue as data (Tools Specification; Agent Protocol, "Доступные инструменты")."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import commands, dialogue, files, git, server
 from codelab.protocol.tools.results import ResultForm
 from codelab.protocol.tools.tool import Example, Risk, Tool
 
-__all__ = ["ALIASES", "CATALOGUE", "KNOWN", "Example", "ResultForm", "Risk", "Tool", "canonical_name", "find_tool"]
+__all__ = [
+    "ALIASES",
+    "CATALOGUE",
+    "KNOWN",
+    "Example",
+    "ExecutorTools",
+    "ResultForm",
+    "Risk",
+    "Tool",
+    "canonical_name",
+    "find_tool",
+]
 
 #: Every tool that may be called, in display order.
 CATALOGUE: Mapping[str, Tool] = {
@@ -16,6 +28,11 @@ CATALOGUE: Mapping[str, Tool] = {
 
 #: The catalogue and the tools that the policy knows but no agent gets.
 KNOWN: Mapping[str, Tool] = {**CATALOGUE, **{tool.name: tool for tool in git.NOT_OFFERED}}
+
+#: The tools of the seed documents that IDEs execute, as those have them.
+SEED: Mapping[str, Tool] = {
+    tool.name: tool.without_extras() for tool in CATALOGUE.values() if not (tool.server_side or tool.extension)
+}
 
 #: Other names of tools, accepted everywhere and never sent.
 ALIASES: Mapping[str, str] = {
@@ -37,3 +54,30 @@ def find_tool(name: str) -> Tool:
     if tool is None:
         raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"Unknown tool {name[:64]!r}")
     return tool
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorTools:
+    """What a session's executor executes: its `own` tools, and those of the catalogue in `supported`.
+
+    None: it has not said so, like a client of the seed documents, and executes the tools of those.
+    """
+
+    own: tuple[Tool, ...] = ()
+    supported: frozenset[str] | None = None
+
+    def offered(self, tool: Tool) -> Tool | None:
+        """A tool of the catalogue as this executor executes it, None if it does not."""
+        if tool.server_side:
+            return tool
+        if self.supported is None:
+            return SEED.get(tool.name)
+        return tool if tool.name in self.supported else None
+
+    def find(self, name: str) -> Tool:
+        """The tool of that name or alias. Raises ProtocolError TOOL_NOT_FOUND."""
+        own = next((tool for tool in self.own if tool.name == name), None)
+        tool = own or self.offered(find_tool(name))
+        if tool is None:
+            raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"The connected IDE does not execute {name[:64]}")
+        return tool

@@ -14,6 +14,8 @@ _NO_SHELL = " An IDE that cannot start processes, such as one in a browser, answ
 TOOLS = (
     Tool(
         name="run_command",
+        kind="execute",
+        title="Run {command}[ in {cwd}]",
         description="Run a shell command in the workspace and wait for its end; not for servers and the like.",
         parameters=arguments({"command": _COMMAND}, {"cwd": _CWD}),
         result=ResultForm(
@@ -57,6 +59,8 @@ TOOLS = (
     ),
     Tool(
         name="run_persistent",
+        kind="execute",
+        title="Start {process_id}: {command}[ in {cwd}]",
         description="Start a long-running process, such as a development server. Returns once it has started.",
         parameters=arguments({"command": _COMMAND, "process_id": _PROCESS}, {"cwd": _CWD}),
         result=ResultForm(
@@ -89,6 +93,8 @@ TOOLS = (
     ),
     Tool(
         name="kill_process",
+        kind="execute",
+        title="Stop {process_id}",
         description="Stop a process that was started by run_persistent.",
         parameters=arguments({"process_id": _PROCESS}),
         result=done(exit_code={"type": ["integer", "null"], "description": "Its exit code, if known"}),

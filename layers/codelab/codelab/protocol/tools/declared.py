@@ -69,6 +69,10 @@ class ToolDeclaration(BaseModel):
 Declarations = Annotated[list[ToolDeclaration], Field(max_length=limits.DECLARED_TOOLS)]
 
 
+#: A name in `tools_supported`; those that the catalogue does not have are ignored.
+ToolName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
 class Capabilities(BaseModel):
     """What a client can do beyond the basics."""
 
@@ -77,6 +81,11 @@ class Capabilities(BaseModel):
     tools: Declarations | None = Field(
         default=None,
         description="The client's own tools. Replaces those that this connection declared before; absent: keeps them.",
+    )
+    tools_supported: Annotated[list[ToolName], Field(max_length=limits.TOOLS_SUPPORTED)] | None = Field(
+        default=None,
+        description="The tools of the catalogue that this client executes; the agent is offered no others. Absent: "
+        "those of the seed documents, or what this connection said before.",
     )
 
     @model_validator(mode="after")

@@ -11,6 +11,8 @@ _PLACES = (ErrorCode.PERMISSION_DENIED, ErrorCode.INVALID_PATH, ErrorCode.PATH_O
 TOOLS = (
     Tool(
         name="apply_patch",
+        kind="edit",
+        title="Patch {diff}",
         description="Apply a unified diff to the working tree, completely or not at all.",
         parameters=arguments({"diff": DIFF}),
         result=done(files_modified=array(PATH, "Files that were changed")),
@@ -30,6 +32,7 @@ TOOLS = (
     ),
     Tool(
         name="apply_patch_review",
+        title="Review a patch of {diff}",
         description="Let the user choose which chunks of a diff to apply. Does not apply anything.",
         parameters=arguments({"diff": DIFF}, {"message": string("The question to the user")}),
         result=ResultForm(
@@ -64,6 +67,7 @@ TOOLS = (
     ),
     Tool(
         name="prompt_user",
+        title="Ask: {message}",
         description="Ask the user to choose one of several actions.",
         parameters=arguments(
             {

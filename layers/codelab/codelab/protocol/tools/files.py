@@ -33,6 +33,8 @@ _MATCH = ResultForm(
 TOOLS = (
     Tool(
         name="read_file",
+        kind="read",
+        title="Read {path}",
         description="Read a text file of the workspace. Read a file before you change it.",
         parameters=arguments({"path": PATH}),
         result=ResultForm(
@@ -61,6 +63,8 @@ TOOLS = (
     ),
     Tool(
         name="write_file",
+        kind="edit",
+        title="Write {path}",
         description="Write a whole file. Creates it and its directories, or replaces its content.",
         parameters=arguments({"path": PATH, "content": string("The complete new content")}),
         result=done(bytes_written=integer("Number of bytes written", minimum=0)),
@@ -79,6 +83,8 @@ TOOLS = (
     ),
     Tool(
         name="list_files",
+        kind="search",
+        title="List {path}",
         description="List the files of a directory of the workspace.",
         parameters=arguments(
             {"path": string("Directory relative to the workspace, '.' for all of it")},
@@ -114,6 +120,8 @@ TOOLS = (
     ),
     Tool(
         name="search_in_project",
+        kind="search",
+        title="Search for {query}[ in {path}]",
         description="Search the contents of the workspace's files for a text.",
         parameters=arguments(
             {"query": string("The text to search for", minLength=1)},
@@ -145,6 +153,8 @@ TOOLS = (
     ),
     Tool(
         name="create_directory",
+        kind="edit",
+        title="Create {path}",
         description="Create a directory and its parents. Succeeds if the directory exists.",
         parameters=arguments({"path": PATH}),
         result=done(),
@@ -157,6 +167,8 @@ TOOLS = (
     ),
     Tool(
         name="delete_file",
+        kind="delete",
+        title="Delete {path}",
         description="Delete a file, or a directory with everything in it.",
         parameters=arguments({"path": PATH}),
         result=done(),
@@ -170,6 +182,8 @@ TOOLS = (
     ),
     Tool(
         name="move_file",
+        kind="move",
+        title="Move {from} to {to}",
         description="Move or rename a file or a directory.",
         parameters=arguments(
             {

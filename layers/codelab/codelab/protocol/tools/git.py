@@ -45,6 +45,8 @@ _BRANCH: dict[str, Any] = arguments(
 TOOLS = (
     Tool(
         name="git.diff",
+        kind="read",
+        title="Show the changes of {path}",
         description="Show changes that are not committed.",
         parameters=arguments(
             {"path": string("Path to compare, '.' for the whole project")},
@@ -69,6 +71,8 @@ TOOLS = (
     ),
     Tool(
         name="git.status",
+        kind="read",
+        title="Show the status[ of {path}]",
         description="Show the branch and the changed files.",
         parameters=arguments({}, {"path": string("Path to look at, '.' or absent for the whole project")}),
         result=ResultForm(
@@ -93,6 +97,8 @@ TOOLS = (
     ),
     Tool(
         name="git.log",
+        kind="read",
+        title="Show the log[ of {path}]",
         description="Show the history, newest commit first.",
         parameters=arguments(
             {},
@@ -129,6 +135,7 @@ TOOLS = (
     ),
     Tool(
         name="git.branch",
+        title="git branch: {action}[ {name}]",
         description="List, create, switch to or delete a branch.",
         parameters=_BRANCH
         | {
@@ -166,6 +173,7 @@ TOOLS = (
     ),
     Tool(
         name="git.commit",
+        title="Commit: {message}",
         description="Commit the staged changes, or the given files.",
         parameters=arguments(
             {"message": string("The commit's message", minLength=1)},

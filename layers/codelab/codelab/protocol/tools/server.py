@@ -11,6 +11,7 @@ _TEXT = string("What to do in this step", minLength=1, maxLength=limits.PLAN_CHA
 TOOLS = (
     Tool(
         name="switch_agent",
+        kind="think",
         description="Hand the conversation over to an agent that suits the task better. It continues at once.",
         parameters=arguments(
             {
@@ -24,6 +25,7 @@ TOOLS = (
     ),
     Tool(
         name="update_plan",
+        kind="think",
         description="Show the user the plan of a multi-step task. Always send all steps, again after each step.",
         parameters=arguments(
             {
@@ -50,6 +52,7 @@ TOOLS = (
     ),
     Tool(
         name="read_result",
+        kind="read",
         description="Read more of a call's result in this session, where characters of it were cut out.",
         parameters=arguments(
             {"call_id": string("The call_id in the note in its result", minLength=1, maxLength=limits.ID_CHARS)},

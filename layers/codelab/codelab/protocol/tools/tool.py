@@ -1,9 +1,9 @@
 """The definition of a tool, as data."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import jsonschema_rs
 
@@ -13,10 +13,16 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.paths import workspace_path
 from codelab.protocol.protected import is_protected, may_hold_protected
 from codelab.protocol.tools.results import ResultForm
+from codelab.protocol.tools.titles import title
 
 #: What a call can do: read, change files, or run any program.
 Risk = Literal["read", "write", "execute"]
 
+#: What a call does, for the icon and the wording that an IDE shows: the list of the Agent Client Protocol.
+Kind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]
+
+#: The most paths of a call that are shown; a diff may have thousands.
+_SHOWN_PATHS = 30
 #: The maximum length of a validator's message in an error.
 _MESSAGE_CHARS = 500
 
@@ -53,6 +59,10 @@ class Tool:
     errors: the codes expected from the IDE, besides INVALID_ARGUMENTS and TIMEOUT.
     platforms: differences between platforms, and rules for programs that an IDE runs.
     declaration: the client's declaration, for a client's own tool.
+    kind: what a call does, for humans.
+    title: a call in a few words, see `titles`; empty: the tool's name.
+    extension: not in the seed documents: only for an IDE that says that it executes it.
+    extras: the optional arguments that are not in the seed documents, for the same IDEs.
     """
 
     name: str
@@ -77,6 +87,17 @@ class Tool:
     platforms: str = ""
     examples: tuple[Example, ...] = ()
     declaration: dict[str, Any] | None = None
+    kind: Kind = "other"
+    title: str = ""
+    extension: bool = False
+    extras: tuple[str, ...] = ()
+
+    def without_extras(self) -> Self:
+        """The tool as in the seed documents."""
+        if not self.extras:
+            return self
+        known = {name: schema for name, schema in self.parameters["properties"].items() if name not in self.extras}
+        return replace(self, parameters={**self.parameters, "properties": known}, extras=())
 
     @cached_property
     def _validator(self) -> jsonschema_rs.Validator:
@@ -119,6 +140,19 @@ class Tool:
             if name in arguments:
                 found += check_diff(arguments[name])
         return found
+
+    def shown_paths(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The first paths in a checked call, each once."""
+        return self._all_paths(arguments)[:_SHOWN_PATHS]
+
+    def _all_paths(self, arguments: Mapping[str, Any]) -> list[str]:
+        return list(dict.fromkeys(self.paths_of(arguments)))
+
+    def title_of(self, arguments: Mapping[str, Any]) -> str:
+        """A checked call in a few words, in one line without control characters."""
+        if any(name in arguments for name in self.diffs):
+            arguments = {**arguments, **dict.fromkeys(self.diffs, self._all_paths(arguments))}
+        return title(self.title, arguments) if self.title else self.name
 
     def makes_tools_run_code(self, arguments: Mapping[str, Any]) -> bool:
         """Can a checked call change a protected file? See `protected`."""
