@@ -212,6 +212,12 @@ export interface ToolCallFrame {
   deadline?: number;
   /** What the call can do. */
   risk?: "read" | "write" | "execute";
+  /** The call in a few words, one line, shortened: show `arguments` too where a human decides. Only with extensions. */
+  title?: string;
+  /** What the call does, for an icon. Only with extensions. */
+  kind?: "read" | "edit" | "delete" | "move" | "search" | "execute" | "think" | "fetch" | "other";
+  /** The paths that the call names, the first 30. Only with extensions. */
+  paths?: string[];
   /** The remembered rule that approved the call, if any. */
   reason?: string;
   /**
@@ -499,6 +505,11 @@ export interface GatewayErrorFrame {
 export interface Capabilities {
   /** The client's own tools. Replaces those that this connection declared before; absent: keeps them. */
   tools?: ToolDeclaration[] | null;
+  /**
+   * The tools of the catalogue that this client executes; the agent is offered no others. Absent: those of the seed
+   * documents, or what this connection said before.
+   */
+  tools_supported?: string[] | null;
 }
 
 /** The file that a `context_update` adds or removes. */
@@ -512,7 +523,7 @@ export interface ContextFile {
 /** Every code a client can receive, on the WebSocket or over REST. `FACTS` explains each. */
 export type ErrorCode = "INVALID_FORMAT" | "INVALID_TYPE" | "MISSING_FIELD" | "INVALID_ARGUMENTS" | "INVALID_CALL_ID" | "PERMISSION_DENIED" | "BUSY" | "RATE_LIMITED" | "UNAUTHORIZED" | "SESSION_EXPIRED" | "SESSION_NOT_FOUND" | "DATABASE_ERROR" | "PAYLOAD_TOO_LARGE" | "CONTEXT_TOO_LARGE" | "LLM_ERROR" | "AGENT_ERROR" | "TOOL_NOT_FOUND" | "EXECUTION_FAILED" | "TIMEOUT" | "CANCELLED" | "FILE_NOT_FOUND" | "FILE_TOO_LARGE" | "INVALID_PATH" | "PATH_OUTSIDE_WORKSPACE" | "ENCODING_ERROR" | "GIT_NOT_INITIALIZED" | "GIT_ERROR" | "PATCH_APPLY_FAILED";
 
-/** An open call in `session_info` or `resumed`. */
+/** An open call in `session_info` or `resumed`. In `session_info` it has all that its `tool_call` frame has. */
 export interface PendingCall {
   /** The call. */
   call_id: string;
@@ -522,6 +533,24 @@ export interface PendingCall {
   state: "awaiting_approval" | "executing";
   /** When it times out, in milliseconds since the epoch. */
   deadline: number;
+  /** The turn that it belongs to. Only in `session_info`. */
+  turn_id?: string;
+  /** Its arguments, or those that replaced them. Only in `session_info`. */
+  arguments?: Record<string, unknown>;
+  /** Where to fetch `arguments` as JSON if they are too large. Valid for an hour. */
+  payload_url?: string;
+  /** The size of that JSON in bytes. */
+  payload_bytes?: number;
+  /** What it can do. Only in `session_info`. */
+  risk?: "read" | "write" | "execute";
+  /** As in `tool_call`. Only in `session_info`. */
+  title?: string;
+  /** As in `tool_call`. Only in `session_info`. */
+  kind?: "read" | "edit" | "delete" | "move" | "search" | "execute" | "think" | "fetch" | "other";
+  /** As in `tool_call`. Only in `session_info`. */
+  paths?: string[];
+  /** As in `tool_call`; absent: such calls always need approval. Only in `session_info`. */
+  remember?: Remembrance;
 }
 
 /** One item of a plan. */
