@@ -47,7 +47,8 @@ def new_session(cloud: LocalCloud, tmp_path: Path) -> Open:
 
 @pytest.fixture
 def environment(cloud: LocalCloud, tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "CODELAB_URL": cloud.http, "XDG_STATE_HOME": str(tmp_path / "state"), "CODELAB_TOKEN": ""}
+    homes = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    return {**os.environ, **homes, "CODELAB_URL": cloud.http, "CODELAB_TOKEN": ""}
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelab_client import __version__
+from codelab_client.config import Config, ConfigError, load
 from codelab_client.session.address import DEFAULT_URL, Address, checked_session_id
 from codelab_client.session.errors import InvalidAddress, SessionError, Unauthorized, Unreachable
 
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except InvalidAddress as error:
+        return _failed(str(error), 2)
+    except ConfigError as error:
         return _failed(str(error), 2)
     except Unauthorized as error:
         return _failed(f"{error}. Set CODELAB_TOKEN; `make token USER=…` prints a token of a deployed stack.", 4)
@@ -117,10 +120,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def address_of(options: argparse.Namespace) -> Address:
-    """The server that the options or the environment name. Raises InvalidAddress."""
-    url = getattr(options, "url", None) or os.environ.get("CODELAB_URL") or DEFAULT_URL
+def address_of(options: argparse.Namespace, config: Config) -> Address:
+    """The server that the options, the environment or the user's file name. Raises InvalidAddress."""
+    named = getattr(options, "url", None) or os.environ.get("CODELAB_URL")
+    url = named or config.url or DEFAULT_URL
     rest = getattr(options, "rest_url", None) or os.environ.get("CODELAB_REST_URL", "")
+    if not rest and (not named or named == config.url):
+        rest = config.rest_url
     return Address.parse(url, rest, insecure_token=getattr(options, "insecure_token", False))
 
 
@@ -144,6 +150,12 @@ def newest_token() -> str:
     return os.environ.get("CODELAB_TOKEN", "").strip()
 
 
+def answerer_of(options: argparse.Namespace, config: Config, *, is_new: bool) -> tuple[str | None, str | None]:
+    """The agent and the model that the options name, or, for a new conversation, the files."""
+    agent, model = getattr(options, "agent", None), getattr(options, "model", None)
+    return agent or (config.agent if is_new else "") or None, model or (config.model if is_new else "") or None
+
+
 def session_of(options: argparse.Namespace, address: Address, workspace: Path) -> str | None:
     """The session that the options name; None for a new one. Raises InvalidAddress."""
     from codelab_client.last_sessions import last_session
@@ -158,17 +170,16 @@ def session_of(options: argparse.Namespace, address: Address, workspace: Path) -
 
 
 async def _talk(options: argparse.Namespace) -> int:
-    address, workspace = address_of(options), workspace_of(options)
+    workspace = workspace_of(options)
+    config = load(workspace)
+    address = address_of(options, config)
     if not sys.stdin.isatty():
         sys.stderr.write("codelab: stdin is not a terminal; `codelab exec PROMPT` answers one prompt.\n")
         return 2
     async with contextlib.AsyncExitStack() as started:
-        await _start_if_missing(address, is_named=_names_server(options), started=started)
-        return await _talk_to(address, workspace, options)
-
-
-def _names_server(options: argparse.Namespace) -> bool:
-    return bool(getattr(options, "url", None) or os.environ.get("CODELAB_URL"))
+        is_named = bool(getattr(options, "url", None) or os.environ.get("CODELAB_URL") or config.url)
+        await _start_if_missing(address, is_named=is_named, started=started)
+        return await _talk_to(address, workspace, options, config)
 
 
 async def _start_if_missing(address: Address, *, is_named: bool, started: contextlib.AsyncExitStack) -> None:
@@ -191,22 +202,26 @@ async def _start_if_missing(address: Address, *, is_named: bool, started: contex
     await started.enter_async_context(local_cloud.running(folder, address, state_folder()))
 
 
-async def _talk_to(address: Address, workspace: Path, options: argparse.Namespace) -> int:
+async def _talk_to(address: Address, workspace: Path, options: argparse.Namespace, config: Config) -> int:
     from codelab_client.terminal import talk
 
     plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")
     session_id = session_of(options, address, workspace)
-    wishes = {"agent": getattr(options, "agent", None), "model": getattr(options, "model", None)}
-    return await talk(address, workspace, newest_token, session_id, plain=plain, **wishes)
+    agent, model = answerer_of(options, config, is_new=session_id is None)
+    return await talk(address, workspace, newest_token, session_id, plain=plain, agent=agent, model=model)
 
 
 async def _exec(options: argparse.Namespace) -> int:
     from codelab_client import last_sessions, one_prompt
     from codelab_client.local_executor import LocalExecutor
+    from codelab_client.own_tools import WithOwnTools
     from codelab_client.policy import Policy, PolicyError
     from codelab_client.session import Refused, connect
+    from codelab_client.skills import Skills
 
-    address, workspace = address_of(options), workspace_of(options)
+    workspace = workspace_of(options)
+    config = load(workspace)
+    address = address_of(options, config)
     session_id = session_of(options, address, workspace)
     try:
         policy = Policy.load(options.policy) if getattr(options, "policy", None) else Policy()
@@ -216,14 +231,16 @@ async def _exec(options: argparse.Namespace) -> int:
     if not prompt.strip():
         return _failed("The prompt is empty", 2)
     ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()
-    executor = LocalExecutor(workspace)
+    local = LocalExecutor(workspace)
+    executor = WithOwnTools(local, [Skills(workspace)], local.before_change)
+    agent, model = answerer_of(options, config, is_new=session_id is None)
     opening = connect(address, workspace, session_id=session_id, token=newest_token, executor=executor)
     async with opening as session:
         last_sessions.remember(address, workspace, session.session_id)
         try:
-            if model := getattr(options, "model", None):
+            if model:
                 await session.configure(model=model)
-            if agent := getattr(options, "agent", None):
+            if agent:
                 await session.switch_agent(agent)
             return await one_prompt.run(session, prompt, policy, as_json=options.json, ask=ask)
         except Refused as refusal:
@@ -234,7 +251,8 @@ async def _exec(options: argparse.Namespace) -> int:
 async def _doctor(options: argparse.Namespace) -> int:
     from codelab_client.doctor import examine
 
-    return await examine(address_of(options), workspace_of(options), newest_token)
+    workspace = workspace_of(options)
+    return await examine(address_of(options, load(workspace)), workspace, newest_token)
 
 
 _COMMANDS = {"talk": _talk, "exec": _exec, "doctor": _doctor}

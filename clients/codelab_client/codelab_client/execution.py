@@ -6,7 +6,7 @@ once, and sends what comes back as the `tool_result`. The names are those of doc
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 #: What a call can do: read, change files, or run any program.
 Risk = Literal["read", "write", "execute"]
@@ -104,4 +104,24 @@ class ToolExecutor(Protocol):
 
     async def aclose(self) -> None:
         """Cancel all running calls, stop the processes that `run_persistent` started, and wait for their end."""
+        ...
+
+
+@dataclass(frozen=True)
+class DeclaredTool:
+    """A tool of the client's own, which `hello` declares. parameters: a JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    read_only: bool = False
+
+
+@runtime_checkable
+class DeclaresTools(Protocol):
+    """A ToolExecutor with tools of its own besides those of the catalogue."""
+
+    @property
+    def declared_tools(self) -> Sequence[DeclaredTool]:
+        """The tools that it has now."""
         ...

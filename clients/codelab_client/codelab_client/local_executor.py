@@ -45,13 +45,19 @@ class LocalExecutor:
     async def execute(self, call: ToolCall, on_output: OnOutput) -> ToolOutcome:
         """See ToolExecutor."""
         self._waiting.add(call.call_id)
-        executor, checkpoints = await self._made()
-        if checkpoints is not None and call.risk != "read":
-            await self._begin_turn(checkpoints)
+        executor, _ = await self._made()
+        if call.risk != "read":
+            await self.before_change(call)
         if call.call_id not in self._waiting:
             return ToolOutcome.failed("CANCELLED", "The call was cancelled before it began")
         self._waiting.discard(call.call_id)
         return await executor.execute(call, on_output)
+
+    async def before_change(self, _: ToolCall) -> None:
+        """A call of this turn may change files: make the turn's checkpoint, if it has none."""
+        checkpoints = (await self._made())[1]
+        if checkpoints is not None:
+            await self._begin_turn(checkpoints)
 
     async def prepare(self) -> None:
         """Find a sandbox and the programs before the first call."""
@@ -105,13 +111,20 @@ class LocalExecutor:
 
     def _make(self) -> "tuple[Executor, Checkpoints | None]":
         from codelab_client.checkpoints import Checkpoints
+        from codelab_client.config import load
         from codelab_client.sandbox import choose
-        from codelab_client.tools.executor import Executor
+        from codelab_client.tools.executor import Executor, Settings
         from codelab_client.tools.workspace import DiskWorkspace
 
+        allowed = load(self._workspace).sandbox
+        settings = Settings(
+            network=allowed.network,
+            readable=tuple(Path(path).expanduser() for path in allowed.readable),
+            variables=allowed.variables,
+        )
         workspace, sandbox = DiskWorkspace(self._workspace), choose().sandbox
         checkpoints = None
         if self._state is not None and not self._state.resolve().is_relative_to(self._workspace.resolve()):
             checkpoints = Checkpoints(workspace, self._state, sandbox)
         before = checkpoints.before_command if checkpoints is not None else None
-        return Executor(workspace, sandbox, dialogue=self._dialogue, before_command=before), checkpoints
+        return Executor(workspace, sandbox, settings, dialogue=self._dialogue, before_command=before), checkpoints

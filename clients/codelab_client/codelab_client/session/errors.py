@@ -1,5 +1,8 @@
 """What ends a session, or refuses one of its frames."""
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class SessionError(Exception):
     """Base of the errors that a session raises. The text is for a human."""
@@ -28,13 +31,16 @@ class SessionClosed(SessionError):
 class Refused(SessionError):
     """The server refused a frame with an `error` frame, which changed nothing.
 
-    code: one of docs/errors.md. retry_after: seconds, or None.
+    code: one of docs/errors.md. retry_after: seconds, or None. details: of the `error` frame.
     """
 
-    def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
+    def __init__(
+        self, code: str, message: str, retry_after: int | None = None, details: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.retry_after = retry_after
+        self.details = dict(details or {})
 
 
 class JournalError(SessionError):

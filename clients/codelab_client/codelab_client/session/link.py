@@ -178,6 +178,11 @@ class Link:
         if self._connection is not None:
             self._connection.greeting = True
 
+    @property
+    def is_greeting(self) -> bool:
+        """Whether the `session_info` of the handshake has not come."""
+        return self._connection is not None and self._connection.greeting
+
     def was_greeted(self) -> bool:
         """`session_info` came. Returns whether it is the one of the handshake."""
         connection = self._connection

@@ -87,7 +87,7 @@ class Replies:
         if may_repeat and asked.tries < _TRIES:
             asked.sent_at = time.monotonic() - self._repeat_s + _SOON_S
         else:
-            asked.reply.set_exception(Refused(error.error_code, error.message, error.retry_after))
+            asked.reply.set_exception(Refused(error.error_code, error.message, error.retry_after, error.details))
         return True
 
     def hurry(self) -> None:

@@ -2,19 +2,17 @@
 
 import asyncio
 import contextlib
-import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, Literal
 
-from codelab_client import __version__
 from codelab_client.execution import ToolExecutor
 from codelab_client.session import payloads, tokens
 from codelab_client.session.address import Address
 from codelab_client.session.awaited_turn import AwaitedTurn
 from codelab_client.session.calls import Calls
-from codelab_client.session.errors import SessionClosed, SessionError
+from codelab_client.session.errors import Refused, SessionClosed, SessionError
 from codelab_client.session.events import (
     AgentStatus,
     AgentSwitched,
@@ -37,6 +35,7 @@ from codelab_client.session.events import (
     UploadTicket,
     read,
 )
+from codelab_client.session.hello import Hello
 from codelab_client.session.journal import Journal
 from codelab_client.session.link import Link, Owner, Phase
 from codelab_client.session.open_calls import OpenCalls
@@ -47,8 +46,6 @@ from codelab_client.session.stream import EventStream
 from codelab_client.session.timing import Timing
 
 Scope = Literal["session", "user"]
-
-_PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 
 
 class Session:
@@ -74,6 +71,7 @@ class Session:
         self.plan: list[dict[str, Any]] = []
         self.info: SessionInfo | None = None
         self._journal, self._executor = journal, executor
+        self._hello = Hello(executor)
         self._sequence = Sequence(journal.position if last_seq is None else last_seq)
         self._streams: list[EventStream] = []
         self._events = self._subscribe()
@@ -187,6 +185,22 @@ class Session:
 
         return await self._replies.ask_for(SessionInfo, {"type": "session_config", **wanted}, is_made)
 
+    async def declare(self) -> dict[str, str]:
+        """Offer the executor's own tools to the agent, which have changed. Returns why some are left out, by name."""
+        while True:
+            try:
+                await self._replies.ask_for(SessionInfo, self._hello.frame())
+            except Refused as refusal:
+                if not self._hello.refused(str(refusal), refusal.details):
+                    raise
+            else:
+                return self.tools_left_out
+
+    @property
+    def tools_left_out(self) -> dict[str, str]:
+        """Why some of the executor's own tools are not offered to the agent, by name."""
+        return dict(self._hello.left_out)
+
     async def rules(self) -> list[dict[str, Any]]:
         """The remembered rules."""
         return (await self._replies.ask_for(Rules, {"type": "rules", "action": "list"})).rules
@@ -299,13 +313,7 @@ class Session:
         await self._say_hello()
 
     async def _say_hello(self) -> None:
-        hello = {
-            "type": "hello",
-            "client": {"name": "codelab", "version": __version__},
-            "platform": _PLATFORMS.get(sys.platform, sys.platform[:32]),
-            "capabilities": {},
-        }
-        await self._outgoing.send(hello)
+        await self._outgoing.send(self._hello.frame())
 
     async def _resume(self) -> None:
         now = time.monotonic()
@@ -444,6 +452,8 @@ class Session:
             self._start(self._link.restart())  # the next upgrade tells whether there is a valid token
         elif event.call_id is not None:
             self._open_calls.refused(event)
+        elif self._link.is_greeting and self._hello.refused(event.message, event.details):
+            self._start(self._say_hello())
         elif not self._outgoing.refused(event):
             return self._replies.refused(event)
         return False

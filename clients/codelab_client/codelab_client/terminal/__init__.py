@@ -9,9 +9,11 @@ from typing import Any
 
 from codelab_client import last_sessions
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.own_tools import WithOwnTools
 from codelab_client.session import Address, Refused, Session, connect, new_session_id
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError
+from codelab_client.skills import Skills
 
 #: Messages of a resumed conversation that are printed.
 _HISTORY = 20
@@ -45,7 +47,7 @@ async def talk(
             workspace,
             session_id=wanted,
             token=token,
-            executor=executor,
+            executor=WithOwnTools(executor, [Skills(workspace)], executor.before_change),
             last_seq=history.get("last_seq"),
         )
         async with opening as session:

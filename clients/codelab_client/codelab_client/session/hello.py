@@ -1,0 +1,73 @@
+"""`hello`: what the client tells the server about itself. No I/O."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from codelab_client import __version__
+from codelab_client.execution import DeclaredTool, DeclaresTools, ToolExecutor
+
+#: What the server takes of a client's own tools (docs/protocol.md, "An IDE's own tools").
+_MOST_TOOLS = 32
+_MOST_BYTES = 32_000
+_PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
+_PLACE = re.compile(r"capabilities\.tools\.(\d+)(?:\.|$)")
+
+
+class Hello:
+    """The `hello` of a session, with the executor's own tools that the server takes.
+
+    left_out: why other tools are not offered, by name.
+    """
+
+    def __init__(self, executor: ToolExecutor | None) -> None:
+        self._executor = executor
+        self._refused: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
+
+    def frame(self) -> dict[str, Any]:
+        """The frame as it must be sent now."""
+        capabilities: dict[str, Any] = {}
+        if isinstance(self._executor, DeclaresTools):
+            capabilities["tools"] = [_declaration(tool) for tool in self._tools(self._executor)]
+        return {
+            "type": "hello",
+            "client": {"name": "codelab", "version": __version__},
+            "platform": _PLATFORMS.get(sys.platform, sys.platform[:32]),
+            "capabilities": capabilities,
+        }
+
+    def refused(self, message: str, details: Mapping[str, Any]) -> bool:
+        """The server refused the frame. Returns whether it must be sent again, without the tools that it refuses."""
+        if not isinstance(self._executor, DeclaresTools):
+            return False
+        offered = [tool.name for tool in self._tools(self._executor)]
+        place = _PLACE.match(str(details.get("field", "")))
+        one = offered[int(place[1])] if place is not None and int(place[1]) < len(offered) else None
+        self._refused |= dict.fromkeys([one] if one is not None else offered, message)
+        return bool(offered)
+
+    def _tools(self, executor: DeclaresTools) -> list[DeclaredTool]:
+        self.left_out = dict(self._refused)
+        taken: list[DeclaredTool] = []
+        size = 2
+        for tool in executor.declared_tools:
+            if tool.name in self._refused:
+                continue
+            size += len(json.dumps(_declaration(tool), ensure_ascii=False).encode("utf-8", "replace")) + 100
+            if len(taken) == _MOST_TOOLS or size > _MOST_BYTES:
+                self.left_out[tool.name] = f"the server takes {_MOST_TOOLS} tools of {_MOST_BYTES:,} bytes at most"
+            else:
+                taken.append(tool)
+        return taken
+
+
+def _declaration(tool: DeclaredTool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+        "read_only": tool.read_only,
+    }

@@ -1,0 +1,132 @@
+"""Tools that the client declares: skills, with the limits of the server."""
+
+import asyncio
+from pathlib import Path
+
+from codelab_client.execution import DeclaredTool, ToolCall, ToolOutcome
+from codelab_client.own_tools import WithOwnTools
+from codelab_client.session import events as on
+from codelab_client.session.hello import Hello
+from codelab_client.skills import Skills
+
+from tests.client.conftest import Open, run
+from tests.client.executing import CountingExecutor
+from tests.frames import check_sent
+from tests.scripted_model import Says, ScriptedModel, call
+
+
+def add_skill(workspace: Path, name: str, text: str, folder: str = ".agents/skills") -> None:
+    path = workspace / folder / name
+    path.mkdir(parents=True)
+    (path / "SKILL.md").write_text(text)
+
+
+class Tools:
+    """Tools of these names, which answer with their name, or wait."""
+
+    def __init__(self, *names: str, description: str = "d", waits: bool = False) -> None:
+        self.declared_tools = [DeclaredTool(name, description, {"type": "object", "properties": {}}) for name in names]
+        self._waits = waits
+        self.closed = False
+
+    async def execute(self, call: ToolCall) -> ToolOutcome:
+        if self._waits:
+            await asyncio.sleep(60)
+        return ToolOutcome(f"{call.tool_name} was called")
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def test_the_agent_reads_a_skill_when_it_needs_it(new_session: Open, model: ScriptedModel, tmp_path: Path) -> None:
+    add_skill(tmp_path, "release", '---\nname: release\ndescription: "How we release"\n---\nTag, then push.')
+    script = model.script("own-skill", Says("", [call("read_skill", name="release")]), Says("Done"))
+
+    async def talk() -> None:
+        async with new_session(WithOwnTools(CountingExecutor(), [Skills(tmp_path)])) as session:
+            async for event in session.prompt(script):
+                assert not (isinstance(event, on.ToolCall) and event.requires_approval)
+
+    run(talk())
+    first, second = model.requests["own-skill"]
+    assert "release: How we release" in str(first)
+    assert "Tag, then push." in second["messages"][-1]["content"]
+
+
+def test_only_folders_of_the_workspace_with_a_readable_file_are_skills(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "SKILL.md").write_text("secret")
+    add_skill(workspace, "good", "# A title\n\ntext")
+    add_skill(workspace, "bad name", "x")
+    add_skill(workspace, "good", "the second one", folder=".claude/skills")
+    (workspace / ".agents/skills/out").symlink_to(tmp_path / "secret")
+    (workspace / ".agents/skills/empty").mkdir()
+    skills = Skills(workspace)
+    (tool,) = skills.declared_tools
+    assert tool.parameters["properties"]["name"]["enum"] == ["good"]
+    assert "good: A title" in tool.description
+    assert asyncio.run(skills.execute(ToolCall("c", "read_skill", {"name": "../secret"}))).error is not None
+    assert Skills(tmp_path).declared_tools == []
+
+
+def test_what_the_server_does_not_take_is_left_out(tmp_path: Path) -> None:
+    for number in range(60):
+        add_skill(tmp_path, f"skill-{number}", f"# {'very ' * 100}long")
+    many = Tools(*(f"tool_{n}" for n in range(40)))
+    hello = Hello(WithOwnTools(CountingExecutor(), [Skills(tmp_path), many]))
+    check_sent(hello.frame())
+    assert len(hello.frame()["capabilities"]["tools"]) == 32
+    assert set(hello.left_out) == {f"tool_{n}" for n in range(31, 40)}
+    large = Hello(WithOwnTools(CountingExecutor(), [Tools("a", "b", description="d" * 2_000)]))
+    check_sent(large.frame())
+    assert large.left_out == {}
+
+
+def test_a_tool_that_the_server_refuses_does_not_cost_the_others(new_session: Open) -> None:
+    tools = Tools("good", "read_file", "better")
+
+    async def talk() -> None:
+        async with new_session(WithOwnTools(CountingExecutor(), [tools])) as session:
+            assert list(session.tools_left_out) == ["read_file"]
+            tools.declared_tools += Tools("write_file", "best").declared_tools
+            assert list(await session.declare()) == ["read_file", "write_file"]
+
+    run(talk())
+
+
+def test_a_call_of_an_own_tool_asks_and_can_be_cancelled(new_session: Open, model: ScriptedModel) -> None:
+    script = model.script("own-cancel", Says("", [call("slow")]), Says("Done"))
+    before: list[str] = []
+
+    async def note(call: ToolCall) -> None:
+        before.append(call.tool_name)
+
+    async def talk() -> None:
+        tools = Tools("slow", waits=True)
+        async with new_session(WithOwnTools(CountingExecutor(), [tools], note)) as session:
+            async for event in session.prompt(script):
+                if isinstance(event, on.ToolCall) and event.requires_approval:
+                    assert before == []
+                    await session.approve(event.call_id)
+                if isinstance(event, on.CallStarted):
+                    await session.cancel()
+        assert tools.closed
+
+    run(talk())
+    assert before == ["slow"]
+
+
+def test_an_unknown_tool_goes_to_the_other_executor() -> None:
+    async def execute() -> None:
+        executor = WithOwnTools(CountingExecutor(), [Tools("mine")])
+
+        async def nowhere(_: object, __: str) -> None:
+            pass
+
+        assert (await executor.execute(ToolCall("c", "mine"), nowhere)).result == "mine was called"
+        assert "mine" in executor.tools_supported
+        assert (await executor.execute(ToolCall("d", "read_file", {"path": "a"}), nowhere)).error is None
+
+    asyncio.run(execute())
