@@ -28,7 +28,8 @@ class Says:
     and not before the event `until`.
 
     `status` other than 200 refuses the request; `cut` ends the connection after so many pieces, without a finish.
-    `agent` answers if the model is to choose; `refuses_to_choose` is the status of a request to choose.
+    `agent` answers if the model is to choose; `refuses_to_choose` is the status of a request to choose. `thought` is
+    streamed before the text, as DeepSeek does it.
     """
 
     text: str = ""
@@ -42,6 +43,7 @@ class Says:
     raw: str | None = None
     agent: str = "universal"
     refuses_to_choose: int = 200
+    thought: str = ""
 
     def wait(self) -> None:
         """Wait as long as the model is silent."""
@@ -135,7 +137,12 @@ class ScriptedModel:
         http.end_headers()
         body = says.body(chooses=chooses)
         pieces = [body[start : start + says.piece] for start in range(0, len(body), says.piece)]
+        thoughts = [says.thought[start : start + says.piece] for start in range(0, len(says.thought), says.piece)]
         try:
+            for thought in thoughts:
+                delta = {"content": None, "reasoning_content": thought}
+                _chunk(http, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+                time.sleep(says.delay)
             for sent, piece in enumerate(pieces):
                 if says.cut is not None and sent >= says.cut:
                     return

@@ -20,6 +20,7 @@ from codelab.sessions.dynamodb.unsupported import UnsupportedItem
 from codelab.sessions.items import dumps
 from codelab.sessions.spending import Spending
 from codelab.turns import quotas
+from codelab.turns.models import context_tokens
 from codelab.wiring import posting_engine, step_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ _HEALTH_S = 5.0
 configured = settings()
 defaults = {"model": configured.llm_model, "provider": configured.llm_provider}
 #: An event cannot prove its sender, so these bounds apply to all events.
-bounds = CallerBounds(configured.offered_models, configured.llm_provider, configured.max_context_tokens)
+bounds = CallerBounds(
+    configured.offered_models, configured.llm_provider, context_tokens(configured.llm_model, configured)
+)
 
 
 def _transport(**endpoint: Any) -> "DirectTransport | SdkTransport":

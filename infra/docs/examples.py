@@ -74,7 +74,10 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
     "resume": [{"last_seq": 41}],
     "cancel": [{}, {"turn_id": _TURN}],
     "ping": [{"sent_at": 1767225600000}],
-    "session_config": [{"when_busy": "interrupt", "autonomy": "balanced", "title": "Sorting"}],
+    "session_config": [
+        {"when_busy": "interrupt", "autonomy": "balanced", "title": "Sorting"},
+        {"model": "gpt-5-mini", "thinking": "high"},
+    ],
     "refresh_token": [{"token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"}],
     "upload_request": [{"bytes": 1048640}],
     "rules": [{"action": "list"}, {"action": "revoke", "rule_id": "rule_3a9f"}],
@@ -100,6 +103,15 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "agent": "universal",
             "seq": 8,
         },
+    ],
+    "assistant_thought": [
+        {
+            "content": "The user wants to know what main.dart does, so I read it first. ",
+            "message_id": _MESSAGE,
+            "turn_id": _TURN,
+            "agent": "universal",
+            "seq": 6,
+        }
     ],
     "tool_call": [
         {
@@ -220,6 +232,16 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "last_seq": 41,
             "pending_calls": [_PENDING],
             "settings": {"when_busy": "interrupt"},
+            "agents": [{"name": "coder", "description": "Writes and changes code"}],
+            "model": "gpt-5-mini",
+            "models": [
+                {
+                    "name": "gpt-5-mini",
+                    "context_tokens": 128000,
+                    "images": True,
+                    "thinking": ["low", "medium", "high"],
+                }
+            ],
             "limits": {"user_message_chars": 10000, "inline_frame_bytes": 120000},
             "plan": [{"text": "Add a test for empty input", "status": "in_progress"}],
             "protocol_version": "1.0",

@@ -103,9 +103,19 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
         yield from _model(stack, values.get("LlmFoundationModel") or values["LlmModel"])
 
 
+#: Parameters whose values only the functions' own settings can check.
+_CHECKED = {
+    "PlanLimits": "PLAN_LIMITS",
+    "LlmPrices": "LLM_PRICES",
+    "LlmCapabilities": "LLM_CAPABILITIES",
+    "MaxContextTokens": "MAX_CONTEXT_TOKENS",
+    "MaxContextMessages": "MAX_CONTEXT_MESSAGES",
+}
+
+
 def _settings(values: Mapping[str, str]) -> Iterator[Finding]:
     """Parameter values that the template cannot check and that would make every function fail at init."""
-    for name, variable in (("PlanLimits", "PLAN_LIMITS"), ("LlmPrices", "LLM_PRICES")):
+    for name, variable in _CHECKED.items():
         try:
             read_settings({variable: values.get(name, "")})
         except ConfigurationError as error:

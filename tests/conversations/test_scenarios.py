@@ -72,6 +72,7 @@ DIAGRAMS = {title: lines_of(diagram) for title, diagram in _SECTION.findall(PAGE
 SCRIPTS: dict[str, list[list[Says]]] = {
     "The first message": [[Says("Hello there")]],
     "A tool call": [[Says("I read it.", [call("read_file", path="a.py")]), Says("That was it.")]],
+    "The model thinks": [[Says("It is 4.", thought="Two and two, that is four. ")]],
     "A call that the user approves": [[Says("", [WRITE]), Says("Written.")]],
     "A call that the user edits": [[Says("", [WRITE]), Says("Written as you wish.")]],
     "A call that the user rejects": [[Says("", [WRITE]), Says("Then not.")]],

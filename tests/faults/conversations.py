@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
 from tests.faults.ide import Frame
-from tests.faults.model import CUT, NO_SUMMARY, OWN_MODEL, PAUSE, SILENCE, STOP, Says, says
+from tests.faults.model import CUT, NO_SUMMARY, OWN_MODEL, PAUSE, SILENCE, STOP, THOUGHT, Says, says
 from tests.faults.player import Conversation, Reaction
 from tests.scripted_model import call
 
@@ -97,6 +97,17 @@ CONVERSATIONS = [
         {"three": [says(calls=[READ_A, READ_B, READ_C]), _ANSWER]},
         [say("three")],
         execute=_out_of_order,
+    ),
+    Conversation(
+        "thinking",
+        {
+            "think": [
+                says(THOUGHT + "What is in it? ", calls=[READ_A]),
+                says(THOUGHT + "So ", THOUGHT + "that. ", "It is ", "done."),
+            ],
+        },
+        [say("think")],
+        execute=execute,
     ),
     Conversation("approve", _WRITING, [say("write")], decide=decision("approve"), execute=execute),
     Conversation(

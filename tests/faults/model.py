@@ -25,6 +25,8 @@ PAUSE = "<pause>"
 SILENCE = "<silence>"
 #: And another: the model waits to be stopped.
 STOP = "<stop>"
+#: Such a piece is a thought, not said.
+THOUGHT = "<thought>"
 
 
 #: How long it waits, in seconds.
@@ -111,9 +113,12 @@ class ScriptedTransport:
                 call.cancellation.wait(STOP_S)
             else:
                 self._mark()
-                if piece != SILENCE:
+                if piece.startswith(THOUGHT):
+                    thought = {"content": None, "reasoning_content": piece.removeprefix(THOUGHT)}
+                    yield [{"choices": [{"index": 0, "delta": thought, "finish_reason": None}]}]
+                elif piece != SILENCE:
                     yield [_chunk(json.dumps(piece, ensure_ascii=False)[1:-1])]
-                self._sent(call, is_text=piece != SILENCE)
+                self._sent(call, is_text=piece != SILENCE and not piece.startswith(THOUGHT))
             call.check()
 
     def _answer(self, messages: Sequence[Mapping[str, Any]]) -> Says:

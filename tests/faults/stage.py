@@ -46,6 +46,7 @@ _ENVIRONMENT = {
     "REMEMBER_COMMANDS": "true",
     "APPROVAL_TIMEOUT_S": "600",
     "DEFAULT_AGENT": "universal",
+    "MAX_CONTEXT_TOKENS": "8000",
     "LOG_LEVEL": "ERROR",
 }
 

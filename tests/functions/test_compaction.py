@@ -47,6 +47,7 @@ class Memory:
 def memory(system: System, monkeypatch: pytest.MonkeyPatch) -> Memory:
     model = Memory()
     monkeypatch.setattr(system, "model", model)
+    system.environment = {"MAX_CONTEXT_TOKENS": str(BUDGET), "MAX_CONTEXT_MESSAGES": "50"}
     system.connect("c1")
     return model
 

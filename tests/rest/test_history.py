@@ -104,3 +104,10 @@ def test_the_agents_are_listed(api: httpx.Client) -> None:
     names = {agent["name"] for agent in listed["agents"]}
     assert listed["default"] in names
     assert all(agent["description"] for agent in listed["agents"])
+
+
+def test_the_models_are_listed_with_what_they_can_take(api: httpx.Client) -> None:
+    listed = api.get("/models").json()
+    assert [model["name"] for model in listed["models"]] == ["scripted", "other"]
+    assert listed["default"] == "scripted"
+    assert listed["models"][0] == {"name": "scripted", "context_tokens": 24_576, "images": False, "thinking": []}

@@ -147,9 +147,9 @@ def test_the_summary_before_is_told_to_who_makes_the_next():
 
 def test_a_summary_is_bounded():
     solution = {"summary": "s" * 90_000, "decisions": ["d"], "open_tasks": [], "files": ["a.py: read"], "facts": []}
-    text = compaction.text_of(solution, World().settings)
+    text = compaction.text_of(solution, World().register, World().settings)
     assert len(text) < 4_000
-    short = compaction.text_of({**solution, "summary": "Short."}, World().settings)
+    short = compaction.text_of({**solution, "summary": "Short."}, World().register, World().settings)
     assert short == "Short.\n\nDecisions:\n- d\n\nFiles:\n- a.py: read"
 
 

@@ -48,12 +48,16 @@ RUN: Call = ("run_command", {"command": "make"})
 E = TypeVar("E")
 
 
+#: The seed documents' bounds of a context, by which tests of long sessions are short.
+_SEEDS = {"max_context_tokens": 8_000, "max_context_messages": 50}
+
+
 class World:
     """Drives one session, and is its `Access`. `frames` are all logged frames, `invokes` all started steps."""
 
     def __init__(self, **settings: Any) -> None:
         self.now = 1_000_000
-        self.settings = Settings(**{"default_agent": "universal", **settings})
+        self.settings = Settings(**{**_SEEDS, "default_agent": "universal", **settings})
         self._ids = (f"id{n}" for n in itertools.count(1))
         self.table: dict[str, dict[str, Any]] = {}
         #: What is in S3.

@@ -29,6 +29,7 @@ export type ServerFrame =
   | ContextUpdatedFrame
   | PlanFrame
   | CallUpdateFrame
+  | AssistantThoughtFrame
   | SessionInfoFrame
   | RuleListFrame
   | ResumedFrame
@@ -149,6 +150,8 @@ export interface SessionConfigFrame {
   autonomy?: "manual" | "balanced" | "autonomous" | null;
   /** The session's title. */
   title?: string | null;
+  /** How much the model thinks before it answers, one of the levels that `session_info.models` lists for it. */
+  thinking?: "none" | "low" | "medium" | "high" | null;
 }
 
 /** Replace the connection's token, before or after it has expired, with a new one of the same user. */
@@ -364,6 +367,24 @@ export interface CallUpdateFrame {
   seq?: number;
 }
 
+/**
+ * A piece of the model's thoughts before an answer. Thoughts are no part of the answer nor of the history. An
+ * extension frame.
+ */
+export interface AssistantThoughtFrame {
+  type: "assistant_thought";
+  /** The next piece of the thoughts. */
+  content: string;
+  /** The message that they precede; it may turn out to have no text, only calls. */
+  message_id: string;
+  /** The turn that they belong to. */
+  turn_id: string;
+  /** The agent that thinks. */
+  agent?: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+}
+
 /** The session's state; the answer to `hello`, `session_config` and `refresh_token`. An extension frame. */
 export interface SessionInfoFrame {
   type: "session_info";
@@ -385,6 +406,12 @@ export interface SessionInfoFrame {
   plan: PlanStep[];
   /** The settings made by `session_config`. */
   settings: Record<string, unknown>;
+  /** The agents that the session can switch to. */
+  agents: AgentInfo[];
+  /** The model that answers next: the chosen one, else the agent's or the server's. */
+  model: string;
+  /** The models that the session can choose; the server's default first. */
+  models: ModelInfo[];
   /** The server's limits on sizes and counts. */
   limits: Record<string, number>;
   /**
@@ -501,6 +528,16 @@ export interface GatewayErrorFrame {
   requestId: string;
 }
 
+/** An agent that a session can switch to. */
+export interface AgentInfo {
+  /** Its name, for `switch_agent`. */
+  name: string;
+  /** What it is for. */
+  description: string;
+  /** True: it does not answer; it chooses the agent that does, for the next message. */
+  routes?: boolean;
+}
+
 /** What a client can do beyond the basics. */
 export interface Capabilities {
   /** The client's own tools. Replaces those that this connection declared before; absent: keeps them. */
@@ -522,6 +559,18 @@ export interface ContextFile {
 
 /** Every code a client can receive, on the WebSocket or over REST. `FACTS` explains each. */
 export type ErrorCode = "INVALID_FORMAT" | "INVALID_TYPE" | "MISSING_FIELD" | "INVALID_ARGUMENTS" | "INVALID_CALL_ID" | "PERMISSION_DENIED" | "BUSY" | "RATE_LIMITED" | "UNAUTHORIZED" | "SESSION_EXPIRED" | "SESSION_NOT_FOUND" | "DATABASE_ERROR" | "PAYLOAD_TOO_LARGE" | "CONTEXT_TOO_LARGE" | "LLM_ERROR" | "AGENT_ERROR" | "TOOL_NOT_FOUND" | "EXECUTION_FAILED" | "TIMEOUT" | "CANCELLED" | "FILE_NOT_FOUND" | "FILE_TOO_LARGE" | "INVALID_PATH" | "PATH_OUTSIDE_WORKSPACE" | "ENCODING_ERROR" | "GIT_NOT_INITIALIZED" | "GIT_ERROR" | "PATCH_APPLY_FAILED";
+
+/** A model that a session can choose. */
+export interface ModelInfo {
+  /** Its name, for `session_config`. */
+  name: string;
+  /** The most tokens of a session that it is sent with a step. */
+  context_tokens: number;
+  /** Whether it takes images. */
+  images: boolean;
+  /** The levels for `session_config`'s `thinking`; empty if its thinking cannot be set. */
+  thinking: ("none" | "low" | "medium" | "high")[];
+}
 
 /** An open call in `session_info` or `resumed`. In `session_info` it has all that its `tool_call` frame has. */
 export interface PendingCall {

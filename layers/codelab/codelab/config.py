@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, ValidationError
+
+from codelab.llm.profiles import Level
 
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -69,6 +71,20 @@ class Price(BaseModel):
     cached: Annotated[float, Field(ge=0)] | None = None
 
 
+class ModelCapabilities(BaseModel):
+    """What a model can take, see `codelab.llm.models`; None for what its table says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    window: Annotated[int, Field(ge=2_000)] | None = None
+    images: bool | None = None
+    thinking: list[Level] | None = None
+
+
+#: `auto` is what fits the model.
+_auto = BeforeValidator(lambda value: None if value == "auto" else value)
+
+
 class _ByPlan(dict[str, Limits]):
     def __missing__(self, plan: str) -> Limits:
         return self[""]
@@ -113,6 +129,8 @@ class Settings(ChosenLimits):
     llm_api_key_secret_arn: str = ""
     #: By model: {"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}
     llm_prices: Json[dict[str, Price]] = Field(default_factory=dict)
+    #: By model: {"my-model": {"window": 65536, "images": true, "thinking": ["none", "high"]}}
+    llm_capabilities: Json[dict[str, ModelCapabilities]] = Field(default_factory=dict)
 
     #: By the claim `codelab_plan` of a token: {"team": {"open_turns": 50}}
     plan_limits: Json[dict[str, ChosenLimits]] = Field(default_factory=dict)
@@ -125,8 +143,9 @@ class Settings(ChosenLimits):
     tool_timeout_s: Positive = 120
     approval_timeout_s: Positive = 86_400
     max_steps: Positive = 50
-    max_context_tokens: Annotated[int, Field(ge=500)] = 8_000
-    max_context_messages: Annotated[int, Field(ge=2, le=97)] = 50
+    #: How much of a session the model is sent; None (`auto`): what fits its window, up to a ceiling.
+    max_context_tokens: Annotated[Annotated[int, Field(ge=500)] | None, _auto] = None
+    max_context_messages: Annotated[Annotated[int, Field(ge=2, le=1_000)] | None, _auto] = None
     stream_max_delay_ms: Annotated[int, Field(ge=0)] = 350
     event_retention_s: Annotated[int, Field(ge=60)] = 86_400
     paths_lenient: bool = True

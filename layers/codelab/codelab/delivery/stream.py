@@ -6,7 +6,7 @@ long text soon: it begins short, and grows with every batch to `STREAM_MAX_DELAY
 the log and then posted. A consistent read of the register follows, which detects new connections and the loss of the
 lease; in parallel to the post it would compete with it for the interpreter. Slower connections get the same batches
 later. If all are slow, one batch per second is logged. The last batch of a complete answer is not: the commit logs it
-in the message's final frame.
+in the message's final frame. The model's thoughts are sent in the same way, but in few and large batches.
 
 The lease of the step is short, and this thread extends it. A writer whose lease was taken over stops: a frame of the
 new owner has the seq of its next append, and it looks at the register whenever a seq is taken. Nothing stops a post of
@@ -23,7 +23,7 @@ from codelab.aws.errors import AwsError
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.observability import logger
 from codelab.protocol import limits
-from codelab.protocol.outgoing import AssistantMessage
+from codelab.protocol.outgoing import AssistantMessage, AssistantThought, ServerFrame
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import LEASE_MS, RENEW_MS, Phase, Register
 from codelab.sessions.store import Conflict, SessionStore
@@ -45,6 +45,12 @@ _REPORT_S = 5.0
 
 #: Seconds that a batch waits for the fastest connection to take the one before.
 _PACE_S = 1.0
+
+#: The delay (seconds) of the first batch of thoughts, the factor by which it grows with each, and the longest.
+_FIRST_THOUGHT_S, _THOUGHT_GROWTH, _LONGEST_THOUGHT_S = 0.5, 2.0, 8.0
+#: The characters of one answer's thoughts that are sent and logged; a note replaces the rest.
+THOUGHT_CHARS = 20_000
+_REST_OF_THOUGHTS = "\n[… the rest of the thoughts is not shown]"
 
 #: Seconds between reads of the register while the model is silent (for a cancel, a lost lease, new connections).
 WATCH_S = 0.25
@@ -99,6 +105,10 @@ class StreamSender:
         self._lease = started.after.lease
         self._message_id = started.after.message_id
         self._buffer: list[str] = []
+        self._thoughts: list[str] = []
+        self._thought_chars = 0
+        self._thought_due = 0.0
+        self._thought_delay_s = _FIRST_THOUGHT_S
         self._closing = False
         self._keeps_last = False
         self._idle = False
@@ -123,6 +133,17 @@ class StreamSender:
             self._buffer.append(text)
             if self._idle:  # waking the sender for every piece of a growing batch would cost more than the piece
                 self._wake.notify()
+
+    def think(self, text: str) -> None:
+        """Add to the thoughts that precede the text. Never blocks; the sender looks for them every `WATCH_S`."""
+        with self._wake:
+            room = THOUGHT_CHARS - self._thought_chars
+            if room <= 0 or not text:
+                return
+            if not self._thoughts:
+                self._thought_due = _monotonic() + self._thought_delay_s
+            self._thought_chars += len(text)
+            self._thoughts.append(text if len(text) < room else text[:room] + _REST_OF_THOUGHTS)
 
     def rest(self, last: str) -> None:
         """Pause shortly after a small piece `last` of a fast model, if the growing batch is not due soon.
@@ -161,6 +182,8 @@ class StreamSender:
                 self._renew_in_time()
                 text = self._next()
                 posted = self._post_decided()
+                if thought := self._next_thought(is_over=text != ""):
+                    self._send_thought(thought)
                 if text is None:
                     return
                 if not text:
@@ -230,6 +253,25 @@ class StreamSender:
             text = text[: limits.BATCH_CHARS]
             return None if self._closing and not text else text
 
+    def _next_thought(self, *, is_over: bool) -> str:
+        """The thoughts to send now; empty if there are none, or they may wait, which they do until they are over."""
+        with self._wake:
+            if not self._thoughts or not (is_over or _monotonic() >= self._thought_due):
+                return ""
+            self._thought_delay_s = min(_THOUGHT_GROWTH * self._thought_delay_s, _LONGEST_THOUGHT_S)
+            text = "".join(self._thoughts)
+            self._thoughts.clear()
+            return text
+
+    def _send_thought(self, text: str) -> None:
+        """Append a batch of thoughts and post it, unless nobody is there who could show it."""
+        connections = self.register.connections.values()
+        if self.lost or (connections and not any(found.extensions for found in connections)):
+            return
+        event = self._append(text, is_thought=True)
+        if event is not None:
+            self._fan_out.send([event], self.register, self._live(), Delivery(event.seq, may_post=self._holds_lease))
+
     def _send(self, text: str) -> None:
         event = self._append(text)
         if event is None:
@@ -255,29 +297,27 @@ class StreamSender:
     def _live(self) -> list[str]:
         return self.register.live(self._clock())
 
-    def _append(self, text: str) -> EventItem | None:
+    def _append(self, text: str, *, is_thought: bool = False) -> EventItem | None:
         """Append a batch at the log's end. Returns None if the lease is lost; then nothing was appended."""
+        of = {"message_id": self._message_id, "turn_id": self.register.turn_id, "agent": self._agent}
         while True:
             self.log_end += 1
-            frame = AssistantMessage(
-                seq=self.log_end,
-                token=text,
-                content=text,
-                is_final=False,
-                message_id=self._message_id,
-                turn_id=self.register.turn_id,
-                agent=self._agent,
-            )
+            frame: ServerFrame
+            if is_thought:
+                frame = AssistantThought(seq=self.log_end, content=text, **of)
+            else:
+                frame = AssistantMessage(seq=self.log_end, token=text, content=text, is_final=False, **of)
             event = EventItem(
                 seq=self.log_end,
                 frame=frame.wire(),
-                audience=Audience.ALL,
+                audience=Audience.EXTENSIONS if is_thought else Audience.ALL,
                 ttl=self._clock() // 1000 + self._retention_s,
                 write_id=f"{self._lease}:{self.log_end}",
             )
             try:
                 if self._store.append(self.register.pk, event):
-                    self.sent.append(text)
+                    if not is_thought:
+                        self.sent.append(text)
                     return event
                 # Another writer has that seq, perhaps the step's next owner.
                 self._look_at(self._store.read(self.register.pk))

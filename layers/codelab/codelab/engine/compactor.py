@@ -70,4 +70,4 @@ class Compactor:
             logger().warning("compaction failed", extra=said)
             return None
         meter.add(counted(result.usage, None))
-        return compaction.text_of(result.solution, self._settings)
+        return compaction.text_of(result.solution, register, self._settings)

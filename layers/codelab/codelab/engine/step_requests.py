@@ -10,13 +10,14 @@ from codelab.config import ConfigurationError, Settings
 from codelab.llm.client.request import Request
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
+from codelab.llm.models import thinking_at
 from codelab.llm.outcome import Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.llm.tools import with_tool
 from codelab.protocol.tools import ExecutorTools
 from codelab.sessions.register import Register
 from codelab.sessions.store import Conversation
-from codelab.turns import routing, titles
+from codelab.turns import models, routing, titles
 from codelab.turns.answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.context import assemble, shown_files
 from codelab.turns.usage import breakdown, counted
@@ -94,8 +95,8 @@ class StepRequests:
         Raises ProtocolError CONTEXT_TOO_LARGE if the message does not fit behind the prompt.
         """
         role = self._role(self.agent_of(register), register.settings, executor)
-        budget = self._settings.max_context_tokens
-        messages, tools = assemble(read, role.agent.prompt, budget=budget), tool_messages(role.agent)
+        budget, tools = models.budget(register, self._settings), tool_messages(role.agent)
+        messages = assemble(read, role.agent.prompt, budget=budget.tokens, fits=budget.fits)
         schema = self._schema(role, executor, titled=register.title_is_draft)
         # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
         return Asked(
@@ -104,7 +105,7 @@ class StepRequests:
             role.agent,
             role.answering,
             routing.Choosing(role.names) if role.names else None,
-            self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget))),
+            self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget.tokens))),
         )
 
     def _role(self, asked: Agent, chosen: Mapping[str, Any], executor: ExecutorTools) -> _Role:
@@ -147,9 +148,17 @@ class StepRequests:
         return self._config_for(self.agent_of(register), register.settings)
 
     def _config_for(self, agent: Agent, settings: Mapping[str, Any]) -> RequestConfig:
-        """The agent's settings, with the model that the user has chosen for the session if it is still offered."""
+        """The agent's settings, with the model that the user has chosen for the session if it is still offered.
+
+        The chosen level of thinking counts if the model has it.
+        """
         config, chosen = self.config.changed(**agent.model), settings.get("model")
-        return config.changed(model=chosen) if chosen in self._settings.offered_models else config
+        if chosen in self._settings.offered_models:
+            config = config.changed(model=chosen)
+        if "thinking" not in settings:
+            return config
+        found = models.capabilities(config.model, self._settings)
+        return config.changed(**thinking_at(settings["thinking"], found, config.provider))
 
     def agent_of(self, register: Register) -> Agent:
         """The session's agent. If this process does not know it, the default one, or the fallback if that only routes.

@@ -24,7 +24,7 @@ from codelab.engine.step_requests import Asked, StepRequests
 from codelab.llm.client.transport import Cancellation, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.errors import Cancelled, ModelError, RequestError, TransportError, Truncated
-from codelab.llm.outcome import Done, Result, TextDelta, Usage
+from codelab.llm.outcome import Done, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import bind, logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -35,7 +35,7 @@ from codelab.sessions.items import ToolsItem
 from codelab.sessions.register import LEASE_MARGIN_MS, LEASE_MS, Extent, Register
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import routing, steps
+from codelab.turns import models, routing, steps
 from codelab.turns.answers import answer_of, failure
 from codelab.turns.draft import Draft
 from codelab.turns.own_tools import executed_by
@@ -290,6 +290,8 @@ class StepRunner:
                     text = event.text if choosing is None else choosing.take(event)
                 elif isinstance(event, Done) and choosing is not None:
                     choosing.agent = choosing.agent or event.result.solution[routing.AGENT]
+                elif isinstance(event, ThinkingDelta):
+                    attempt.sender.think(event.text)
                 if choosing is not None and choosing.agent and not chosen:
                     if not self._choose(asked, attempt, choosing.agent):
                         return None
@@ -376,8 +378,9 @@ class StepRunner:
 
     def _conversation(self, pk: str, extent: Extent) -> Conversation:
         counters = [keys.usage_key(self._engine.clock())] if self._has_budgets else []
-        most = self._settings.max_context_messages
-        return self._engine.store.conversation(pk, extent, most, (*_READ, *counters), with_register=True)
+        return self._engine.store.conversation(
+            pk, extent, models.most_messages(self._settings), (*_READ, *counters), with_register=True
+        )
 
 
 def log_failure(error: RequestError, request_id: str, **where: str) -> None:

@@ -14,6 +14,10 @@ from typing import Any, Literal
 Strategy = Literal["native", "tool", "json"]
 STRATEGIES: tuple[Strategy, ...] = ("native", "tool", "json")
 
+#: How much a model is told to think.
+Level = Literal["none", "low", "medium", "high"]
+LEVELS: tuple[Level, ...] = ("none", "low", "medium", "high")
+
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedWhen:
@@ -41,11 +45,29 @@ class Profile:
     thinking_models: str | None = None
     # The fields that switch thinking on and off.
     thinking_body: Mapping[bool, Mapping[str, Any]] = field(default_factory=dict)
+    # The settings of a RequestConfig that ask for a level of thinking. Which levels a model has, `models` says.
+    thinking_levels: Mapping[Level, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def _enabled(**more: Any) -> Mapping[bool, Mapping[str, Any]]:
     return {True: {"thinking": {"type": "enabled", **more}}, False: {"thinking": {"type": "disabled"}}}
 
+
+def _budgets(**tokens: int) -> Mapping[Level, Mapping[str, Any]]:
+    found: dict[Level, Mapping[str, Any]] = {"none": {"thinking": False}}
+    for level in LEVELS[1:]:
+        body = {"thinking": {"type": "enabled", "budget_tokens": tokens[level]}}
+        found[level] = {"thinking": True, "extra_body": body}
+    return found
+
+
+#: By the parameter `reasoning_effort`, by an object `reasoning`, and by a switch.
+_EFFORTS: Mapping[Level, Mapping[str, Any]] = {level: {"reasoning_effort": level} for level in LEVELS}
+_REASONING: Mapping[Level, Mapping[str, Any]] = {
+    "none": {"thinking": False, "extra_body": {"reasoning": {"enabled": False}}},
+    **{level: {"thinking": True, "extra_body": {"reasoning": {"effort": level}}} for level in LEVELS[1:]},
+}
+_SWITCH: Mapping[Level, Mapping[str, Any]] = {"none": {"thinking": False}, "high": {"thinking": True}}
 
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems")
 _NO_STRICT = (UnsupportedWhen("native:strict"), UnsupportedWhen("tool:strict"))
@@ -53,14 +75,22 @@ _NO_STRICT = (UnsupportedWhen("native:strict"), UnsupportedWhen("tool:strict"))
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
-        Profile("openai", max_tokens_field="max_completion_tokens", thinking_models=r"^(o\d|gpt-5)"),
-        Profile("azure", max_tokens_field="max_completion_tokens", thinking_models=r"^(o\d|gpt-5)"),
+        *(
+            Profile(
+                name,
+                max_tokens_field="max_completion_tokens",
+                thinking_models=r"^(o\d|gpt-5)",
+                thinking_levels=_EFFORTS,
+            )
+            for name in ("openai", "azure")
+        ),
         # It rejects bounds with a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
         Profile(
             "bedrock",
             unsupported=(UnsupportedWhen("tool:strict"),),
             max_tokens_field="max_completion_tokens",
             unsupported_keywords=frozenset(f"keyword:{name}" for name in _BOUNDS),
+            thinking_levels=_EFFORTS,
         ),
         # Its compatibility layer ignores response_format and strict, and supports no forced tool while thinking.
         Profile(
@@ -68,10 +98,20 @@ PROFILES: dict[str, Profile] = {
             order=("tool", "json"),
             unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice", thinking=True), UnsupportedWhen("json_object")),
             thinking_body=_enabled(budget_tokens=4096),
+            thinking_levels=_budgets(low=2_048, medium=8_192, high=24_576),
         ),
-        Profile("gemini", unsupported=(UnsupportedWhen("tool:strict"),), thinking_models=r"gemini-(2\.5|[3-9])"),
+        Profile(
+            "gemini",
+            unsupported=(UnsupportedWhen("tool:strict"),),
+            thinking_models=r"gemini-(2\.5|[3-9])",
+            thinking_levels=_EFFORTS,
+        ),
         # It supports json_schema neither with streaming nor together with tools.
-        Profile("groq", unsupported=(UnsupportedWhen("native", streaming=True), UnsupportedWhen("tool:strict"))),
+        Profile(
+            "groq",
+            unsupported=(UnsupportedWhen("native", streaming=True), UnsupportedWhen("tool:strict")),
+            thinking_levels=_EFFORTS,
+        ),
         # It does not support json_schema. While thinking, it supports no forced tool, and with any tool only a history
         # whose assistant messages repeat their thoughts.
         Profile(
@@ -80,6 +120,7 @@ PROFILES: dict[str, Profile] = {
             unsupported=(*_NO_STRICT, UnsupportedWhen("tool", thinking=True)),
             thinking_models=r"reasoner|r1|v[4-9]",
             thinking_body=_enabled(),
+            thinking_levels=_SWITCH,
         ),
         Profile(
             "moonshot",
@@ -87,16 +128,18 @@ PROFILES: dict[str, Profile] = {
             unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice")),
             thinking_models=r"thinking|k2\.[5-9]",
             thinking_body=_enabled(),
+            thinking_levels=_SWITCH,
         ),
         Profile("mistral", unsupported=(UnsupportedWhen("tool:strict"),), thinking_models=r"magistral"),
-        Profile("openrouter", unsupported=(UnsupportedWhen("tool:strict"),)),
-        Profile("ollama", unsupported=_NO_STRICT),
+        Profile("openrouter", unsupported=(UnsupportedWhen("tool:strict"),), thinking_levels=_REASONING),
+        Profile("ollama", unsupported=_NO_STRICT, thinking_levels=_EFFORTS),
         Profile(
             "vllm",
             unsupported=(UnsupportedWhen("tool:strict"),),
             thinking_body={
                 on: {"chat_template_kwargs": {"enable_thinking": on, "thinking": on}} for on in (True, False)
             },
+            thinking_levels=_SWITCH,
         ),
         Profile("llama.cpp", unsupported=_NO_STRICT, forces_by_name=False),
         Profile("generic"),

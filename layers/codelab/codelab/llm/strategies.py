@@ -101,6 +101,16 @@ def _instructed(messages: list[dict[str, Any]], hint: str) -> list[dict[str, Any
     return [{"role": "system", "content": hint}, *messages]
 
 
+def _details(parts: Any) -> str:
+    """The text of `reasoning_details`: OpenAI's summaries as OpenRouter passes them on. Encrypted parts have none."""
+    found = [
+        part.get("summary") or part.get("text")
+        for part in (parts if isinstance(parts, list) else ())
+        if isinstance(part, dict)
+    ]
+    return "".join(text for text in found if isinstance(text, str))
+
+
 _NONE = -1
 
 
@@ -137,6 +147,8 @@ class Choice:
         thoughts = delta.get("reasoning_content") or delta.get("reasoning")
         if thoughts and isinstance(thoughts, str):
             self.thoughts.append(thoughts)
+        elif "reasoning_details" in delta:
+            self.thoughts.append(_details(delta["reasoning_details"]))
         if delta.get("refusal"):
             self._refusal.append(str(delta["refusal"]))
         if not self._by_tool:

@@ -281,6 +281,11 @@ class SessionConfig(ClientFrame):
     title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="The session's title."
     )
+    thinking: Literal["none", "low", "medium", "high"] | None = Field(
+        default=None,
+        description="How much the model thinks before it answers, one of the levels that `session_info.models` lists "
+        "for it.",
+    )
 
 
 _REVOKE_NAMES_A_RULE: dict[str, Any] = {

@@ -265,6 +265,18 @@ class CallUpdate(ServerFrame):
     )
 
 
+class AssistantThought(ServerFrame):
+    """A piece of the model's thoughts before an answer. Thoughts are no part of the answer nor of the history."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["assistant_thought"] = "assistant_thought"
+    content: str = Field(description="The next piece of the thoughts.")
+    message_id: str = Field(description="The message that they precede; it may turn out to have no text, only calls.")
+    turn_id: str = Field(description="The turn that they belong to.")
+    agent: str | None = Field(default=None, description="The agent that thinks.")
+
+
 class ToolProgress(PayloadFrame):
     """A piece of a running command's output."""
 
@@ -315,6 +327,27 @@ class Quota(BaseModel):
     )
 
 
+class AgentInfo(BaseModel):
+    """An agent that a session can switch to."""
+
+    name: str = Field(description="Its name, for `switch_agent`.")
+    description: str = Field(description="What it is for.")
+    routes: bool | None = Field(
+        default=None, description="True: it does not answer; it chooses the agent that does, for the next message."
+    )
+
+
+class ModelInfo(BaseModel):
+    """A model that a session can choose."""
+
+    name: str = Field(description="Its name, for `session_config`.")
+    context_tokens: int = Field(description="The most tokens of a session that it is sent with a step.")
+    images: bool = Field(description="Whether it takes images.")
+    thinking: list[Literal["none", "low", "medium", "high"]] = Field(
+        description="The levels for `session_config`'s `thinking`; empty if its thinking cannot be set."
+    )
+
+
 class SessionInfo(ServerFrame):
     """The session's state; the answer to `hello`, `session_config` and `refresh_token`."""
 
@@ -330,6 +363,9 @@ class SessionInfo(ServerFrame):
     pending_calls: list[PendingCall] = Field(description="The open calls.")
     plan: list[PlanStep] = Field(description="The agent's current plan; may be empty.")
     settings: dict[str, Any] = Field(description="The settings made by `session_config`.")
+    agents: list[AgentInfo] = Field(description="The agents that the session can switch to.")
+    model: str = Field(description="The model that answers next: the chosen one, else the agent's or the server's.")
+    models: list[ModelInfo] = Field(description="The models that the session can choose; the server's default first.")
     limits: dict[str, int] = Field(description="The server's limits on sizes and counts.")
     quotas: dict[str, Quota] | None = Field(
         default=None,

@@ -15,7 +15,7 @@ from codelab.rest.identity import Sender, SessionId, User
 from codelab.rest.sessions import existing
 from codelab.sessions import keys
 from codelab.sessions.items import FileItem
-from codelab.turns import files
+from codelab.turns import files, models
 from codelab.wiring import engine
 
 router = APIRouter(prefix="/context", tags=["context"], route_class=JsonRoute)
@@ -101,7 +101,7 @@ def get_context(session_id: SessionId, user: User) -> Context:
     """The part of the session that the agent sees."""
     sessions = engine()
     register = existing(sessions.store.read(keys.partition(user, session_id)))
-    messages, _ = page(register, register.history_n, sessions.settings.max_context_messages)
+    messages, _ = page(register, register.history_n, models.most_messages(sessions.settings))
     return Context(
         session_id=session_id,
         messages=messages,

@@ -1,4 +1,4 @@
-"""The IDE's tools, and the agents."""
+"""The IDE's tools, the agents, and the models."""
 
 from typing import Annotated, Any
 
@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from codelab.agents import agents
 from codelab.config import Settings, settings
 from codelab.protocol.errors import ErrorCode
+from codelab.protocol.outgoing import ModelInfo
 from codelab.protocol.tools import CATALOGUE, ExecutorTools, Tool
 from codelab.rest.bodies import with_example
 from codelab.rest.errors import refusals
@@ -15,7 +16,7 @@ from codelab.rest.identity import SessionName, User
 from codelab.rest.routes import DirectRoute
 from codelab.rest.sessions import existing
 from codelab.sessions import keys
-from codelab.turns import policy
+from codelab.turns import models, policy
 from codelab.turns.connections import executor_for_http
 from codelab.turns.own_tools import executed_by
 from codelab.wiring import engine
@@ -108,6 +109,32 @@ def list_agents(user: User) -> AgentList:
         ],
         default=settings().default_agent,
     )
+
+
+class ModelList(BaseModel):
+    """The models that a session can choose, the default first. `thinking` lists the levels that it can be told."""
+
+    model_config = with_example(
+        models=[
+            {
+                "name": "gpt-4.1-mini",
+                "context_tokens": 128000,
+                "images": True,
+                "thinking": [],
+            }
+        ],
+        default="gpt-4.1-mini",
+    )
+
+    models: list[ModelInfo]
+    default: str
+
+
+@router.get("/models", responses=refusals())
+def list_models(user: User) -> ModelList:
+    """The models."""
+    configured = settings()
+    return ModelList(models=models.offered(configured), default=configured.llm_model)
 
 
 def _described(tool: Tool, configured: Settings) -> ToolDescription:

@@ -13,7 +13,7 @@ from codelab.config import Settings
 from codelab.sessions.items import MessageItem, SummaryItem, dumps
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import files
+from codelab.turns import files, models
 from codelab.turns.context import CHARS_PER_TOKEN, FILES_SHARE
 from codelab.turns.draft import Draft
 from codelab.turns.text import head_and_tail
@@ -73,7 +73,8 @@ def is_due(register: Register, settings: Settings) -> bool:
     if register.history_tokens < _GROWN * register.summary_failed_tokens:
         return False
     count = register.history_n - register.summary_n
-    return register.history_tokens > _DUE * _room(register, settings) or count > _DUE * settings.max_context_messages
+    budget = models.budget(register, settings)
+    return register.history_tokens > _DUE * _room(register, budget.fits) or count > _DUE * budget.messages
 
 
 def extent(register: Register) -> tuple[Extent, int]:
@@ -87,8 +88,9 @@ def piece(register: Register, messages: Sequence[MessageItem], settings: Setting
     An answer and the results of its calls stay together.
     """
     tokens, count = register.history_tokens, register.history_n - register.summary_n
-    most_tokens, most_messages = _room(register, settings), settings.max_context_messages
-    room = _PIECE_SHARE * settings.max_context_tokens * CHARS_PER_TOKEN
+    budget = models.budget(register, settings)
+    most_tokens, most_messages = _room(register, budget.fits), budget.messages
+    room = _PIECE_SHARE * budget.tokens * CHARS_PER_TOKEN
     found: Piece | None = None
     taken = 0
     for position, message in enumerate(messages[:-1]):
@@ -115,13 +117,15 @@ def messages(piece: Piece, before: SummaryItem | None) -> list[dict[str, Any]]:
     ]
 
 
-def text_of(solution: dict[str, Any], settings: Settings) -> str:
+def text_of(solution: dict[str, Any], register: Register, settings: Settings) -> str:
     """The summary as the model will see it, of bounded length."""
     parts = [solution["summary"]]
     for name in _LISTS:
         if solution[name]:
             parts.append("\n".join([f"{name.replace('_', ' ').capitalize()}:", *(f"- {it}" for it in solution[name])]))
-    return head_and_tail("\n\n".join(parts), int(_SUMMARY_SHARE * settings.max_context_tokens * CHARS_PER_TOKEN))
+    return head_and_tail(
+        "\n\n".join(parts), int(_SUMMARY_SHARE * models.budget(register, settings).tokens * CHARS_PER_TOKEN)
+    )
 
 
 def commit(draft: Draft, piece: Piece, content: str) -> Transition | None:
@@ -148,9 +152,8 @@ def back_off(draft: Draft, asked: Register) -> Transition | None:
     return draft.finish()
 
 
-def _room(register: Register, settings: Settings) -> float:
+def _room(register: Register, budget: int) -> float:
     """Tokens that remain for the history after the prompt, the summary and the files."""
-    budget = settings.max_context_tokens
     shown = min(files.context_tokens(register), FILES_SHARE * budget)
     return (1 - _PROMPT_SHARE - _SUMMARY_SHARE) * budget - shown
 

@@ -42,8 +42,10 @@ It stands for the first {n} messages of this conversation.
 _NO_RESULT = dumps({"error": {"code": "EXECUTION_FAILED", "message": "The call was interrupted; it has no result"}})
 
 
-def assemble(conversation: Conversation, system: str, *, budget: int) -> list[dict[str, Any]]:
-    """The context as OpenAI chat messages of at most `budget` tokens, beginning with the prompt `system`.
+def assemble(conversation: Conversation, system: str, *, budget: int, fits: int | None = None) -> list[dict[str, Any]]:
+    """The context as OpenAI chat messages of at most `fits` tokens (`budget`), beginning with the prompt `system`.
+
+    Long contents are cut by `budget`, which stays the same from step to step (see `models.Budget`).
 
     An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if even
     the newest group does not fit.
@@ -52,7 +54,7 @@ def assemble(conversation: Conversation, system: str, *, budget: int) -> list[di
     opening = _opening(conversation, budget)
     question = _question(groups, conversation.turn_n, budget)
     begun = [{"role": role, "content": text} for role, text in (("system", system), ("user", opening + question))]
-    left = budget - estimate_context(begun)
+    left = (budget if fits is None else fits) - estimate_context(begun)
     kept: list[list[dict[str, Any]]] = []
     for group in reversed(groups):
         if question and group.message.n == conversation.turn_n:

@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from codelab.agents import agents
+from codelab.llm.models import settable
 from codelab.protocol import PROTOCOL_VERSION, limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Hello, Rules, SessionConfig, SwitchAgent
-from codelab.protocol.outgoing import PendingCall, PlanStep, SessionInfo
+from codelab.protocol.outgoing import AgentInfo, PendingCall, PlanStep, SessionInfo
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
 from codelab.sessions.items import CallItem, PlanItem, Reference
 from codelab.sessions.register import CallState, Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import approval_rules, calls, connections, handover, messages, own_tools, quotas
+from codelab.turns import approval_rules, calls, connections, handover, messages, models, own_tools, quotas
 from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
@@ -117,7 +118,7 @@ def change(draft: Draft, _caller: Caller, event: Change) -> Transition:
 def _change(draft: Draft, changes: dict[str, Any]) -> None:
     """Change the title and the settings in `changes`.
 
-    Raises ProtocolError INVALID_ARGUMENTS for a model that is not offered.
+    Raises ProtocolError INVALID_ARGUMENTS for a model that is not offered, or a level of thinking that it has not.
     """
     offered = draft.settings.offered_models
     if changes.get("model", draft.settings.llm_model) not in offered:
@@ -129,6 +130,21 @@ def _change(draft: Draft, changes: dict[str, Any]) -> None:
     if "title" in changes:
         draft.register.title, draft.register.title_is_draft = changes.pop("title"), False
     draft.register.settings.update(changes)
+    if "thinking" in changes:
+        _check_thinking(draft, changes["thinking"])
+
+
+def _check_thinking(draft: Draft, level: str) -> None:
+    """Raise ProtocolError INVALID_ARGUMENTS for a level that the session's model, after the change, does not have."""
+    name = models.model_of(draft.register, draft.settings)
+    levels = settable(models.capabilities(name, draft.settings), models.provider_of(draft.register, draft.settings))
+    if level not in levels:
+        said = f"its levels: {', '.join(levels)}" if levels else "its thinking cannot be set"
+        raise ProtocolError(
+            ErrorCode.INVALID_ARGUMENTS,
+            f"The model {name} does not think at level {level!r}; {said}",
+            details={"field": "thinking"},
+        )
 
 
 @decision(Rules, reads=lambda _: RULE_KEYS.values())
@@ -231,6 +247,12 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
         pending_calls=_shown_calls(draft),
         plan=[PlanStep.model_validate(step) for step in PlanItem.of(plan).steps] if plan else [],
         settings=register.settings,
+        agents=[
+            AgentInfo(name=agent.name, description=agent.description, routes=agent.routes or None)
+            for agent in agents().values()
+        ],
+        model=models.model_of(register, draft.settings),
+        models=models.offered(draft.settings),
         limits={
             "user_message_chars": limits.USER_MESSAGE_CHARS,
             "inline_frame_bytes": limits.INLINE_FRAME_BYTES,

@@ -1,7 +1,7 @@
 """The draft of a transition: the next register, and everything that is written with it."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from codelab.sessions.items import (
 from codelab.sessions.register import OutboxEntry, Phase, Register
 from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Item, Resend, Step, Transition
+from codelab.turns.models import CEILING
 from codelab.turns.text import message_tokens, within_bytes
 
 #: The most outbox entries in the register; older ones are merged.
@@ -127,14 +128,21 @@ class Draft:
         """The text that the step has streamed. Raises NeedsLog if the log was not read."""
         if self.inputs.log is None:
             raise NeedsLog
-        frames = [event.frame for event in self.inputs.log]
         if self.inputs.log:
             self.register.last_seq = max(self.register.last_seq, self.inputs.log[-1].seq)
-        return "".join(
-            frame["token"]
-            for frame in frames
-            if frame["type"] == "assistant_message" and frame["message_id"] == self.register.message_id
-        )
+        return "".join(frame["token"] for frame in self._frames("assistant_message"))
+
+    def has_thoughts(self) -> bool:
+        """Whether the step has streamed thoughts. Raises NeedsLog if the log was not read."""
+        return any(self._frames("assistant_thought"))
+
+    def _frames(self, kind: str) -> Iterator[dict[str, Any]]:
+        """The logged frames of this type of the message that the step streams."""
+        if self.inputs.log is None:
+            raise NeedsLog
+        for event in self.inputs.log:
+            if event.frame["type"] == kind and event.frame["message_id"] == self.register.message_id:
+                yield event.frame
 
     def call(self, call_id: str) -> CallItem | None:
         """A call as read, None if it does not exist. Raises NeedsItems if it was not read."""
@@ -195,7 +203,7 @@ class Draft:
         register = self.register
         register.history_n += 1
         content = within_bytes(content, limits.MESSAGE_BYTES)
-        tokens = message_tokens(content, calls, most=self.settings.max_context_tokens // 2)
+        tokens = message_tokens(content, calls, most=(self.settings.max_context_tokens or CEILING) // 2)
         register.history_tokens += tokens
         self.puts.append(
             MessageItem(

@@ -96,6 +96,7 @@ def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
     draft.post_announced()
     earlier = register.message_id
     dead = earlier if earlier and draft.streamed() else ""
+    thought = earlier if earlier and draft.has_thoughts() else ""
     register.attempt += 1
     register.phase = Phase.RUNNING
     if register.stray_until <= draft.now:
@@ -105,6 +106,8 @@ def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
     register.message_seq = register.last_seq
     if dead:
         _discard(draft, dead)
+    elif thought:
+        draft.emit(MessageDiscarded(message_id=thought, turn_id=register.turn_id))
     draft.set_status(Status.THINKING, "Thinking", is_news=bool(earlier))
     return draft.finish()
 

@@ -1,0 +1,85 @@
+"""What models can take, as data: the window of their context, images, and how much they can be told to think.
+
+No endpoint tells all of this, so it is a table by the name of the model. Providers put prefixes before a name and
+versions behind it (`openai/gpt-5-mini`, `us.anthropic.claude-sonnet-4-20250514-v1:0`), so a row matches inside a name.
+The operator's `LLM_CAPABILITIES` takes precedence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from codelab.llm.profiles import LEVELS, PROFILES, Level
+
+#: The window of a model that the table does not know: the least that current models have.
+UNKNOWN_WINDOW = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """window: tokens of prompt and answer together. images: whether a prompt may have images.
+
+    thinking: the levels that it can be told to think at; empty if its thinking cannot be set.
+    """
+
+    window: int = UNKNOWN_WINDOW
+    images: bool = False
+    thinking: tuple[Level, ...] = ()
+
+
+_EFFORTS: tuple[Level, ...] = ("low", "medium", "high")
+
+#: The first row counts whose pattern is found in the model's name.
+_ROWS: tuple[tuple[str, Model], ...] = (
+    (r"gpt-5\.\d|gpt-[6-9]", Model(400_000, images=True, thinking=LEVELS)),
+    (r"gpt-5-chat", Model(128_000, images=True)),
+    (r"gpt-5", Model(400_000, images=True, thinking=_EFFORTS)),
+    (r"gpt-4\.1", Model(1_047_576, images=True)),
+    (r"gpt-4o|gpt-4-turbo", Model(128_000, images=True)),
+    (r"gpt-oss", Model(131_072, thinking=_EFFORTS)),
+    (r"gpt-3\.5", Model(16_385)),
+    (r"\bo3-mini", Model(200_000, thinking=_EFFORTS)),
+    (r"\bo[134](-|$)", Model(200_000, images=True, thinking=_EFFORTS)),
+    (r"claude-(3-7|3\.7|(opus|sonnet|haiku)-[4-9])", Model(200_000, images=True, thinking=LEVELS)),
+    (r"claude", Model(200_000, images=True)),
+    (r"gemini-2\.5-pro|gemini-[3-9]", Model(1_048_576, images=True, thinking=_EFFORTS)),
+    (r"gemini-2\.5", Model(1_048_576, images=True, thinking=LEVELS)),
+    (r"gemini", Model(1_048_576, images=True)),
+    (r"gemma-?[3-9]", Model(128_000, images=True)),
+    (r"deepseek", Model(128_000, thinking=("none", "high"))),
+    (r"kimi-k2\.[5-9]", Model(262_144, images=True, thinking=("none", "high"))),
+    (r"kimi|moonshot", Model(128_000)),
+    (r"pixtral|mistral-(small|medium|large)-?(3\.[12]|latest|25|26)", Model(128_000, images=True)),
+    (r"mistral|magistral|devstral|codestral|ministral", Model(128_000)),
+    (r"grok", Model(131_072)),
+    (r"qwen-?[23][.\d]*-?vl", Model(128_000, images=True)),
+    (r"qwen3(?!-coder)(?!.*(instruct|thinking))", Model(128_000, thinking=("none", "high"))),
+    (r"qwen", Model(128_000)),
+    (r"glm-4\.[5-9]v", Model(65_536, images=True)),
+    (r"glm", Model(128_000)),
+    (r"llama-?4", Model(128_000, images=True)),
+    (r"llama-?3[.\-][123]", Model(128_000)),
+    (r"nova-(lite|pro|premier)", Model(300_000, images=True)),
+    (r"nova-micro", Model(128_000)),
+)
+
+
+@cache
+def known(name: str) -> Model:
+    """The table's row for the model `name`."""
+    return next((model for pattern, model in _ROWS if re.search(pattern, name, re.IGNORECASE)), Model())
+
+
+def settable(model: Model, provider: str) -> tuple[Level, ...]:
+    """The levels of thinking that the model has and that the profile `provider` can ask for."""
+    return tuple(level for level in LEVELS if level in model.thinking and level in PROFILES[provider].thinking_levels)
+
+
+def thinking_at(level: str, model: Model, provider: str) -> Mapping[str, Any]:
+    """The settings of a RequestConfig that ask for this level; none if the model does not have it."""
+    levels = PROFILES[provider].thinking_levels
+    return next((levels[found] for found in settable(model, provider) if found == level), {})
