@@ -111,14 +111,14 @@ class ScriptedTransport:
                 self._pause()
             elif piece == STOP:
                 call.cancellation.wait(STOP_S)
+            elif piece.startswith(THOUGHT):  # sent with the text, because the sender does not watch
+                thought = {"content": None, "reasoning_content": piece.removeprefix(THOUGHT)}
+                yield [{"choices": [{"index": 0, "delta": thought, "finish_reason": None}]}]
             else:
                 self._mark()
-                if piece.startswith(THOUGHT):
-                    thought = {"content": None, "reasoning_content": piece.removeprefix(THOUGHT)}
-                    yield [{"choices": [{"index": 0, "delta": thought, "finish_reason": None}]}]
-                elif piece != SILENCE:
+                if piece != SILENCE:
                     yield [_chunk(json.dumps(piece, ensure_ascii=False)[1:-1])]
-                self._sent(call, is_text=piece != SILENCE and not piece.startswith(THOUGHT))
+                self._sent(call, is_text=piece != SILENCE)
             call.check()
 
     def _answer(self, messages: Sequence[Mapping[str, Any]]) -> Says:

@@ -94,6 +94,8 @@ class Outcome:
         found: list[tuple[str, dict[str, Any]]] = []
         for frame in events:
             told = {name: frame[name] for name in named if name in frame}
+            if frame["type"] == "assistant_thought":
+                told["thought"] = frame["content"]
             if found and frame.get("is_final") is False and found[-1][1].get("is_final") is False:
                 found[-1][1]["token"] += frame["token"]
             else:
