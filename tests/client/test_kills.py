@@ -108,22 +108,25 @@ class Rig:
 
 @pytest.mark.parametrize("load", [FAST, pytest.param(DEEP, marks=pytest.mark.deep)], ids=["fast", "deep"])
 def test_no_call_is_executed_twice_and_no_result_is_lost(tmp_path: Path, model: ScriptedModel, load: Load) -> None:
+    with ExitStack() as opened:
+        kill_while_working(Rig(tmp_path, model, opened), model, load)
+
+
+def kill_while_working(rig: Rig, model: ScriptedModel, load: Load) -> None:
     choose = random.Random(4711)
     kills = ["client"] * load.clients + ["socket"] * load.sockets + ["server"] * load.servers
     choose.shuffle(kills)
-    with ExitStack() as opened:
-        rig = Rig(tmp_path, model, opened)
-        httpx.post(f"{rig.cloud.http}/api/v1/sessions", json={"session_id": SESSION}).raise_for_status()
-        turns = 0
-        while turns < load.turns or kills:  # what a turn leaves is for the next one
-            steps = [
-                Says(f"step {step}", [call("read_file", path=f"{turns}/{step}/{n}") for n in range(CALLS)], piece=40)
-                for step in range(STEPS)
-            ]
-            rig.say(model.script(f"kills-{turns}", *steps, Says(f"End {turns}")))
-            play(rig, f"End {turns}", kills, len(kills) // max(1, load.turns - turns), choose)
-            turns += 1
-        check(rig, load, turns)
+    httpx.post(f"{rig.cloud.http}/api/v1/sessions", json={"session_id": SESSION}).raise_for_status()
+    turns = 0
+    while turns < load.turns or kills:  # what a turn leaves is for the next one
+        steps = [
+            Says(f"step {step}", [call("read_file", path=f"{turns}/{step}/{n}") for n in range(CALLS)], piece=40)
+            for step in range(STEPS)
+        ]
+        rig.say(model.script(f"kills-{turns}", *steps, Says(f"End {turns}")))
+        play(rig, f"End {turns}", kills, len(kills) // max(1, load.turns - turns), choose)
+        turns += 1
+    check(rig, load, turns)
 
 
 def play(rig: Rig, end: str, kills: list[str], most: int, choose: random.Random) -> None:

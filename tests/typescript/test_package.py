@@ -1,7 +1,6 @@
 """The TypeScript client passes its own tests against the running system, and its types are strict."""
 
 import os
-from pathlib import Path
 
 from codelab_local import LocalCloud
 
@@ -9,10 +8,8 @@ from tests.client.breakable_proxy import BreakableProxy
 from tests.node import node_with
 from tests.processes import run
 from tests.scripted_model import Says, ScriptedModel, call
+from tests.typescript import NODE, PACKAGE
 
-PACKAGE = Path(__file__).parents[2] / "clients/typescript"
-#: The version that vitest and Vite need; the client itself needs 20.
-NODE = "20.19"
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "CI": "1"}
 #: A text that streams for a while.
 LONG = "".join(f"w{n} " for n in range(400))

@@ -13,6 +13,8 @@ export interface Address {
   readonly shown: string;
   /** Whether TLS protects the connection. */
   readonly secure: boolean;
+  /** Whether nobody on the way can read a token: TLS, or this very machine. */
+  readonly private: boolean;
 }
 
 /**
@@ -42,6 +44,7 @@ export function parseAddress(url: string, rest = ""): Address {
   }
   const web = scheme === "wss" ? "https" : "http";
   if (!rest && path.endsWith(`/ws/${PLACE}`)) rest = `${web}://${parts.host}/api/v1`;
+  if (rest && !/^https?:\/\/[^/@]+(\/|$)/.test(rest)) throw invalid(`${rest} is not the address of a REST API`);
   rest = rest.replace(/\/+$/, "");
   if (rest && !rest.endsWith("/api/v1")) rest += "/api/v1";
   return {
@@ -49,7 +52,14 @@ export function parseAddress(url: string, rest = ""): Address {
     rest,
     shown: `${scheme}://${parts.host}`,
     secure: scheme === "wss",
+    private: [`${scheme === "wss" ? "https:" : "http:"}//${parts.host}`, rest].every(isPrivate),
   };
+}
+
+function isPrivate(url: string): boolean {
+  if (!url) return true;
+  const { protocol, hostname } = new URL(url);
+  return protocol === "https:" || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
 /** The WebSocket's address for a session. */

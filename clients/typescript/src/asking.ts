@@ -59,7 +59,14 @@ export class Asking {
     if (asked && asked.sentAt < openedAt) this.#sendNow(asked);
   }
 
-  /** Send again at the next look at the clock. */
+  /** A frame could not be uploaded for good. */
+  failed(frame: ClientFrame, error: unknown): void {
+    if (this.#queue[0]?.frame !== frame) return;
+    this.#queue[0].reject(error);
+    this.#next();
+  }
+
+  /** Send again as soon as possible. */
   hurry(): void {
     const asked = this.#queue[0];
     if (asked) asked.sentAt = 1;

@@ -17,12 +17,13 @@ export type LocalEvent =
   | { type: "call_finished"; callId: string; toolName: string; outcome: Outcome }
   /** API Gateway failed; the session sends again what it has to. */
   | { type: "gateway_error"; message: string }
-  /** A frame of a later version of the protocol. */
-  | { type: "unknown"; frame: Record<string, unknown> }
   /** The server sent something that the client cannot use, or a transfer failed. */
   | { type: "ignored"; why: string };
 
-/** What a session tells: the server's frames, once and in order, and what happens in the client. */
+/**
+ * What a session tells: the server's frames, once and in order, and what happens in the client. Frames of a later version
+ * of the protocol come under their own types.
+ */
 export type SessionEvent = ServerFrame | LocalEvent;
 
 /** The event of a type. */
@@ -31,7 +32,7 @@ export type SessionEventOf<Type extends SessionEvent["type"]> = Extract<SessionE
 type Kind = "string" | "number" | "boolean" | "array" | "object";
 
 /** What readers of an event rely on, by type. The server checks its own frames; this is for one that is not ours. */
-const REQUIRED: Record<ServerFrame["type"], Record<string, Kind>> = {
+const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
   assistant_message: { token: "string", is_final: "boolean", message_id: "string", turn_id: "string" },
   tool_call: { call_id: "string", tool_name: "string", requires_approval: "boolean" },
   tool_progress: { call_id: "string" },
@@ -54,11 +55,22 @@ const REQUIRED: Record<ServerFrame["type"], Record<string, Kind>> = {
   rules: { rules: "array" },
   resumed: { last_seq: "number", open_calls: "array" },
   resync_required: { last_seq: "number" },
-  pong: {},
   queued: { client_msg_id: "string", position: "number" },
   upload_ticket: { payload_ref: "string", url: "string", headers: "object" },
   message_discarded: { message_id: "string" },
 };
+/** Types of events that no frame may have. */
+const LOCAL: readonly string[] = [
+  "online",
+  "offline",
+  "ended",
+  "call_started",
+  "call_output",
+  "call_finished",
+  "gateway_error",
+  "ignored",
+  "*",
+] satisfies (LocalEvent["type"] | "*")[];
 const OPTIONAL: Record<string, Kind> = {
   seq: "number",
   arguments: "object",
@@ -73,10 +85,9 @@ export function readFrame(frame: Record<string, unknown>): SessionEvent {
   if (type === undefined && typeof frame["message"] === "string" && "connectionId" in frame) {
     return { type: "gateway_error", message: frame["message"] };
   }
-  if (typeof type !== "string") throw new Error("a frame without a type");
+  if (typeof type !== "string" || LOCAL.includes(type)) throw new Error("a frame without a type");
   if (seq !== undefined && !(Number.isSafeInteger(seq) && (seq as number) >= 0)) throw new Error(`${type}.seq`);
-  if (!Object.hasOwn(REQUIRED, type)) return { type: "unknown", frame };
-  const required = REQUIRED[type as ServerFrame["type"]];
+  const required = (Object.hasOwn(REQUIRED, type) && REQUIRED[type as ServerFrame["type"]]) || {};
   for (const [name, kind] of Object.entries({ ...OPTIONAL, ...required })) {
     const value = frame[name];
     if (value == null && !Object.hasOwn(required, name)) continue;

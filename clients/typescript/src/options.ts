@@ -43,6 +43,8 @@ export interface SessionOptions {
   sessionId?: string;
   /** A JWT, or a function that gives the newest one: it is called before each connection, and before a token expires. */
   token?: Token;
+  /** Send the token also where others can read it on the way: over `ws` or `http` to another machine. */
+  insecureToken?: boolean;
   /** The tools of the catalogue that this client executes. */
   tools?: CatalogueTools;
   /** The client's own tools, which the agent may call beside those of the catalogue. */

@@ -1,7 +1,6 @@
 import type { Address } from "./address.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import type { ErrorCode } from "./protocol.ts";
-import { currentToken, type Token } from "./tokens.ts";
 import type { Fetch } from "./transfer.ts";
 
 /** A session, as `GET /sessions` lists it. */
@@ -34,10 +33,10 @@ export interface HistoryPage {
 export class Rest {
   /** Up to and including `/api/v1`; empty if it is not known. */
   readonly url: string;
-  readonly #token: Token | undefined;
+  readonly #token: () => Promise<string>;
   readonly #fetch: Fetch;
 
-  constructor(address: Address, token: Token | undefined, fetch: Fetch) {
+  constructor(address: Address, token: () => Promise<string>, fetch: Fetch) {
     this.url = address.rest;
     this.#token = token;
     this.#fetch = fetch;
@@ -89,9 +88,9 @@ export class Rest {
   }
 
   /** Send a request, and give its answer whatever its status. */
-  async send(method: string, path: string, body?: unknown): Promise<Response> {
+  async send(method: string, path: string, body?: unknown, timeoutMs = 30_000): Promise<Response> {
     if (!this.url) throw new SessionError("invalid_address", "The address of the REST API is not known: set restUrl");
-    const token = await currentToken(this.#token);
+    const token = await this.#token();
     try {
       return await this.#fetch(this.url + path, {
         method,
@@ -101,7 +100,7 @@ export class Rest {
         },
         redirect: "error",
         credentials: "omit",
-        signal: AbortSignal.timeout(30_000),
+        signal: AbortSignal.timeout(timeoutMs),
         ...(body !== undefined && { body: JSON.stringify(body) }),
       });
     } catch (error) {

@@ -28,11 +28,17 @@ import { Sequence } from "./sequence.ts";
 import { EventStream } from "./stream.ts";
 import { currentToken, expiresAt, refreshAt, subject } from "./tokens.ts";
 import type { Tool } from "./tools.ts";
-import { INLINE_BYTES, download, type Fetch } from "./transfer.ts";
+import { INLINE_BYTES, MOST_BYTES, download, type Fetch } from "./transfer.ts";
 import { Turn } from "./turn.ts";
 import { Uploads } from "./uploads.ts";
 import type { Wire } from "./wire.ts";
 
+/** The time between two questions for a newer token. */
+const REFRESH_MS = 5_000;
+/** How long the server may take to show that a doubtful connection works. */
+const DOUBT_MS = 5_000;
+/** After such a pause between two looks at the clock, the machine was asleep. */
+const ASLEEP_MS = 90_000;
 /** So often may the first connection fail although the server answers over HTTP. */
 const FIRST_TRIES = 5;
 
@@ -63,8 +69,14 @@ interface Connection {
   onlineAt: number;
   resumeSentAt: number;
   refreshing: boolean;
-  /** Calls that came meanwhile. */
+  /** A token is not asked for before. */
+  refreshAfter: number;
+  /** When it became doubtful that the server still hears; 0: it does. */
+  doubtedAt: number;
+  /** Calls to execute that came meanwhile. */
   held: Map<string, ToolCallFrame>;
+  /** Calls that came again meanwhile, and that may be settled. */
+  repeated: Map<string, ToolCallFrame>;
 }
 
 /**
@@ -116,6 +128,7 @@ export class Session {
   #cancelling = false;
   #wake: (() => void) | undefined;
   #ticking: ReturnType<typeof setInterval> | undefined;
+  #tickedAt = 0;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -128,7 +141,7 @@ export class Session {
       throw new SessionError("invalid_address", "This platform has no WebSocket: pass one, such as that of the package ws");
     }
     this.#WebSocket = WebSocket;
-    this.rest = new Rest(this.#address, options.token, this.#fetch);
+    this.rest = new Rest(this.#address, () => this.#token(), this.#fetch);
     for (const [name, tool] of Object.entries(options.tools ?? {})) this.#tools.set(name, tool as Tool);
     for (const tool of options.ownTools ?? []) this.#tools.set(tool.name, tool.execute);
     this.#asking = new Asking(this.#timing.repeatMs, (frame) => this.#send(frame));
@@ -144,7 +157,7 @@ export class Session {
     this.wire = {
       on: (listener) => this.#report.on(listener),
       cut: () => this.#connection?.link.cut("the connection was cut"),
-      replay: (seq) => this.#send({ type: "resume", last_seq: seq }),
+      replay: (seq) => this.#resume(seq),
     };
   }
 
@@ -281,6 +294,9 @@ export class Session {
   request<Reply extends SessionEvent>(frame: ClientFrame, accepts: Accepts): Promise<Reply> {
     try {
       this.#checkOpen();
+      if (encoded(frame).body.length > MOST_BYTES) {
+        throw new SessionError("refused", `A frame may have ${MOST_BYTES} bytes`, "PAYLOAD_TOO_LARGE");
+      }
     } catch (error) {
       return Promise.reject(error);
     }
@@ -321,8 +337,8 @@ export class Session {
       this.#failedToOpen = reject;
     });
     online.catch(() => {});
-    const { journal: openJournal, token, viewer, lastSeq } = this.#options;
-    const user = subject(await currentToken(token));
+    const { journal: openJournal, viewer, lastSeq } = this.#options;
+    const user = subject(await this.#token());
     if (!openJournal) throw new SessionError("journal", "A session needs a journal: open it with connect()");
     const journal = await openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
     this.#journal = journal;
@@ -392,11 +408,21 @@ export class Session {
 
   // -- the connection ------------------------------------------------------------------------------------------
 
+  /** The newest token, if nobody on the way can read it. */
+  async #token(): Promise<string> {
+    const token = await currentToken(this.#options.token);
+    if (token && !this.#address.private && !this.#options.insecureToken) {
+      const { shown } = this.#address;
+      throw new SessionError("invalid_address", `Anybody on the way to ${shown} could read the token: use wss and https`);
+    }
+    return token;
+  }
+
   /** Keep a connection open until the session ends. */
   async #run(): Promise<void> {
     let refused: string | undefined;
     while (!this.#ended) {
-      const token = await currentToken(this.#options.token);
+      const token = await this.#token();
       if (token === refused) {
         throw new SessionError("unauthorized", token ? "The server does not accept the token" : "The server needs a token");
       }
@@ -434,9 +460,9 @@ export class Session {
   async #isRefused(token: string): Promise<boolean> {
     const { shown, rest } = this.#address;
     let status = 0;
-    if (rest) {
+    if (rest && (token || !this.#wasOnline)) {
       try {
-        status = (await this.rest.send("GET", "/usage")).status;
+        status = (await this.rest.send("GET", "/usage", undefined, 5_000)).status;
       } catch {
         // Then nothing answers there either.
       }
@@ -477,8 +503,12 @@ export class Session {
       onlineAt: 0,
       resumeSentAt: 0,
       refreshing: false,
+      refreshAfter: 0,
+      doubtedAt: 0,
       held: new Map(),
+      repeated: new Map(),
     };
+    this.#tickedAt = Date.now();
     this.#ticking = setInterval(() => this.#tick(), tickMs);
     const end = await link.ended;
     clearInterval(this.#ticking);
@@ -501,13 +531,13 @@ export class Session {
     });
   }
 
-  #resume(): void {
+  #resume(lastSeq = this.#sequence.lastSeq): void {
     const connection = this.#connection;
     if (!connection) return;
     connection.resuming = true;
     connection.resumeSentAt = Date.now();
     this.#sequence.asked(connection.resumeSentAt);
-    this.#send({ type: "resume", last_seq: this.#sequence.lastSeq });
+    this.#send({ type: "resume", last_seq: lastSeq });
   }
 
   /** Do what has become due. */
@@ -517,12 +547,16 @@ export class Session {
     const { link } = connection;
     const now = Date.now();
     const { openMs, pingMs } = this.#timing;
+    if (now - this.#tickedAt > ASLEEP_MS) this.#doubt();
+    this.#tickedAt = now;
+    if (link.heardAt >= connection.doubtedAt) connection.doubtedAt = 0;
+    else if (now - connection.doubtedAt > DOUBT_MS) return link.cut("the server does not answer");
     if (connection.resuming) {
       if (now - Math.max(link.openedAt, connection.resumeSentAt) > openMs) link.cut("the server did not answer in time");
       return;
     }
     if (this.#calls?.mustCheck(now) || this.#sequence.hasGap(now)) this.#resume();
-    this.#asking.tick(now);
+    if (!this.#uploads.isBusy && !connection.refreshing) this.#asking.tick(now);
     const silence = now - link.heardAt;
     if (silence > pingMs + openMs && link.usedAt > link.heardAt) return link.cut("the server does not answer");
     if (now - link.usedAt > pingMs) this.#send({ type: "ping" });
@@ -533,15 +567,16 @@ export class Session {
       return;
     }
     const due = typeof this.#options.token === "function" ? refreshAt(connection.token) : undefined;
-    if (due !== undefined && now > due) void this.#refresh(connection);
+    if (due !== undefined && now > Math.max(due, connection.refreshAfter)) void this.#refresh(connection);
   }
 
   /** Give the server a newer token, if there is one. */
   async #refresh(connection: Connection): Promise<void> {
     if (connection.refreshing) return;
     connection.refreshing = true;
+    connection.refreshAfter = Date.now() + REFRESH_MS;
     try {
-      const token = await currentToken(this.#options.token);
+      const token = await this.#token();
       if (this.#connection !== connection) return;
       if (token === connection.token) {
         const expires = expiresAt(token);
@@ -569,8 +604,18 @@ export class Session {
     });
   }
 
-  /** The network is back: do not wait any longer. */
-  readonly #hurry = (): void => this.#wake?.();
+  /** The network is back: do not wait any longer, and see whether an open connection has outlived the change. */
+  readonly #hurry = (): void => {
+    this.#wake?.();
+    this.#doubt();
+  };
+
+  #doubt(): void {
+    const connection = this.#connection;
+    if (!connection || !this.isOnline || connection.doubtedAt) return;
+    connection.doubtedAt = Date.now();
+    this.#send({ type: "ping" });
+  }
 
   #watchNetwork(on: boolean): void {
     const target = globalThis as Partial<EventTarget>;
@@ -606,7 +651,7 @@ export class Session {
     const ready = this.#sequence.take(event, seq, Date.now());
     const fate = !ready ? "repeat" : ready.length ? "next" : "early";
     this.#report.report("in", text, { fate, frame, ...(fate === "early" && { after }) });
-    if (!ready && event.type === "tool_call") this.#takeCall(event);
+    if (!ready && event.type === "tool_call") this.#takeRepeated(event);
     for (const next of ready ?? []) this.#apply(next);
   }
 
@@ -701,6 +746,13 @@ export class Session {
     }
   }
 
+  /** A call that comes again may be settled, unless `resumed` lists it as open. */
+  #takeRepeated(call: ToolCallFrame): void {
+    const connection = this.#connection;
+    if (connection?.resuming && !this.#openCalls.has(call.call_id)) connection.repeated.set(call.call_id, call);
+    else this.#takeCall(call);
+  }
+
   /** Show and execute a call, once each. A repeated frame may make this connection the executor. */
   #takeCall(call: ToolCallFrame): void {
     const known = this.#openCalls.get(call.call_id);
@@ -745,6 +797,8 @@ export class Session {
       if (open.get(call.call_id) === "executing" || (call.seq ?? 0) > event.last_seq) this.#calls?.take(call);
     }
     connection.held.clear();
+    for (const call of connection.repeated.values()) if (open.has(call.call_id)) this.#takeCall(call);
+    connection.repeated.clear();
     for (const [callId, call] of this.#openCalls) {
       if (!open.has(callId) && (call.seq ?? 0) <= event.last_seq) this.#openCalls.delete(callId);
     }
@@ -787,6 +841,7 @@ export class Session {
   /** The server refused a frame. Gives whether somebody waits for the reply, and is told. */
   #takeError(connection: Connection, event: ErrorFrame): boolean {
     if (event.error_code === "SESSION_EXPIRED") {
+      this.#asking.hurry(); // once the token is refreshed
       void this.#refresh(connection);
     } else if (event.error_code === "UNAUTHORIZED") {
       connection.link.cut("the server does not accept the token any more"); // the next connection tells
@@ -818,8 +873,7 @@ export class Session {
   #send(frame: ClientFrame): void {
     const link = this.#connection?.link;
     if (!link) return;
-    const text = JSON.stringify(frame, wellFormed);
-    const body = new TextEncoder().encode(text);
+    const { text, body } = encoded(frame);
     const parsed = frame as unknown as Record<string, unknown>;
     if (body.length <= INLINE_BYTES) {
       if (link.send(text)) this.#report.report("out", text, { frame: parsed, bytes: body.length });
@@ -832,8 +886,11 @@ export class Session {
         const shortText = JSON.stringify(short);
         if (this.#connection?.link.send(shortText)) this.#report.report("out", shortText, { frame: short });
       },
-      // Whoever waits for a reply sends again.
-      (error: unknown) => this.#show({ type: "ignored", why: `A large frame could not be uploaded: ${messageOf(error)}` }),
+      (error: unknown) => {
+        this.#show({ type: "ignored", why: `A large frame could not be uploaded: ${messageOf(error)}` });
+        // In other cases, whoever waits for a reply sends again.
+        if (error instanceof SessionError && error.kind === "refused") this.#asking.failed(frame, error);
+      },
     );
   }
 
@@ -854,6 +911,11 @@ export class Session {
       }
     }
   }
+}
+
+function encoded(frame: ClientFrame): { text: string; body: Uint8Array<ArrayBuffer> } {
+  const text = JSON.stringify(frame, wellFormed);
+  return { text, body: new TextEncoder().encode(text) };
 }
 
 /** A string as UTF-8 can carry it: half of a surrogate pair becomes U+FFFD. */

@@ -25,7 +25,7 @@ export class Turn implements AsyncIterable<SessionEvent> {
   constructor(id: string, accepted: Promise<void>, forget: (turn: Turn) => void) {
     this.id = id;
     this.accepted = accepted;
-    this.#stream = new EventStream(() => forget(this));
+    this.#stream = new EventStream();
     this.ended = new Promise((resolve, reject) => {
       this.#settle = resolve;
       this.#reject = reject;

@@ -17,6 +17,7 @@ interface UploadsOptions {
 export class Uploads {
   readonly #options: UploadsOptions;
   #last: Promise<unknown> = Promise.resolve();
+  #pending = 0;
   #waiting: { resolve(ticket: UploadTicketFrame): void; reject(error: unknown): void } | undefined;
 
   constructor(options: UploadsOptions) {
@@ -25,9 +26,14 @@ export class Uploads {
 
   /** Upload a frame. Gives its reference. */
   upload(body: Uint8Array<ArrayBuffer>): Promise<string> {
-    const done = this.#last.then(() => this.#upload(body));
+    this.#pending++;
+    const done = this.#last.then(() => this.#upload(body)).finally(() => this.#pending--);
     this.#last = done.catch(() => {});
     return done;
+  }
+
+  get isBusy(): boolean {
+    return this.#pending > 0;
   }
 
   /** When everything that was asked for is uploaded, or has failed. */
@@ -46,7 +52,7 @@ export class Uploads {
       error.error_code === "PAYLOAD_TOO_LARGE" ||
       error.details["quota"] === "stored_bytes_per_day";
     if (!this.#waiting || !isAboutUpload) return false;
-    this.fail(error.message);
+    this.#waiting.reject(new SessionError("refused", error.message, error.error_code, error.retry_after));
     return true;
   }
 
