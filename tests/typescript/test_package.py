@@ -20,6 +20,11 @@ def scripts(model: ScriptedModel) -> None:
     model.script("ts-hello", Says("Hello from the model."))
     model.script("ts-long", Says(LONG, piece=8, delay=0.005))
     model.script("ts-read", Says("Reading.", [call("read_file", path="a.txt")]), Says("It was read."))
+    model.script("ts-slow", Says(LONG, piece=8, delay=0.05))
+    model.script(
+        "ts-large", Says("", [call("write_file", path="a.txt", content="x" * 150_000)], piece=5_000), Says("No.")
+    )
+    model.script("ts-own", Says("", [call("lookup", word="turn")]), Says("It was looked up."))
     model.script("ts-write", Says("", [call("write_file", path="a.txt", content="new")]), Says("It was written."))
 
 
@@ -29,6 +34,7 @@ def test_the_package_passes_its_own_tests(cloud: LocalCloud, model: ScriptedMode
     with BreakableProxy(cloud.info["port"]) as proxy:
         environment = {"CODELAB_URL": cloud.http, "CODELAB_PROXY": f"http://127.0.0.1:{proxy.port}"}
         done = run(node, "node_modules/vitest/vitest.mjs", "run", cwd=PACKAGE, env={**ENVIRONMENT, **environment})
+    print(done.stdout)  # noqa: T201 - with the sizes
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,57 +1,164 @@
-import { createHash } from "node:crypto";
-import { afterEach, expect, test } from "vitest";
+/** The client with the running system, which `make test` starts. */
 
-import type { SessionEvent } from "../../src/index.ts";
-import { closeSessions, openSession, proxyUrl, url } from "./talking.ts";
+import { createHash } from "node:crypto";
+import { afterEach, describe, expect, test } from "vitest";
+
+import type { Session, SessionEvent, ToolCallFrame } from "../../src/index.ts";
+import { closeSessions, newSession, openSession, proxyUrl, url } from "./talking.ts";
 
 afterEach(closeSessions);
 
+describe.runIf(url)("with the running system", () => {
+  test("an answer streams, and the turn ends", async () => {
+    const session = await openSession();
+    const turn = session.prompt("[[ts-hello]]");
+    const seen: SessionEvent[] = [];
+    for await (const event of turn) seen.push(event);
+    expect(seen.at(-1)?.type).toBe("turn_end");
+    expect(await turn.text()).toBe("Hello from the model.");
+  });
 
-
-// These need a running system, which `make test` starts.
-const live = test.runIf(url);
-
-live("an answer streams, and the turn ends", async () => {
-  const session = await openSession();
-  const turn = session.prompt("[[ts-hello]]");
-  const seen: SessionEvent[] = [];
-  for await (const event of turn) seen.push(event);
-  expect(seen.at(-1)?.type).toBe("turn_end");
-  expect(await turn.text()).toBe("Hello from the model.");
-});
-
-live("a tool is executed, and a call is approved", async () => {
-  const written: string[] = [];
-  const session = await openSession({
-    tools: {
-      read_file: ({ path }) => ({ content: `content of ${path}` }),
-      write_file: ({ path, content }) => {
-        written.push(`${path}: ${content}`);
-        return { success: true };
+  test("tools are executed, and calls approved, edited and rejected", async () => {
+    const written: string[] = [];
+    const session = await openSession({
+      tools: {
+        read_file: ({ path }) => ({ content: `content of ${path}` }),
+        write_file: ({ path, content }) => {
+          written.push(`${path}: ${content}`);
+          return { success: true };
+        },
       },
-    },
+    });
+    expect(await session.prompt("[[ts-read]]").text()).toBe("It was read.");
+    const decide = session.on("tool_call", (call) => {
+      const edited = { path: "b.txt", content: "edited" };
+      if (call.requires_approval) session.answer(call.call_id, { decision: "edit", arguments: edited });
+    });
+    expect(await session.prompt("[[ts-write]]").text()).toBe("It was written.");
+    decide();
+    session.on("tool_call", (call) => session.answer(call.call_id, { decision: "reject", feedback: "not now" }));
+    expect(await session.prompt("[[ts-write]]").text()).toBe("It was written.");
+    expect(written).toEqual(["b.txt: edited"]);
+    const history = await session.rest.history(session.sessionId);
+    expect(history.messages.map((message) => message.content).join()).toContain("not now");
   });
-  expect(await session.prompt("[[ts-read]]").text()).toBe("It was read.");
-  session.on("tool_call", (call) => {
-    if (call.requires_approval) session.answer(call.call_id, { decision: "edit", arguments: { path: "b.txt", content: "edited" } });
-  });
-  expect(await session.prompt("[[ts-write]]").text()).toBe("It was written.");
-  expect(written).toEqual(["b.txt: edited"]);
-});
 
-live("the text is whole however often the connection breaks", async () => {
-  const session = await openSession({ url: proxyUrl });
-  const turn = session.prompt("[[ts-long]]");
-  const seqs: number[] = [];
-  let text = "";
-  let cuts = 3;
-  for await (const event of turn) {
-    if ("seq" in event && event.seq) seqs.push(event.seq);
-    if (event.type === "assistant_message") text += event.token;
-    if (event.type === "assistant_message" && seqs.length % 2 === 0 && cuts-- > 0) session.wire.cut();
-  }
-  expect(cuts).toBeLessThanOrEqual(0);
-  expect(seqs).toEqual(seqs.map((_, n) => (seqs[0] as number) + n));
-  const end = await turn.ended;
-  expect(createHash("sha256").update(text).digest("hex")).toBe(end?.final_text_sha256);
+  test("the text is whole however often the connection breaks", async () => {
+    const session = await openSession({ url: proxyUrl });
+    const turn = session.prompt("[[ts-long]]");
+    const seqs: number[] = [];
+    let text = "";
+    let cuts = 3;
+    for await (const event of turn) {
+      if ("seq" in event && event.seq) seqs.push(event.seq);
+      if (event.type !== "assistant_message") continue;
+      text += event.token;
+      if (seqs.length % 2 === 0 && cuts-- > 0) session.wire.cut();
+    }
+    expect(cuts).toBeLessThanOrEqual(0);
+    expect(seqs).toEqual(seqs.map((_, n) => (seqs[0] as number) + n));
+    const end = await turn.ended;
+    expect(createHash("sha256").update(text).digest("hex")).toBe(end?.final_text_sha256);
+  });
+
+  test("large frames travel by reference in both directions", async () => {
+    const large = "ü".repeat(200_000);
+    const session = await openSession({ tools: { read_file: () => ({ content: large }) } });
+    expect(await session.addFile("large.txt", large.slice(0, 100_000))).toMatchObject({ files: 1 });
+    expect(await session.prompt("[[ts-read]]").text()).toBe("It was read.");
+    let call: ToolCallFrame | undefined;
+    session.on("tool_call", (asked) => {
+      call = asked;
+      if (asked.requires_approval) session.answer(asked.call_id, { decision: "reject" });
+    });
+    await session.prompt("[[ts-large]]").ended;
+    expect(call?.payload_url).toBeDefined();
+    expect((call?.arguments as { content: string }).content).toHaveLength(150_000);
+  });
+
+  test("a replay and an early replacement of the connection show nothing twice", async () => {
+    const session = await openSession({ timing: { lifetimeMs: 300, tickMs: 50, pauseMs: 20 } });
+    const seen: SessionEvent[] = [];
+    const fates: (string | undefined)[] = [];
+    session.on("*", (event) => seen.push(event));
+    session.wire.on((entry) => fates.push(entry.fate));
+    await session.prompt("[[ts-hello]]").ended;
+    session.wire.replay(0);
+    await new Promise<void>((resolve) => {
+      const stop = session.on("online", () => (stop(), resolve()));
+    });
+    expect(await session.prompt("[[ts-hello]]").text()).toBe("Hello from the model.");
+    expect(fates).toContain("repeat");
+    expect(seen.filter((event) => event.type === "offline")).toEqual([]);
+    const seqs = seen.flatMap((event) => ("seq" in event && event.seq ? [event.seq] : []));
+    expect(seqs).toEqual(seqs.map((_, n) => n + 1));
+  });
+
+  test("a second window follows, decides, and executes nothing", async () => {
+    const executed: string[] = [];
+    const tools = (window: string) => ({
+      tools: { write_file: () => (executed.push(window), { success: true }) },
+    });
+    const first = await openSession(tools("first"));
+    const { sessionId } = first;
+    const second = await openSession({ sessionId, ...tools("second"), viewer: true });
+    second.on("tool_call", (call) => call.requires_approval && second.answer(call.call_id, { decision: "approve" }));
+    const events = second.events();
+    expect(await first.prompt("[[ts-write]]").text()).toBe("It was written.");
+    for await (const event of events) if (event.type === "turn_end") break;
+    expect(executed).toEqual(["first"]);
+  });
+
+  test("a message waits for the running turn, and a turn is cancelled", async () => {
+    const session = await openSession();
+    const running = session.prompt("[[ts-slow]]");
+    await running.accepted;
+    const waiting = session.prompt("[[ts-hello]]");
+    await waiting.accepted;
+    session.cancel();
+    expect((await running.ended)?.reason).toBe("cancelled");
+    expect((await waiting.ended)?.reason).toBe("completed");
+    expect(await waiting.text()).toBe("Hello from the model.");
+  });
+
+  test("an agent calls a tool of the client's own", async () => {
+    const session = await openSession({
+      ownTools: [
+        {
+          name: "lookup",
+          description: "Look up a word.",
+          parameters: { type: "object", properties: { word: { type: "string" } }, required: ["word"] },
+          read_only: true,
+          execute: ({ word }) => ({ meaning: `the meaning of ${String(word)}` }),
+        },
+      ],
+    });
+    expect(await session.prompt("[[ts-own]]").text()).toBe("It was looked up.");
+  });
+
+  test("settings, agents, files and sessions", async () => {
+    const session = await openSession();
+    expect(await session.configure({ title: "A title", autonomy: "manual" })).toMatchObject({ title: "A title" });
+    expect(await session.switchAgent("architect")).toMatchObject({ to_agent: "architect" });
+    expect(await session.rules()).toEqual([]);
+    await session.addFile("a.txt", "a");
+    expect(await session.clearFiles()).toMatchObject({ files: 0 });
+    await expect(session.configure({ model: "unknown" })).rejects.toMatchObject({ kind: "refused" });
+    expect((await session.rest.sessions()).sessions[0]).toMatchObject({ title: "A title" });
+    const fork = await session.rest.fork(session.sessionId);
+    await session.rest.delete(fork.session_id);
+    await expect(session.rest.history("no-such-session")).rejects.toMatchObject({ code: "SESSION_NOT_FOUND" });
+  });
+
+  test("a session that is deleted ends", async () => {
+    const session = await openSession();
+    const ended = new Promise((resolve) => session.on("ended", resolve));
+    await session.rest.delete(session.sessionId);
+    expect(await ended).toMatchObject({ error: { kind: "closed" } });
+  });
+
+  test("where nothing answers, opening fails", async () => {
+    const session: Session = newSession({ url: "ws://127.0.0.1:9" });
+    await expect(session.open()).rejects.toMatchObject({ kind: "unreachable" });
+  });
 });
