@@ -12,6 +12,7 @@ import type {
   ContextUpdatedFrame,
   ErrorFrame,
   HitlDecisionFrame,
+  PendingCall,
   PlanStep,
   Remember,
   ResumedFrame,
@@ -669,6 +670,7 @@ export class Session {
         this.#turnId = event.turn_id;
         if (connection.greeting) {
           connection.greeting = false;
+          this.#takePending(connection, event.pending_calls);
           this.#resume();
           return this.#show(event); // the answer to `hello`, not to what was asked
         }
@@ -743,6 +745,15 @@ export class Session {
   #keepPosition(): void {
     if (!this.#openCalls.size) {
       this.#journal.setPosition(this.#sequence.lastSeq).catch((error: unknown) => this.#fail(error));
+    }
+  }
+
+  /** Calls that wait for a human, for a client that has not seen them; shown once `resumed` lists them. */
+  #takePending(connection: Connection, pending: PendingCall[]): void {
+    for (const { state, ...call } of pending) {
+      if (state !== "awaiting_approval" || !(call.arguments || call.payload_url)) continue;
+      if (this.#openCalls.has(call.call_id)) continue;
+      connection.repeated.set(call.call_id, { type: "tool_call", requires_approval: true, ...call });
     }
   }
 

@@ -63,7 +63,9 @@ describe.runIf(url)("with the running system", () => {
 
   test("large frames travel by reference in both directions", async () => {
     const large = "ü".repeat(200_000);
-    const session = await openSession({ tools: { read_file: () => ({ content: large }) } });
+    const session = await openSession({
+      tools: { read_file: () => ({ content: large }), write_file: () => ({ success: true }) },
+    });
     expect(await session.addFile("large.txt", large.slice(0, 100_000))).toMatchObject({ files: 1 });
     expect(await session.prompt("[[ts-read]]").text()).toBe("It was read.");
     let call: ToolCallFrame | undefined;
@@ -107,6 +109,22 @@ describe.runIf(url)("with the running system", () => {
     expect(await first.prompt("[[ts-write]]").text()).toBe("It was written.");
     for await (const event of events) if (event.type === "turn_end") break;
     expect(executed).toEqual(["first"]);
+  });
+
+  test("a window that opens later is asked, too", async () => {
+    const first = await openSession({ tools: { write_file: () => ({ success: true }) } });
+    const { sessionId } = first;
+    const turn = first.prompt("[[ts-write]]");
+    const asked = new Promise((resolve) => first.on("tool_call", resolve));
+    await asked;
+    const { last_seq: lastSeq } = await first.rest.history(sessionId);
+    const second = newSession({ sessionId, viewer: true, lastSeq });
+    const calls: ToolCallFrame[] = [];
+    second.on("tool_call", (call) => calls.push(call));
+    await second.open();
+    expect(calls).toMatchObject([{ tool_name: "write_file", requires_approval: true, arguments: { path: "a.txt" } }]);
+    second.answer(calls[0]?.call_id ?? "", { decision: "approve" });
+    expect(await turn.text()).toBe("It was written.");
   });
 
   test("a message waits for the running turn, and a turn is cancelled", async () => {
