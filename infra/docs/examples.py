@@ -65,6 +65,7 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
             "client": {"name": "my-ide", "version": "1.2.0"},
             "platform": "linux",
             "capabilities": {"tools": [_DEPLOY]},
+            "instructions": [{"path": "AGENTS.md", "content": "Run `make test` after a change.\n"}],
         },
         {
             "client": {"name": "my-ide", "version": "1.2.0"},

@@ -117,6 +117,11 @@ export interface HelloFrame {
   platform?: string | null;
   /** What the client can do beyond the basics. */
   capabilities?: Capabilities | null;
+  /**
+   * The project's instructions for whoever works on it, in the order in which the model reads them. They replace
+   * earlier ones; without this field, those stay. Not from a viewer.
+   */
+  instructions?: Instruction[] | null;
 }
 
 /** Replay every frame after `last_seq`, then continue live. */
@@ -560,6 +565,14 @@ export interface ContextFile {
 /** Every code a client can receive, on the WebSocket or over REST. `FACTS` explains each. */
 export type ErrorCode = "INVALID_FORMAT" | "INVALID_TYPE" | "MISSING_FIELD" | "INVALID_ARGUMENTS" | "INVALID_CALL_ID" | "PERMISSION_DENIED" | "BUSY" | "RATE_LIMITED" | "UNAUTHORIZED" | "SESSION_EXPIRED" | "SESSION_NOT_FOUND" | "DATABASE_ERROR" | "PAYLOAD_TOO_LARGE" | "CONTEXT_TOO_LARGE" | "LLM_ERROR" | "AGENT_ERROR" | "TOOL_NOT_FOUND" | "EXECUTION_FAILED" | "TIMEOUT" | "CANCELLED" | "FILE_NOT_FOUND" | "FILE_TOO_LARGE" | "INVALID_PATH" | "PATH_OUTSIDE_WORKSPACE" | "ENCODING_ERROR" | "GIT_NOT_INITIALIZED" | "GIT_ERROR" | "PATCH_APPLY_FAILED";
 
+/** A file with instructions of the project, such as AGENTS.md. */
+export interface Instruction {
+  /** The file as the user knows it, on one line. */
+  path: string;
+  /** Its content, at most 32,000 characters. */
+  content: string;
+}
+
 /** A model that a session can choose. */
 export interface ModelInfo {
   /** Its name, for `session_config`. */
@@ -616,7 +629,7 @@ export interface PromptDetails {
   system_tokens: number;
   /** The tools it may call. */
   tools_tokens: number;
-  /** The context files. */
+  /** The project's instructions and the context files. */
   files_tokens: number;
   /** The conversation, with the results of calls. */
   history_tokens: number;

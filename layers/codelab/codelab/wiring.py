@@ -55,6 +55,9 @@ def invoke_resume(caller: Caller, last_seq: int) -> None:
 
 def invoke_step(user: str, session_id: str, step: Step) -> None:
     """Start the step in `llm_request` asynchronously. Raises AwsError."""
+    extent = asdict(step.extent)
+    if not extent["instructions"]:
+        del extent["instructions"]  # which an older version, that may still take the event, does not know
     event = {
         "kind": "step",
         "user": user,
@@ -62,7 +65,7 @@ def invoke_step(user: str, session_id: str, step: Step) -> None:
         "turn_id": step.turn_id,
         "step": step.step,
         "attempt": step.attempt,
-        "extent": asdict(step.extent),
+        "extent": extent,
     }
     aws.lambda_client().start(settings().llm_function, event)
 

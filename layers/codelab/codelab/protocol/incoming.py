@@ -230,6 +230,22 @@ class ContextUpdate(ClientFrame):
         return self
 
 
+class Instruction(BaseModel):
+    """A file with instructions of the project, such as AGENTS.md."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    path: Annotated[
+        str,
+        StringConstraints(
+            min_length=1, max_length=limits.PATH_CHARS, pattern=r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$"
+        ),
+    ] = Field(description="The file as the user knows it, on one line.")
+    content: Annotated[str, StringConstraints(max_length=limits.INSTRUCTION_CHARS)] = Field(
+        description="Its content, at most 32,000 characters."
+    )
+
+
 class Hello(ClientFrame):
     """The client introduces itself and turns on extension frames. Answered by `session_info`."""
 
@@ -241,6 +257,21 @@ class Hello(ClientFrame):
     capabilities: Capabilities = Field(
         default_factory=Capabilities, description="What the client can do beyond the basics."
     )
+    instructions: Annotated[list[Instruction], Field(max_length=limits.INSTRUCTIONS)] | None = Field(
+        default=None,
+        description="The project's instructions for whoever works on it, in the order in which the model reads them. "
+        "They replace earlier ones; without this field, those stay. Not from a viewer.",
+    )
+
+    @model_validator(mode="after")
+    def instructions_are_bounded(self) -> Self:
+        told = self.instructions or []
+        if sum(len(file.path.encode()) + len(file.content.encode()) for file in told) > limits.INSTRUCTIONS_BYTES:
+            most = f"{limits.INSTRUCTIONS_BYTES} bytes"
+            raise PydanticCustomError("too_long", "at most {most} in total", {"field": "instructions", "most": most})
+        if len({file.path for file in told}) < len(told):
+            raise PydanticCustomError("repeated", "two files have the same path", {"field": "instructions"})
+        return self
 
 
 class Resume(ClientFrame):

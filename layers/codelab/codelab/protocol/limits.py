@@ -41,6 +41,10 @@ RULES = 50
 ID_CHARS = 128
 #: Bytes of a session's `metadata`.
 METADATA_BYTES = 16_000
+#: Files with instructions of the project, and characters of one; together they fit an item of DynamoDB.
+INSTRUCTIONS = 8
+INSTRUCTION_CHARS = 32_000
+INSTRUCTIONS_BYTES = 128_000
 #: Tools a client may declare, and the bytes of all their declarations: every Request to the model contains them.
 DECLARED_TOOLS = 32
 DECLARED_BYTES = 32_000

@@ -171,7 +171,7 @@ class PromptDetails(BaseModel):
 
     system_tokens: int = Field(description="The agent's instructions.")
     tools_tokens: int = Field(description="The tools it may call.")
-    files_tokens: int = Field(description="The context files.")
+    files_tokens: int = Field(description="The project's instructions and the context files.")
     history_tokens: int = Field(description="The conversation, with the results of calls.")
 
 

@@ -331,6 +331,25 @@ class ToolsItem:
         return cls(declared, item.get("supported", {}))
 
 
+@dataclass(frozen=True, slots=True)
+class InstructionsItem:
+    """The instructions of the project, by the path of their file, in order."""
+
+    replaces: ClassVar[bool] = True
+
+    files: dict[str, str]
+
+    def key(self) -> str:
+        return keys.INSTRUCTIONS
+
+    def row(self) -> dict[str, Any]:
+        return {"sk": keys.INSTRUCTIONS, "files": dumps(self.files)}
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> "InstructionsItem":
+        return cls(json.loads(item["files"]))
+
+
 class Audience(StrEnum):
     """Who gets a logged frame. Other connections with extensions get an executor's frame with `execute: false`."""
 

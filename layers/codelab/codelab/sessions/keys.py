@@ -10,6 +10,7 @@ USER_RULES = "USER_RULES"
 REVOKED = "REVOKED"
 ABOUT = "ABOUT"
 TOOLS = "TOOLS"
+INSTRUCTIONS = "INSTRUCTIONS"
 _USAGE, _SLOT = "USAGE#", "SLOT#"
 #: Prefixes of the sort keys of a user's own items, which are in the partition `USER#{user}`.
 OF_USERS = (USER_RULES, REVOKED, _USAGE, _SLOT)

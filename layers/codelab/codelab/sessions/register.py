@@ -114,13 +114,14 @@ class Extent:
     """What a step reads of its session.
 
     Messages up to `history_n`, of which a summary replaces the first `summary_n`; the message `turn_n` that its turn
-    answers; the context files, by the digests of their paths.
+    answers; the context files, by the digests of their paths; the project's instructions, by their digest.
     """
 
     history_n: int
     summary_n: int = 0
     turn_n: int = 0
     files: tuple[str, ...] = ()
+    instructions: str = ""
 
 
 @dataclass(slots=True)
@@ -195,6 +196,9 @@ class Register:
     out_of_turn_calls: dict[str, OutOfTurnCall] = field(default_factory=dict)
     inbox: list[str] = field(default_factory=list)
     files: dict[str, FileEntry] = field(default_factory=dict)
+    #: The digest of the project's instructions, and their tokens; empty and 0 if there are none.
+    instructions: str = ""
+    instructions_tokens: int = 0
     last_seq: int = 0
     history_n: int = 0
     #: The message that the turn answers, the messages that the newest summary replaces, and the tokens of the others.
@@ -234,7 +238,7 @@ class Register:
 
     @property
     def extent(self) -> Extent:
-        return Extent(self.history_n, self.summary_n, self.turn_n, tuple(sorted(self.files)))
+        return Extent(self.history_n, self.summary_n, self.turn_n, tuple(sorted(self.files)), self.instructions)
 
     @property
     def open_step_calls(self) -> dict[str, CallEntry]:

@@ -41,6 +41,8 @@ class Conversation:
     files: Sequence[FileItem] = ()
     items: Mapping[str, StoredItem | None] = field(default_factory=dict)
     register: Register | None = None
+    #: The project's instructions, by the path of their file.
+    instructions: Mapping[str, str] = field(default_factory=dict)
 
 
 class Conflict(Exception):

@@ -12,6 +12,7 @@ from codelab.sessions.items import (
     EventItem,
     FileItem,
     InputItem,
+    InstructionsItem,
     MessageItem,
     PlanItem,
     SummaryItem,
@@ -20,7 +21,18 @@ from codelab.sessions.items import (
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.spending import Counters, Slot, Spending
 
-Item = InputItem | MessageItem | CallItem | FileItem | PlanItem | AboutItem | ToolsItem | ApprovalRules | SummaryItem
+Item = (
+    InputItem
+    | MessageItem
+    | CallItem
+    | FileItem
+    | PlanItem
+    | AboutItem
+    | ToolsItem
+    | InstructionsItem
+    | ApprovalRules
+    | SummaryItem
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from codelab.config import Settings
 from codelab.sessions.items import MessageItem, SummaryItem, dumps
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import files, models
+from codelab.turns import files, instructions, models
 from codelab.turns.context import CHARS_PER_TOKEN, FILES_SHARE
 from codelab.turns.draft import Draft
 from codelab.turns.text import head_and_tail
@@ -155,6 +155,7 @@ def back_off(draft: Draft, asked: Register) -> Transition | None:
 def _room(register: Register, budget: int) -> float:
     """Tokens that remain for the history after the prompt, the summary and the files."""
     shown = min(files.context_tokens(register), FILES_SHARE * budget)
+    shown += min(register.instructions_tokens, instructions.SHARE * budget)
     return (1 - _PROMPT_SHARE - _SUMMARY_SHARE) * budget - shown
 
 

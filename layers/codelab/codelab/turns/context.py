@@ -1,8 +1,8 @@
 """Assembles the model's context of a session: bounded, and in a form that every model accepts.
 
 First comes what stays the same from Request to Request, so that providers' prompt caches hit: the agent's prompt, the
-context files, and the summary that replaces the older part of the history. Then the newest messages, as many as fit,
-always with the message that the turn answers.
+project's instructions, the context files, and the summary that replaces the older part of the history. Then the newest
+messages, as many as fit, always with the message that the turn answers.
 
 Every tool call has exactly one result and every result its call, results follow the answer that made the calls, and
 user and assistant alternate, whatever happened before.
@@ -16,7 +16,8 @@ from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import FileItem, MessageItem, dumps
 from codelab.sessions.store import Conversation
-from codelab.turns.text import excerpt, head_and_tail, shortened
+from codelab.turns import instructions
+from codelab.turns.text import excerpt, fenced, head_and_tail, shortened
 
 #: Shares of the budget for the results of an answer's calls and for their arguments; the rest is cut. If the newest
 #: answer still does not fit (few characters may be many tokens), the shares are multiplied by the next factor.
@@ -84,7 +85,7 @@ def assemble(conversation: Conversation, system: str, *, budget: int, fits: int 
 
 
 def _opening(conversation: Conversation, budget: int) -> str:
-    """The context files and the summary; empty if there are none."""
+    """The project's instructions, the context files and the summary; empty if there are none."""
     parts = [shown] if (shown := shown_files(conversation, budget)) else []
     if conversation.summary is not None:
         parts.append(_SUMMARY.format(n=conversation.summary.n) + conversation.summary.content)
@@ -92,11 +93,15 @@ def _opening(conversation: Conversation, budget: int) -> str:
 
 
 def shown_files(conversation: Conversation, budget: int) -> str:
-    """The context files as a context of `budget` tokens shows them; empty if there are none."""
+    """The project's instructions and the context files as a context of `budget` tokens shows them.
+
+    Empty if there are none.
+    """
+    told = instructions.shown(conversation.instructions, budget)
     if not conversation.files:
-        return ""
+        return told
     left = int(FILES_SHARE * budget) - estimate_tokens(_FILES)
-    parts = [_FILES]
+    parts = [told, _FILES] if told else [_FILES]
     for file in conversation.files:
         shown = _shown(file, left)
         left -= estimate_tokens(shown)
@@ -112,10 +117,7 @@ def _shown(file: FileItem, left: int) -> str:
     content = file.content
     if file.tokens > left:
         content = head_and_tail(content, left * len(content) // file.tokens)
-    fence = "```"
-    while fence in content:
-        fence += "`"
-    return f"{title}\n{fence}\n{content}\n{fence}\n"
+    return f"{title}\n{fenced(content)}\n"
 
 
 def _question(groups: "Sequence[_Group]", turn_n: int, budget: int) -> str:

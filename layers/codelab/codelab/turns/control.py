@@ -15,7 +15,17 @@ from codelab.sessions.approval_rules import RULE_KEYS
 from codelab.sessions.items import CallItem, PlanItem, Reference
 from codelab.sessions.register import CallState, Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import approval_rules, calls, connections, handover, messages, models, own_tools, quotas
+from codelab.turns import (
+    approval_rules,
+    calls,
+    connections,
+    handover,
+    instructions,
+    messages,
+    models,
+    own_tools,
+    quotas,
+)
 from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
@@ -48,12 +58,14 @@ class Change:
     quota=Asks.SHOWN,
 )
 def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
-    """The client introduces itself, and may name its platform and say which tools it has."""
+    """The client introduces itself, and may name its platform and say which tools it has, and what the project says."""
     _greet(draft, caller)
     if frame.platform is not None:
         draft.register.connections[caller.connection_id].platform = frame.platform
     if own_tools.says_something(frame.capabilities):
         own_tools.declare(draft, caller, frame.capabilities)
+    if frame.instructions is not None:
+        instructions.set_instructions(draft, caller, frame.instructions)
     return _inform(draft, caller)
 
 

@@ -19,6 +19,7 @@ from codelab.sessions.items import (
     EventItem,
     FileItem,
     InputItem,
+    InstructionsItem,
     MessageItem,
     SummaryItem,
     ToolsItem,
@@ -104,7 +105,8 @@ class DynamoDBStore:
         messages = [keys.message_key(n) for n in sorted(numbers)]
         summary = [keys.summary_key(extent.summary_n)] if extent.summary_n else []
         files = [keys.file_key(digest) for digest in extent.files]
-        found = self.items(pk, [*registers, *wanted, *summary, *files, *messages])
+        told = [keys.INSTRUCTIONS] if extent.instructions else []
+        found = self.items(pk, [*registers, *wanted, *told, *summary, *files, *messages])
         shown = [FileItem.of(found[sk]) for sk in files if sk in found]
         return Conversation(
             history=[MessageItem.of(found[sk]) for sk in messages if sk in found],
@@ -112,6 +114,7 @@ class DynamoDBStore:
             summary=next((SummaryItem.of(found[sk]) for sk in summary if sk in found), None),
             files=sorted(shown, key=lambda file: (file.added_at, file.path)),
             items={sk: found.get(sk) for sk in wanted},
+            instructions=next((InstructionsItem.of(found[sk]).files for sk in told if sk in found), {}),
             register=next((Register.of(found[sk]) for sk in registers if sk in found), None),
         )
 
