@@ -20,6 +20,7 @@ export type ClientFrame =
 /** A frame from the server. */
 export type ServerFrame =
   | AssistantMessageFrame
+  | LoggedMessageFrame
   | ToolCallFrame
   | ToolProgressFrame
   | AgentStatusFrame
@@ -201,6 +202,29 @@ export interface AssistantMessageFrame {
   aborted?: boolean;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+}
+
+/** A user's message was given to the agent: its turn begins, or the running turn continues with it. An extension frame. */
+export interface LoggedMessageFrame {
+  type: "user_message";
+  /** The message's id, given by the client or made by the server. */
+  client_msg_id: string;
+  /** The turn that answers it. */
+  turn_id: string;
+  /** Who wrote it. */
+  role: "user" | "assistant" | "system" | "tool";
+  /** The message's text. Absent if there is a `payload_url`. */
+  content?: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** Where to fetch the missing field as JSON. Valid for an hour; not in the log. */
+  payload_url?: string;
+  /** The size of that JSON in bytes. */
+  payload_bytes?: number;
 }
 
 /** A call for the IDE: to show for approval or, with `requires_approval: false`, to execute. */
@@ -239,6 +263,8 @@ export interface ToolCallFrame {
   args?: Record<string, unknown>;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
   /** Where to fetch the missing field as JSON. Valid for an hour; not in the log. */
   payload_url?: string;
   /** The size of that JSON in bytes. */
@@ -256,6 +282,8 @@ export interface ToolProgressFrame {
   result?: unknown;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
   /** Where to fetch the missing field as JSON. Valid for an hour; not in the log. */
   payload_url?: string;
   /** The size of that JSON in bytes. */
@@ -271,6 +299,8 @@ export interface AgentStatusFrame {
   message: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** A refusal of one frame (no `seq`), or the failure of a turn (with one). */
@@ -292,6 +322,8 @@ export interface ErrorFrame {
   retry_after?: number;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** A turn ended: how, and what it cost. An extension frame. */
@@ -312,6 +344,8 @@ export interface TurnEndFrame {
   title: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** Another agent answers from now on. `metadata` repeats the fields: the seed documents use both places. */
@@ -333,6 +367,8 @@ export interface AgentSwitchedFrame {
   metadata: Record<string, unknown>;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** The context after a change; the answer to `context_update`. An extension frame. */
@@ -348,6 +384,8 @@ export interface ContextUpdatedFrame {
   context_size: number;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** The agent's current plan; it replaces the previous one. No items: the plan was removed. An extension frame. */
@@ -359,6 +397,8 @@ export interface PlanFrame {
   items: PlanStep[];
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** A call ended because of another connection, a timeout or a cancel. An extension frame. */
@@ -370,6 +410,8 @@ export interface CallUpdateFrame {
   state: "completed" | "failed" | "rejected" | "expired" | "cancelled";
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /**
@@ -388,6 +430,8 @@ export interface AssistantThoughtFrame {
   agent?: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** The session's state; the answer to `hello`, `session_config` and `refresh_token`. An extension frame. */
@@ -428,6 +472,8 @@ export interface SessionInfoFrame {
   protocol_version: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** The remembered rules; the answer to `rules`. An extension frame. */
@@ -437,6 +483,8 @@ export interface RuleListFrame {
   rules: RuleInfo[];
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /**
@@ -453,6 +501,8 @@ export interface ResumedFrame {
   more?: boolean;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** The log does not reach back to the client's `last_seq`; load the history over REST instead. An extension frame. */
@@ -462,6 +512,8 @@ export interface ResyncRequiredFrame {
   last_seq: number;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** The answer to `ping`, with all of its fields. An extension frame. */
@@ -469,6 +521,8 @@ export interface PongFrame {
   type: "pong";
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
   [field: string]: unknown;
 }
 
@@ -481,6 +535,8 @@ export interface QueuedFrame {
   position: number;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** Where to upload a frame, once; the answer to `upload_request`. An extension frame. */
@@ -496,6 +552,8 @@ export interface UploadTicketFrame {
   expires_at: number;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** The step that streamed this message crashed. Discard the message; a new one follows. An extension frame. */
@@ -507,6 +565,8 @@ export interface MessageDiscardedFrame {
   turn_id: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
 }
 
 /** Stands for any client frame that was uploaded instead of sent. */

@@ -251,6 +251,16 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
     "resumed": [{"last_seq": 41, "open_calls": [_OPEN]}],
     "resync_required": [{"last_seq": 9041}],
     "pong": [{"sent_at": 1767225600000}],
+    "user_message": [
+        {
+            "client_msg_id": "m-1",
+            "turn_id": _TURN,
+            "role": "user",
+            "content": "Read main.dart and tell me what it does",
+            "seq": 1,
+            "at": 1767225600000,
+        }
+    ],
     "queued": [{"client_msg_id": "m-2", "position": 1, "seq": 13}],
     "upload_ticket": [
         {

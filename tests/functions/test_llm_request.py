@@ -82,7 +82,7 @@ def test_the_answer_is_in_the_log_in_the_history_and_on_the_wire(extended: Syste
     frames = extended.aws.frames("c1")
     assert [frame["seq"] for frame in frames] == list(range(1, len(frames) + 1))
     assert [frame["type"] for frame in frames] == [
-        "agent_status", "assistant_message", "assistant_message", "turn_end", "agent_status",
+        "user_message", "agent_status", "assistant_message", "assistant_message", "turn_end", "agent_status",
     ]  # fmt: skip
     logged = [sk for _, sk in extended.all_keys() if sk.startswith("EVENT#")]
     assert logged == [f"EVENT#{frame['seq']:012d}" for frame in frames]

@@ -27,13 +27,14 @@ def test_a_message_starts_a_turn_in_one_read_one_transaction_and_one_invoke(conn
         "step": 1,
         "attempt": 0,
         "extent": {"history_n": 1, "summary_n": 0, "turn_n": 1, "files": []},
+        "announced": [1, 1],
     }
 
 
 def test_what_was_accepted_lies_in_the_table(connected: System) -> None:
     connected.send("c1", "user_message", content="Привет!", client_msg_id="m1")
     keys = [sk for _, sk in connected.all_keys()]
-    assert keys == ["EVENT#000000000001", "INPUT#m1", "MESSAGE#000000001", "REGISTER"]
+    assert keys == ["EVENT#000000000001", "EVENT#000000000002", "INPUT#m1", "MESSAGE#000000001", "REGISTER"]
     assert connected.item("INPUT#m1")["content"] == "Привет!"
     assert connected.history() == [("user", "Привет!")]
     register = connected.item("REGISTER")
@@ -56,10 +57,13 @@ def test_a_message_during_a_turn_is_queued_and_who_knows_the_frame_is_told(conne
     connected.connect("c2", extensions=True)
     connected.send("c1", "user_message", content="first")
     connected.send("c1", "user_message", content="second", client_msg_id="m2")
-    assert Counter(connected.aws.calls) == {READ: 1, TRANSACTION: 1, POST: 2 + 1, UPDATE: 1}
+    # The step has not posted the first message yet, so it is read and posted here.
+    assert Counter(connected.aws.calls) == {READ: 1, READ_MANY: 1, TRANSACTION: 1, POST: 3 + 1, UPDATE: 1}
     assert [frame["type"] for frame in connected.aws.frames("c1")] == ["agent_status"]
-    status, queued = connected.aws.frames("c2")
-    assert status["seq"] + 1 == queued["seq"], "in the order of the log"
+    first, status, queued = connected.aws.frames("c2")
+    assert [first["seq"], status["seq"], queued["seq"]] == [1, 2, 3], "in the order of the log"
+    turn_id = connected.item("REGISTER")["turn_id"]
+    assert (first["type"], first["content"], first["turn_id"]) == ("user_message", "first", turn_id)
     assert (queued["type"], queued["client_msg_id"], queued["position"]) == ("queued", "m2", 1)
     assert connected.history() == [("user", "first")]
     assert connected.item("REGISTER")["inbox"] == ["m2"]
@@ -167,11 +171,10 @@ def test_what_fails_after_the_message_was_accepted_is_not_told_as_a_refusal(exte
     extended.send("c1", "user_message", content="hello")
     extended.aws.refuse(UPDATE, 400, "ProvisionedThroughputExceededException")
     extended.send("c1", "user_message", content="and this")
-    assert [frame["type"] for frame in extended.aws.frames("c1")] == ["agent_status", "queued"]
+    posted = ["user_message", "agent_status", "queued"]
+    assert [frame["type"] for frame in extended.aws.frames("c1")] == posted
     extended.sweep(later_s=30)
-    assert [frame["type"] for frame in extended.aws.frames("c1")] == ["agent_status", "queued"], (
-        "posted again, for nobody has reported it"
-    )
+    assert [frame["type"] for frame in extended.aws.frames("c1")] == posted, "posted again, for nobody has reported it"
 
 
 def test_who_asked_is_answered_also_when_other_frames_cannot_be_posted(connected: System) -> None:
@@ -179,7 +182,7 @@ def test_who_asked_is_answered_also_when_other_frames_cannot_be_posted(connected
     connected.ask("c1", "", call("read_file", path="a.py"))
     connected.disconnect("c1")
     connected.connect("c2", extensions=True)
-    connected.aws.once(READ_MANY, lambda: None)  # what the decision reads
+    connected.aws.once(READ_MANY, lambda: None, nth=2)  # what the decision reads, and then the open call
     connected.aws.refuse(READ_MANY, 400, "AccessDeniedException")
     connected.send_raw("c2", "control", '{"type": "session_config", "when_busy": "reject"}')
     assert "session_info" in [frame["type"] for frame in connected.aws.frames("c2")]

@@ -271,7 +271,7 @@ def test_steps_are_bounded_with_a_clear_ending():
 def test_frames_that_nobody_reported_as_posted_are_posted_again():
     world, _ = running()
     world.pass_time(11)
-    assert world.reposts == [(1, 1)]
+    assert world.reposts == [(1, 2)]
 
 
 def test_a_new_connection_takes_over_when_the_executor_is_gone():
@@ -369,7 +369,7 @@ def test_a_turn_that_is_stopped_before_anything_was_said_ends_with_idle():
     world.cancel()
     assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
     assert world.statuses() == ["thinking", "idle"]
-    assert world.last.announced is not None, "no step will post it"
+    assert [it.frame["type"] for it in world.last.announced] == ["user_message", "agent_status"], "no step will post it"
 
 
 def test_the_status_of_a_step_is_posted_by_whoever_acquires_it_and_again_if_that_seems_to_have_failed():
@@ -379,7 +379,7 @@ def test_the_status_of_a_step_is_posted_by_whoever_acquires_it_and_again_if_that
     lease = Lease("owner:1", world.now + LEASE_MS, "msg_1", world.now + LEASE_MS)
     for _ in range(2):
         acquired = world.decide(lambda draft: steps.acquire(draft, step, lease))
-        assert acquired.announced.frame == world.of_type("agent_status")[-1]
+        assert [it.frame for it in acquired.announced] == world.frames[-2:]
         assert (acquired.puts, acquired.events) == ((), ()), "one conditional update is enough"
 
 
@@ -387,7 +387,10 @@ def test_frames_that_come_before_the_step_is_acquired_follow_its_status():
     world = dispatched()
     announced = world.last.events[-1].seq
     world.say("second", id="m2")
-    assert [frames[0].seq for frames in world.last.posts] == [announced, announced + 1]
+    assert [[event.seq for event in frames] for frames in world.last.posts] == [
+        [announced - 1, announced],
+        [announced + 1],
+    ]
     world.acquire()
     assert world.last.posts == [], "it was posted"
 

@@ -101,7 +101,8 @@ class World:
         return self.register if self._exists else None, {key: self.table.get(key) for key in wanted}
 
     def items(self, wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
-        return {key: self.table[key] for key in wanted if key in self.table}
+        log = {event.key(): event.row() for event in self.events}
+        return {key: found for key in wanted if (found := self.table.get(key) or log.get(key)) is not None}
 
     def object(self, digest: str) -> str:
         return self.objects[digest]

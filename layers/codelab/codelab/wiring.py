@@ -66,6 +66,7 @@ def invoke_step(user: str, session_id: str, step: Step) -> None:
         "step": step.step,
         "attempt": step.attempt,
         "extent": extent,
+        "announced": step.announced,
     }
     aws.lambda_client().start(settings().llm_function, event)
 
@@ -73,4 +74,6 @@ def invoke_step(user: str, session_id: str, step: Step) -> None:
 def step_of(event: dict[str, Any]) -> tuple[str, str, Step]:
     """The user, the session id and the step of an event made by `invoke_step`."""
     extent = Extent(**{**event["extent"], "files": tuple(event["extent"]["files"])})
-    return event["user"], event["session_id"], Step(event["turn_id"], event["step"], event["attempt"], extent)
+    first, last = event.get("announced", (0, -1))  # absent in an event of an earlier version
+    step = Step(event["turn_id"], event["step"], event["attempt"], extent, (first, last))
+    return event["user"], event["session_id"], step

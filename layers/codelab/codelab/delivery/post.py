@@ -11,7 +11,7 @@ from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
 from codelab.observability import logger
 from codelab.protocol import limits
-from codelab.protocol.outgoing import ONLY_WITH_EXTENSIONS, ToolCall, ToolProgress
+from codelab.protocol.outgoing import ONLY_WITH_EXTENSIONS, LoggedMessage, ToolCall, ToolProgress
 from codelab.sessions.items import Audience, EventItem, dumps
 from codelab.sessions.register import Register
 
@@ -42,7 +42,7 @@ def render(event: EventItem, connection_id: str, register: Register, payloads: P
 
 
 #: The fields that a payload URL replaces: the large field of each such frame, and its mirror.
-LARGE_FIELDS = frozenset({ToolCall.payload_field, ToolProgress.payload_field, "args"})
+LARGE_FIELDS = frozenset({ToolCall.payload_field, ToolProgress.payload_field, LoggedMessage.payload_field, "args"})
 
 
 def _fits(frame: dict[str, Any]) -> bool:

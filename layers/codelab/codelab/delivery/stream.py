@@ -302,16 +302,17 @@ class StreamSender:
         of = {"message_id": self._message_id, "turn_id": self.register.turn_id, "agent": self._agent}
         while True:
             self.log_end += 1
+            now = self._clock()
             frame: ServerFrame
             if is_thought:
-                frame = AssistantThought(seq=self.log_end, content=text, **of)
+                frame = AssistantThought(seq=self.log_end, at=now, content=text, **of)
             else:
-                frame = AssistantMessage(seq=self.log_end, token=text, content=text, is_final=False, **of)
+                frame = AssistantMessage(seq=self.log_end, at=now, token=text, content=text, is_final=False, **of)
             event = EventItem(
                 seq=self.log_end,
                 frame=frame.wire(),
                 audience=Audience.EXTENSIONS if is_thought else Audience.ALL,
-                ttl=self._clock() // 1000 + self._retention_s,
+                ttl=now // 1000 + self._retention_s,
                 write_id=f"{self._lease}:{self.log_end}",
             )
             try:

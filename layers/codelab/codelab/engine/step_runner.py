@@ -138,21 +138,21 @@ class StepRunner:
         pk, extent = keys.partition(user, session_id), step.extent
         bind(session=pk, turn=step.turn_id)
         for _ in range(_READS):
-            read = self._conversation(pk, extent)
+            read = self._conversation(pk, extent, step.announced)
             register = read.register
             if register is None or not steps.is_current(register, step):
                 return None
             if register.extent != extent:  # the context must contain everything committed before the step
                 extent = register.extent
                 continue
-            attempt = self._begin(register, step, invoked)
+            attempt = self._begin(register, step, read, invoked)
             result = self._ask(read, attempt, invoked)
             if result is not None:
                 return self._commit(attempt, result, read, invoked)
         logger().warning("the session changes too often; the step is left to the sweep", extra={"session": pk})
         return None
 
-    def _begin(self, register: Register, step: Step, invoked: _Invocation) -> _Attempt:
+    def _begin(self, register: Register, step: Step, read: Conversation, invoked: _Invocation) -> _Attempt:
         """Begin to acquire the step, in another thread."""
         lease_ends, now = time.monotonic() + LEASE_MS / 1000, self._engine.clock()
         lease = Lease(
@@ -170,7 +170,9 @@ class StepRunner:
         def acquired() -> StreamSender | None:
             sender = None
             try:
-                started = self._engine.decide(register.user, register.session_id, acquire, register=register)
+                started = self._engine.decide(
+                    register.user, register.session_id, acquire, register=register, known=read.items
+                )
                 if started is not None:
                     sender = self._sender(started, invoked, lease_ends, cancellation)
                     sender.start()
@@ -376,10 +378,11 @@ class StepRunner:
         attempt.restarted.start()
         return True
 
-    def _conversation(self, pk: str, extent: Extent) -> Conversation:
+    def _conversation(self, pk: str, extent: Extent, announced: tuple[int, int]) -> Conversation:
         counters = [keys.usage_key(self._engine.clock())] if self._has_budgets else []
+        events = [keys.event_key(seq) for seq in range(announced[0], announced[1] + 1)]
         return self._engine.store.conversation(
-            pk, extent, models.most_messages(self._settings), (*_READ, *counters), with_register=True
+            pk, extent, models.most_messages(self._settings), (*_READ, *counters, *events), with_register=True
         )
 
 

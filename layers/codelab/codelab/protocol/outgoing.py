@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools.tool import Kind
 
@@ -36,6 +37,10 @@ class ServerFrame(BaseModel):
         default=None,
         description="The frame's number in the session: 1, 2, 3, … A reply to a single connection has none.",
     )
+    at: int | None = Field(
+        default=None,
+        description="When the frame was logged, in milliseconds since the epoch. Only with extensions.",
+    )
 
     def wire(self) -> dict[str, Any]:
         """The frame as it is sent, without absent fields."""
@@ -59,11 +64,31 @@ class PayloadFrame(ServerFrame):
     """A frame whose `payload_field` may be too large to post; the client then fetches it from `payload_url`."""
 
     payload_field: ClassVar[str]
+    #: Bytes of the field, as JSON, that the log keeps at most; more becomes an object in S3.
+    kept_bytes: ClassVar[int] = limits.CONTENT_BYTES
 
     payload_url: str | None = Field(
         default=None, description="Where to fetch the missing field as JSON. Valid for an hour; not in the log."
     )
     payload_bytes: int | None = Field(default=None, description="The size of that JSON in bytes.")
+
+
+class LoggedMessage(PayloadFrame):
+    """A user's message was given to the agent: its turn begins, or the running turn continues with it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["content"]}, {"required": ["payload_url", "payload_bytes"]}]}
+    )
+
+    extension: ClassVar[bool] = True
+    payload_field: ClassVar[str] = "content"
+    kept_bytes: ClassVar[int] = limits.INLINE_FRAME_BYTES - 1_000
+
+    type: Literal["user_message"] = "user_message"
+    client_msg_id: str = Field(description="The message's id, given by the client or made by the server.")
+    turn_id: str = Field(description="The turn that answers it.")
+    role: str = Field(description="Who wrote it.", json_schema_extra={"enum": ["user", "assistant", "system", "tool"]})
+    content: str | None = Field(default=None, description="The message's text. Absent if there is a `payload_url`.")
 
 
 class Remembrance(BaseModel):
@@ -126,8 +151,8 @@ class ToolCall(PayloadFrame):
         return frame
 
 
-#: The fields of a `tool_call` that only connections with extensions get.
-ONLY_WITH_EXTENSIONS = frozenset({"title", "kind", "paths", "remember"})
+#: The fields that only connections with extensions get: of every logged frame, and of a `tool_call`.
+ONLY_WITH_EXTENSIONS = frozenset({"at", "title", "kind", "paths", "remember"})
 
 
 class AgentStatus(ServerFrame):

@@ -71,11 +71,11 @@ def is_same(kept: Content | None, content: dict[str, Any]) -> bool:
     return kept.digest == digest_of(content) if isinstance(kept, Reference) else kept == content
 
 
-def refer(content: Any, objects: dict[str, str]) -> Reference | None:
-    """Add content to `objects` (JSON text by digest) if it is too large for an item. Returns None if it is not."""
+def refer(content: Any, objects: dict[str, str], most: int = limits.CONTENT_BYTES) -> Reference | None:
+    """Add content of more than `most` bytes to `objects` (JSON text by digest). Returns None if it is smaller."""
     text = dumps(content)
     size = len(text.encode())
-    if size <= limits.CONTENT_BYTES:
+    if size <= most:
         return None
     return _added(text, size, objects)
 

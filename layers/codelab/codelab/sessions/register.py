@@ -163,7 +163,9 @@ class Register:
     step: int = 0
     attempt: int = 0
     dispatched_at: int = 0
-    #: The seq of the status frame that was logged when the step was dispatched, and that whoever acquires it posts.
+    #: When the sweep last invoked the step again; 0 if it has not.
+    invoked_again_at: int = 0
+    #: The seq of the first frame that was logged to be posted by whoever acquires the step. The last one is the status.
     announced_seq: int = 0
     lease: str = ""
     lease_until: int = 0
@@ -265,7 +267,7 @@ class Register:
         times.extend(call.due for call in self.out_of_turn_calls.values())
         times.extend(it.closes_at for it in self.connections.values() if it.closes_at is not None)
         if self.phase is Phase.DISPATCHED:
-            times.append(self.dispatched_at + REPAIR_AFTER_MS)
+            times.append(self.invoked_at + REPAIR_AFTER_MS)
         elif self.phase is Phase.RUNNING:
             times.append(self.lease_until)
             if self.cancelled_at:
@@ -273,6 +275,11 @@ class Register:
         elif self.phase is Phase.WAITING:
             times.extend(call.due for call in self.open_step_calls.values())
         return min(times, default=None)
+
+    @property
+    def invoked_at(self) -> int:
+        """When (ms) the dispatched step was last invoked."""
+        return self.invoked_again_at or self.dispatched_at
 
     def is_abandoned(self, now: int) -> bool:
         """Has the running step's owner let its lease end? `now` is in milliseconds."""

@@ -43,6 +43,8 @@ class Step:
     step: int
     attempt: int
     extent: Extent
+    #: The first and the last of the logged frames that whoever acquires the step posts and must read; none: (0, -1).
+    announced: tuple[int, int] = (0, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,9 @@ class Transition:
     may have extended the lease since the register was read. `objects` (JSON text by digest) are the large contents that
     items refer to. They are written before the transaction, and are unused if it fails.
 
-    If a step is dispatched, the last event `announces` it: its status, which is logged here and not posted. It is
-    `announced` by the transition that acquires the step, or by one before that logs frames, and is posted before that
-    one's events.
+    If a step is dispatched, the last events announce it: the messages that it is the first to answer, and its status.
+    So many of the events, `announces`, are logged here and not posted. They are `announced` by the transition that
+    acquires the step, or by one before that logs frames, and are posted before that one's events.
 
     The effects run after it, in this order: `invoke`; posting the events; `resend`; `repost` (ranges not reported as
     posted); `replies`, which are frames that are not logged, to one connection each, with URLs for those arguments of
@@ -77,8 +79,8 @@ class Transition:
     puts: tuple[Item, ...] = ()
     relies_on: ApprovalRules | None = None
     events: tuple[EventItem, ...] = ()
-    announces: bool = False
-    announced: EventItem | None = None
+    announces: int = 0
+    announced: tuple[EventItem, ...] = ()
     deletes: tuple[str, ...] = ()
     invoke: Step | None = None
     resend: tuple[Resend, ...] = ()
@@ -96,9 +98,8 @@ class Transition:
     @property
     def posts(self) -> list[tuple[EventItem, ...]]:
         """The logged frames to post, in order. The first of each tuple has the seq of their entry in the outbox."""
-        announced = () if self.announced is None else (self.announced,)
-        events = self.events[:-1] if self.announces else self.events
-        return [found for found in (announced, events) if found]
+        events = self.events[: len(self.events) - self.announces]
+        return [found for found in (self.announced, events) if found]
 
     @property
     def starts_something(self) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codelab.config import Settings
@@ -94,9 +94,9 @@ class Draft:
     objects: dict[str, str] = field(default_factory=dict)
     relies_on: ApprovalRules | None = None
     takes_over: bool = False
-    #: A step is dispatched, whose status `finish` announces; and the announced status that is to be posted now.
+    #: A step is dispatched, whose status `finish` announces; and the announced frames that are to be posted now.
     dispatches: bool = False
-    announced: EventItem | None = None
+    announced: tuple[EventItem, ...] = ()
     #: The event's usage, and the user's counters before it.
     spent: Spending = field(default_factory=Spending)
     counters: Counters = field(default_factory=Counters)
@@ -171,13 +171,13 @@ class Draft:
         """
         register = self.register
         register.last_seq += 1
-        frame.seq = register.last_seq
+        frame.seq, frame.at = register.last_seq, self.now
         if audience is None:
             audience = Audience.EXTENSIONS if frame.extension else Audience.ALL
         ttl = self.now // 1000 + self.settings.event_retention_s
         wire = frame.wire()
         if isinstance(frame, PayloadFrame):
-            payload = payload or refer(wire.get(frame.payload_field), self.objects)
+            payload = payload or refer(wire.get(frame.payload_field), self.objects, frame.kept_bytes)
             if payload is not None and len(dumps(wire).encode()) > limits.INLINE_FRAME_BYTES:
                 wire.pop(frame.payload_field)
         self.events.append(EventItem(register.last_seq, wire, audience, ttl, payload=payload))
@@ -226,7 +226,7 @@ class Draft:
         register.phase = Phase.DISPATCHED
         register.step = step
         register.attempt = 0
-        register.dispatched_at = self.now
+        register.dispatched_at, register.invoked_again_at = self.now, 0
         register.message_id = ""
         register.announced_seq = 0
         register.calls = {}
@@ -240,13 +240,47 @@ class Draft:
         self.invoke = Step(register.turn_id, register.step, register.attempt, register.extent)
 
     def post_announced(self) -> None:
-        """Post the status that the step's dispatch has logged, before this draft's frames, unless it was posted."""
-        if self.before is not None and (seq := self.before.announced_seq) in self.register.outbox:
-            self.announced = self._announcement(seq)
+        """Post what the step's dispatch has logged, before this draft's frames, unless it was posted.
 
-    def _announcement(self, seq: int) -> EventItem:
-        frame = AgentStatus(seq=seq, status=Status.THINKING, message="Thinking")
+        The status comes last and is known; messages before it are read.
+        """
+        before = self.before
+        if before is None or before.announced_seq not in self.register.outbox:
+            return
+        wanted = self.announced_messages
+        self.need(wanted)
+        messages = [EventItem.of(found) for key in wanted if (found := self.inputs.items[key]) is not None]
+        last = self.register.outbox[before.announced_seq].last
+        self.announced = (*messages, self._announcement(last, before.dispatched_at))
+
+    @property
+    def announced_messages(self) -> list[str]:
+        """Sort keys of the logged messages that are to be posted with the status of the dispatched step."""
+        seq = 0 if self.before is None else self.before.announced_seq
+        entry = self.register.outbox.get(seq)
+        return [] if entry is None else [keys.event_key(each) for each in range(seq, entry.last)]
+
+    def _announcement(self, seq: int, at: int) -> EventItem:
+        frame = AgentStatus(seq=seq, at=at, status=Status.THINKING, message="Thinking")
         return EventItem(seq, frame.wire(), Audience.ALL, self.now // 1000 + self.settings.event_retention_s)
+
+    def _announce(self) -> int:
+        """Log the status of a step that is dispatched. Returns how many frames the step's acquisition posts.
+
+        The messages right before the status are posted with it, so that the sender's function has nothing to post.
+        """
+        register = self.register
+        if not self.dispatches or register.phase is not Phase.DISPATCHED or register.status is Status.THINKING:
+            return 0
+        register.status = Status.THINKING
+        register.last_seq += 1
+        messages = 0
+        while messages < len(self.events) and self.events[-1 - messages].frame["type"] == "user_message":
+            messages += 1
+        register.announced_seq = register.last_seq - messages
+        self.events.append(self._announcement(register.last_seq, self.now))
+        register.outbox[register.announced_seq] = OutboxEntry(last=register.last_seq, at=self.now)
+        return messages + 1
 
     def finish(self) -> Transition:
         """The transition: updates the outbox and the slot, and moves large contents into objects."""
@@ -256,16 +290,9 @@ class Draft:
             self.post_announced()
             if register.announced_seq == before.announced_seq:
                 register.announced_seq = 0
-        announces = False
-        if self.events:
-            register.outbox[self.events[0].seq] = OutboxEntry(last=self.events[-1].seq, at=self.now)
-        if self.dispatches and register.phase is Phase.DISPATCHED and register.status is not Status.THINKING:
-            register.status = Status.THINKING
-            register.last_seq += 1
-            register.announced_seq = register.last_seq
-            self.events.append(self._announcement(register.last_seq))
-            register.outbox[register.last_seq] = OutboxEntry(last=register.last_seq, at=self.now)
-            announces = True
+        announces = self._announce()
+        if posted := self.events[: len(self.events) - announces]:
+            register.outbox[posted[0].seq] = OutboxEntry(last=posted[-1].seq, at=self.now)
         if self.resend:
             seqs = [resend.seq for resend in self.resend]
             entry = register.outbox.setdefault(min(seqs), OutboxEntry(last=max(seqs), at=self.now))
@@ -277,6 +304,9 @@ class Draft:
             register.outbox[-abs(oldest)] = OutboxEntry(last=max(one.last, other.last), at=min(one.at, other.at))
         puts = tuple(put.referring(self.objects) if isinstance(put, CallItem) else put for put in self.puts)
         replies = tuple((connection_id, frame.wire()) for connection_id, frame in self.replies)
+        invoke, first = self.invoke, register.announced_seq
+        if invoke is not None and (announced := register.outbox.get(first)) is not None:
+            invoke = replace(invoke, announced=(first, announced.last - 1))
         has_slot = register.slot or (before is not None and before.slot)
         slot = slots.change(before, register, self.now, self.inputs.lost) if has_slot else None
         return Transition(
@@ -288,7 +318,7 @@ class Draft:
             announces=announces,
             announced=self.announced,
             deletes=tuple(self.deletes),
-            invoke=self.invoke,
+            invoke=invoke,
             resend=tuple(self.resend),
             repost=tuple(self.repost),
             close=tuple(self.close),

@@ -28,6 +28,9 @@ def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition
 def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, role: str = "user") -> Transition:
     """Accept a message from any frame. Without the client's `message_id`, a repeat is another message."""
     register = draft.register
+    if register.phase is Phase.DISPATCHED and (unposted := draft.announced_messages):
+        # They will be posted before `queued`. One round trip also tells whether this is a repeat.
+        draft.need([keys.input_key(message_id or draft.inputs.event_id), *unposted])
     repeats = is_repeat(draft, message_id)
     touch(draft, caller)
     if repeats:

@@ -39,8 +39,8 @@ def _repost(draft: Draft) -> None:
 def _revive_step(draft: Draft, dead: str | None) -> None:
     register = draft.register
     if register.phase is Phase.DISPATCHED:
-        if register.dispatched_at + REPAIR_AFTER_MS <= draft.now:
-            register.dispatched_at = draft.now
+        if register.invoked_at + REPAIR_AFTER_MS <= draft.now:
+            register.invoked_again_at = draft.now
             draft.invoke_step()  # the same attempt: a lost invoke does not count as one
         return
     if register.phase is not Phase.RUNNING:
@@ -74,7 +74,7 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
         )
         return
     register.phase = Phase.DISPATCHED
-    register.dispatched_at = draft.now
+    register.invoked_again_at = draft.now
     draft.invoke_step()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from codelab.protocol.errors import ProtocolError
-from codelab.protocol.outgoing import AssistantMessage, Error, Status, TurnEnd
+from codelab.protocol.outgoing import AssistantMessage, Error, LoggedMessage, Status, TurnEnd
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase
@@ -20,7 +20,7 @@ _ENDINGS: Mapping[str, Reason] = {"refusal": "refused", "content_filter": "refus
 
 def begin(draft: Draft, message: InputItem) -> None:
     """Start the turn that answers `message`."""
-    register, content = draft.register, quoted(message)
+    register = draft.register
     register.turn_id = draft.inputs.new_id()
     register.turn_seq = register.last_seq
     register.usage = {}
@@ -28,9 +28,22 @@ def begin(draft: Draft, message: InputItem) -> None:
     register.last_activity = draft.now
     if not register.title:
         register.title, register.title_is_draft = message.content[: titles.TITLE_CHARS], True
-    draft.append_message("user", content, message_id=message.input_id)
+    give(draft, message)
     register.turn_n = register.history_n
     draft.dispatch_step(1)
+
+
+def give(draft: Draft, message: InputItem) -> None:
+    """Add the message to the history, and show it to everybody as a part of the running turn."""
+    draft.append_message("user", quoted(message), message_id=message.input_id)
+    draft.emit(
+        LoggedMessage(
+            client_msg_id=message.input_id,
+            turn_id=draft.register.turn_id,
+            role=message.role,
+            content=message.content,
+        )
+    )
 
 
 def quoted(message: InputItem) -> str:
@@ -104,7 +117,8 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
     )
     register.phase = Phase.IDLE
     register.release()
-    register.step = register.attempt = register.dispatched_at = register.announced_seq = register.message_seq = 0
+    register.step = register.attempt = register.dispatched_at = register.invoked_again_at = 0
+    register.announced_seq = register.message_seq = 0
     register.message_id = ""
     register.calls = {}
     register.failures = {}
