@@ -108,6 +108,17 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="print every event as a line of JSON instead")
     one.add_argument("--policy", type=Path, metavar="FILE", help="calls that need no approval, see docs/client.md")
     one.set_defaults(command="exec")
+    acp = commands.add_parser(
+        "acp",
+        help="serve an editor on stdin and stdout",
+        description="Serve an editor that speaks the Agent Client Protocol, on stdin and stdout. The editor starts "
+        "this command and says in which folder to work, see docs/editors.md.",
+        epilog=_ENVIRONMENT,
+        parents=[common],
+        **formatted,  # type: ignore[arg-type]
+    )
+    acp.add_argument("--sandbox", action="store_true", help="never run commands in the editor's terminals")
+    acp.set_defaults(command="acp")
     doctor = commands.add_parser(
         "doctor",
         help="check what codelab needs",
@@ -255,7 +266,14 @@ async def _doctor(options: argparse.Namespace) -> int:
     return await examine(address_of(options, load(workspace)), workspace, newest_token)
 
 
-_COMMANDS = {"talk": _talk, "exec": _exec, "doctor": _doctor}
+async def _acp(options: argparse.Namespace) -> int:
+    from codelab_client.acp.agent import Server
+    from codelab_client.acp.serving import serve
+
+    return await serve(Server(address_of(options), newest_token, options.sandbox))
+
+
+_COMMANDS = {"talk": _talk, "exec": _exec, "acp": _acp, "doctor": _doctor}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Which conversation was the last one in each folder: `codelab --continue`."""
+"""Which conversation was the last one in each folder (`codelab --continue`), and in which folder each was."""
 
 import contextlib
 import json
@@ -9,37 +9,51 @@ from codelab_client.session.address import Address
 from codelab_client.session.journal import state_folder
 
 _KEPT = 200
+_KEPT_FOLDERS = 2_000
 
 
 def last_session(address: Address, workspace: Path) -> str | None:
     """The id of the last conversation with this server in this folder, if there was one."""
-    found = _read().get(_key(address, workspace))
+    found = _read(_LAST).get(_key(address, workspace))
     return found if isinstance(found, str) else None
+
+
+def folders(address: Address) -> dict[str, str]:
+    """The folders of the conversations with this server that this machine knows, by session id."""
+    start = f"{address.origin} "
+    known = _read(_FOLDERS).items()
+    return {
+        key.removeprefix(start): folder for key, folder in known if key.startswith(start) and isinstance(folder, str)
+    }
 
 
 def remember(address: Address, workspace: Path, session_id: str) -> None:
     """Record the conversation as the last one. It is not worth an error if that fails."""
-    known = _read()
-    known.pop(_key(address, workspace), None)
-    known[_key(address, workspace)] = session_id
-    kept = dict(list(known.items())[-_KEPT:])
-    with contextlib.suppress(OSError):
-        draft = _file().with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(kept), "utf-8")
-        draft.replace(_file())
+    _record(_LAST, _key(address, workspace), session_id, _KEPT)
+    _record(_FOLDERS, f"{address.origin} {session_id}", str(workspace), _KEPT_FOLDERS)
+
+
+_LAST, _FOLDERS = "last_sessions.json", "session_folders.json"
 
 
 def _key(address: Address, workspace: Path) -> str:
     return f"{address.origin} {workspace}"
 
 
-def _file() -> Path:
-    return state_folder() / "last_sessions.json"
+def _record(name: str, key: str, value: str, most: int) -> None:
+    known = _read(name)
+    known.pop(key, None)
+    known[key] = value
+    with contextlib.suppress(OSError):
+        file = state_folder() / name
+        draft = file.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(dict(list(known.items())[-most:])), "utf-8")
+        draft.replace(file)
 
 
-def _read() -> dict[str, object]:
+def _read(name: str) -> dict[str, object]:
     try:
-        found = json.loads(_file().read_text("utf-8"))
+        found = json.loads((state_folder() / name).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -10,8 +10,10 @@ from codelab_client.execution import OnOutput, ToolCall, ToolOutcome
 
 if TYPE_CHECKING:
     from codelab_client.checkpoints import Checkpoints
+    from codelab_client.tools.commands import CommandRunner
     from codelab_client.tools.dialogue import Dialogue
     from codelab_client.tools.executor import Executor
+    from codelab_client.tools.workspace import DiskWorkspace
 
 _log = logging.getLogger(__name__)
 
@@ -23,11 +25,17 @@ class LocalExecutor:
     """Executes calls in `workspace`. It looks for a sandbox when it is first needed, because that takes a while.
 
     dialogue: asks the user; without it, the tools that ask are not supported. state: the folder in which checkpoints
-    are kept; None: there are none.
+    are kept; None: there are none. commands: runs commands, in place of the sandbox.
     """
 
-    def __init__(self, workspace: Path, dialogue: "Dialogue | None" = None, state: Path | None = None) -> None:
-        self._workspace, self._dialogue, self._state = workspace, dialogue, state
+    def __init__(
+        self,
+        workspace: "Path | DiskWorkspace",
+        dialogue: "Dialogue | None" = None,
+        state: Path | None = None,
+        commands: "CommandRunner | None" = None,
+    ) -> None:
+        self._workspace, self._dialogue, self._state, self._commands = workspace, dialogue, state, commands
         self._making: asyncio.Task[tuple[Executor, Checkpoints | None]] | None = None
         self._waiting: set[str] = set()  # calls that the executor does not have yet
         self._turn = asyncio.Lock()
@@ -116,15 +124,24 @@ class LocalExecutor:
         from codelab_client.tools.executor import Executor, Settings
         from codelab_client.tools.workspace import DiskWorkspace
 
-        allowed = load(self._workspace).sandbox
+        given = self._workspace
+        workspace = DiskWorkspace(given) if isinstance(given, Path) else given
+        allowed, sandbox = load(workspace.root).sandbox, choose().sandbox
         settings = Settings(
             network=allowed.network,
             readable=tuple(Path(path).expanduser() for path in allowed.readable),
             variables=allowed.variables,
         )
-        workspace, sandbox = DiskWorkspace(self._workspace), choose().sandbox
         checkpoints = None
-        if self._state is not None and not self._state.resolve().is_relative_to(self._workspace.resolve()):
+        if self._state is not None and not self._state.resolve().is_relative_to(workspace.root):
             checkpoints = Checkpoints(workspace, self._state, sandbox)
         before = checkpoints.before_command if checkpoints is not None else None
-        return Executor(workspace, sandbox, settings, dialogue=self._dialogue, before_command=before), checkpoints
+        made = Executor(
+            workspace,
+            sandbox,
+            settings,
+            dialogue=self._dialogue,
+            commands=self._commands,
+            before_command=before,
+        )
+        return made, checkpoints

@@ -1,5 +1,7 @@
 """One conversation over one WebSocket: `async with connect(url, workspace) as session`."""
 
+from typing import TYPE_CHECKING, Any
+
 from codelab_client.session.address import DEFAULT_URL, Address
 from codelab_client.session.errors import (
     InsecureAddress,
@@ -11,9 +13,11 @@ from codelab_client.session.errors import (
     Unauthorized,
     Unreachable,
 )
-from codelab_client.session.opening import connect, new_session_id
-from codelab_client.session.session import Session
-from codelab_client.session.timing import Timing
+
+if TYPE_CHECKING:
+    from codelab_client.session.opening import connect, new_session_id
+    from codelab_client.session.session import Session
+    from codelab_client.session.timing import Timing
 
 __all__ = [
     "DEFAULT_URL",
@@ -31,3 +35,14 @@ __all__ = [
     "connect",
     "new_session_id",
 ]
+
+#: What is imported when it is first used, because it takes a while. `codelab acp` must answer before that.
+_LATE = {"Session": "session", "Timing": "timing", "connect": "opening", "new_session_id": "opening"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)

@@ -11,32 +11,45 @@ from codelab_client.session.errors import InsecureAddress
 
 
 class RestError(Exception):
-    """A request failed. The text says why."""
+    """A request failed. The text says why. status: of HTTP; 0 if there was no answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Rest:
-    """Reads from the REST API beside a WebSocket. token: gives the newest token, or an empty text."""
+    """The REST API beside a WebSocket. token: gives the newest token, or an empty text."""
 
     def __init__(self, address: Address, token: Callable[[], str]) -> None:
         self._address, self._token = address, token
 
     async def get(self, path: str) -> Any:
         """GET a path below `/api/v1`, such as `/agents`. Raises RestError."""
+        return await self._send("GET", path)
+
+    async def delete(self, path: str) -> Any:
+        """DELETE a path below `/api/v1`. Raises RestError."""
+        return await self._send("DELETE", path)
+
+    async def _send(self, method: str, path: str) -> Any:
         if not self._address.rest:
             raise RestError("The address of the REST API is not known: name it with --rest-url or CODELAB_REST_URL")
         url = self._address.rest + path
         try:
             headers = self._address.headers(self._token(), url)
-            answer = await http.send("GET", url, headers=headers, timeout_s=30)
+            answer = await http.send(method, url, headers=headers, timeout_s=30)
             found = json.loads(answer.body)
         except InsecureAddress as error:
             raise RestError(str(error)) from None
         except http.HttpError as error:
             raise RestError(f"{self._address.rest} does not answer: {error}") from None
         except (ValueError, RecursionError):
-            raise RestError(f"{self._address.rest} does not answer with JSON (HTTP {answer.status})") from None
+            raise RestError(
+                f"{self._address.rest} does not answer with JSON (HTTP {answer.status})", answer.status
+            ) from None
         if answer.status != 200:
-            raise RestError(_message(found) or f"{path} was answered with HTTP {answer.status}")
+            raise RestError(_message(found) or f"{path} was answered with HTTP {answer.status}", answer.status)
         return found
 
     async def history(self, session_id: str, limit: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from codelab_client.execution import OnOutput
 from codelab_client.sandbox import Access, Sandbox
@@ -13,6 +13,29 @@ from codelab_client.tools import limits
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.processes import Ended, Process, shell
 from codelab_client.tools.repository import find
+
+
+class CommandRunner(Protocol):
+    """What executes the tools that run commands."""
+
+    async def run(self, command: str, cwd: Path, on_output: OnOutput, beat: float | None) -> dict[str, Any]:
+        """The result of run_command. beat: seconds after which `on_output` gets an empty piece as a sign of life.
+
+        If the waiting task is cancelled, the command is stopped. Raises ToolFailure, as the others do.
+        """
+        ...
+
+    async def start(self, command: str, process_id: str, cwd: Path) -> dict[str, Any]:
+        """The result of run_persistent."""
+        ...
+
+    async def kill(self, process_id: str) -> dict[str, Any]:
+        """The result of kill_process."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop all processes."""
+        ...
 
 
 @dataclass

@@ -19,7 +19,7 @@ from codelab_client.execution import OnOutput, Stream, ToolCall, ToolOutcome
 from codelab_client.sandbox import Sandbox, Unsandboxed
 from codelab_client.tools import globs, limits, patches
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
-from codelab_client.tools.commands import Commands
+from codelab_client.tools.commands import CommandRunner, Commands
 from codelab_client.tools.dialogue import Dialogue
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.git import Git, Identity
@@ -80,8 +80,9 @@ class _Run:
 class Executor:
     """Executes the calls of docs/tools.md in a workspace (see `execution.ToolExecutor`).
 
-    dialogue: asks the user; without it, the two tools that ask are not supported. before_command: awaited before every
-    command, for a checkpoint. environment: the client's; commands get a part of it. clock: seconds since the epoch.
+    dialogue: asks the user; without it, the two tools that ask are not supported. commands: runs commands, in place of
+    the package's own in the sandbox. before_command: awaited before every command, for a checkpoint. environment: the
+    client's; commands get a part of it. clock: seconds since the epoch.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Executor:
         settings: Settings | None = None,
         *,
         dialogue: Dialogue | None = None,
+        commands: CommandRunner | None = None,
         before_command: Callable[[ToolCall], Awaitable[None]] | None = None,
         environment: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.time,
@@ -102,7 +104,7 @@ class Executor:
         self._clock = clock
         self._running: dict[str, _Run] = {}
         self._changing = asyncio.Lock()
-        self._commands: Commands | None = None
+        self._commands: CommandRunner | None = commands
         self._git: Git | None = None
         self._ripgrep: Ripgrep | None = None
         if workspace.root is not None:
@@ -111,7 +113,7 @@ class Executor:
     def _add_programs(self, root: Path, sandbox: Sandbox, environment: Mapping[str, str]) -> None:
         settings, path = self._settings, own_path(environment, root)
         inherited = scrubbed(environment, settings.variables)
-        self._commands = Commands(
+        self._commands = self._commands or Commands(
             root,
             sandbox,
             inherited,

@@ -1,0 +1,339 @@
+"""The agent: answers the editor's requests, and knows its sessions."""
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from codelab_client import __version__
+from codelab_client.acp import params as given
+from codelab_client.acp.jsonrpc import (
+    AUTH_REQUIRED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    Answer,
+    Peer,
+    RpcError,
+)
+from codelab_client.acp.params import Editor
+from codelab_client.acp.stdio import Stdio
+from codelab_client.session.address import Address, checked_session_id
+from codelab_client.session.errors import InvalidAddress, SessionError, Unauthorized, Unreachable
+
+if TYPE_CHECKING:
+    from codelab_client.acp.conversation import Conversation
+    from codelab_client.session.rest import RestError
+
+Params = Mapping[str, Any]
+
+_PROTOCOL_VERSION = 1
+#: Sessions that are open at once.
+_MOST_SESSIONS = 50
+#: Seconds to wait for the list of agents, and for all sessions at the end.
+_AGENTS_S = 3.0
+_END_S = 15.0
+_PAGE = 50
+_NO_TOKEN = "Set CODELAB_TOKEN or CODELAB_TOKEN_FILE in the agent's environment, and start it again"
+_NO_SERVER = "Start one with `make run` in a checkout of codelab-serverless, or set CODELAB_URL"
+
+CAPABILITIES = {
+    "loadSession": True,
+    "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
+    "mcpCapabilities": {"http": False, "sse": False},
+    "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+}
+_AUTH_METHODS = [{"id": "token", "name": "Token", "description": _NO_TOKEN}]
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server, and how commands run. token: gives the newest one. sandboxed: never in the editor's terminals."""
+
+    address: Address
+    token: Callable[[], str]
+    sandboxed: bool
+
+
+class Agent:
+    """One connection with an editor, which may have many sessions."""
+
+    def __init__(self, server: Server, stdio: Stdio) -> None:
+        self._server, self._stdio = server, stdio
+        self.peer = Peer(stdio.write, self._handle, self._notified)
+        self._editor: Editor | None = None
+        self._sessions: dict[str, Conversation] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._methods: dict[str, Callable[[Params], Awaitable[Any]]] = {
+            "authenticate": self._authenticate,
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/list": self._list,
+            "session/close": self._close,
+            "session/delete": self._delete,
+            "session/prompt": self._prompt,
+            "session/set_mode": self._set_mode,
+            "session/set_config_option": self._set_config_option,
+        }
+
+    async def aclose(self) -> None:
+        """Stop everything. Sessions stay on the server."""
+        sessions = list(self._sessions.values())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await asyncio.gather(*(one.aclose() for one in sessions), return_exceptions=True)
+        await self.peer.aclose()
+
+    async def _handle(self, method: str, params: dict[str, Any]) -> Any:
+        if method == "initialize":
+            return self._initialize(params)
+        if self._editor is None:
+            raise RpcError(INVALID_REQUEST, "initialize must come first")
+        if method not in self._methods:
+            raise RpcError(METHOD_NOT_FOUND, f"There is no method {method[:100]}")
+        return await self._methods[method](params)
+
+    def _notified(self, method: str, params: Params) -> None:
+        session = self._sessions.get(str(params.get("sessionId")))
+        if method == "session/cancel" and session is not None:
+            self._begin(session.cancel())
+
+    # -- the connection ------------------------------------------------------------------------------------------
+
+    def _initialize(self, params: Params) -> Answer:
+        version = params.get("protocolVersion")
+        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= 65_535:
+            raise given.invalid("protocolVersion must be an integer from 0 to 65535")
+        self._editor = Editor.of(params)
+        result = {
+            "protocolVersion": _PROTOCOL_VERSION,
+            "agentCapabilities": CAPABILITIES,
+            "agentInfo": {"name": "codelab", "title": "CodeLab", "version": __version__},
+            "authMethods": _AUTH_METHODS,
+        }
+        return Answer(result, lambda: self._begin(asyncio.to_thread(_load_the_rest)))
+
+    async def _authenticate(self, params: Params) -> dict[str, Any]:
+        method = given.text(params, "methodId")
+        if method not in [one["id"] for one in _AUTH_METHODS]:
+            raise given.invalid(f"There is no authentication method {method[:100]!r}")
+        from codelab_client.session.rest import RestError
+
+        try:
+            await self._rest.get("/agents")
+        except RestError as error:
+            raise self._refused(error) from None
+        except SessionError as error:
+            raise _told(error) from None
+        return {}
+
+    # -- sessions ------------------------------------------------------------------------------------------------
+
+    async def _new(self, params: Params) -> Answer:
+        from codelab_client.session import new_session_id
+
+        conversation = await self._open(new_session_id(), params, None)
+        return Answer(
+            {"sessionId": conversation.session_id, **conversation.configuration()}, lambda: conversation.start()
+        )
+
+    async def _load(self, params: Params) -> Answer:
+        from codelab_client.acp import history
+        from codelab_client.session.rest import RestError
+
+        session_id, root = _session_id(params), given.folder(params)
+        turn_id, last_seq = await self._state(session_id)
+        try:
+            said, reaches = await history.messages(self._rest, session_id)
+        except RestError as error:
+            raise self._refused(error) from None
+        if turn_id is not None:  # what the agent has done in the running turn comes with its frames
+            said = [one for one in said if one.get("turn_id") != turn_id or one.get("role") == "user"]
+        conversation = await self._open(session_id, params, 0 if turn_id is not None else reaches or last_seq, turn_id)
+        history.replay(said, root, conversation.send)
+        return Answer(conversation.configuration(), conversation.start)
+
+    async def _resume(self, params: Params) -> Answer:
+        session_id = _session_id(params)
+        turn_id, last_seq = await self._state(session_id)
+        conversation = await self._open(session_id, params, 0 if turn_id is not None else last_seq, turn_id)
+        return Answer(conversation.configuration(), conversation.start)
+
+    async def _list(self, params: Params) -> dict[str, Any]:
+        from urllib.parse import quote
+
+        from codelab_client.last_sessions import folders
+        from codelab_client.safe_text import safe_line
+        from codelab_client.session.rest import RestError
+
+        cwd, cursor = given.optional_text(params, "cwd"), given.optional_text(params, "cursor")
+        path = f"/sessions?limit={_PAGE}" + (f"&cursor={quote(cursor, safe='')}" if cursor else "")
+        try:
+            found = await self._rest.get(path)
+        except RestError as error:
+            raise self._refused(error) from None
+        listed = found.get("sessions") if isinstance(found, dict) else None
+        known = await asyncio.to_thread(folders, self._server.address)
+        sessions = [
+            {
+                "sessionId": one["session_id"],
+                "cwd": known[one["session_id"]],
+                "title": safe_line(one.get("title") or one["session_id"]),
+                **({"updatedAt": one["last_activity"]} if isinstance(one.get("last_activity"), str) else {}),
+            }
+            for one in (listed if isinstance(listed, list) else [])
+            if isinstance(one, dict) and one.get("session_id") in known and cwd in (None, known[one["session_id"]])
+        ]
+        following = found.get("next_cursor") if isinstance(found, dict) else None
+        return {"sessions": sessions, **({"nextCursor": following} if isinstance(following, str) else {})}
+
+    async def _close(self, params: Params) -> dict[str, Any]:
+        await self._leave(self._session(params).session_id)
+        return {}
+
+    async def _delete(self, params: Params) -> dict[str, Any]:
+        from codelab_client.session.rest import RestError
+
+        session_id = _session_id(params)
+        await self._leave(session_id)
+        try:
+            await self._rest.delete(f"/sessions/{session_id}")
+        except RestError as error:
+            if error.status != 404:
+                raise self._refused(error) from None
+        return {}
+
+    async def _prompt(self, params: Params) -> dict[str, Any]:
+        session = self._session(params)
+        return await session.prompt(given.objects(params, "prompt"))
+
+    async def _set_mode(self, params: Params) -> dict[str, Any]:
+        await self._session(params).choose("agent", given.text(params, "modeId"))
+        return {}
+
+    async def _set_config_option(self, params: Params) -> dict[str, Any]:
+        session = self._session(params)
+        await session.choose(given.text(params, "configId"), params.get("value"))
+        return {"configOptions": session.configuration()["configOptions"]}
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _rest(self) -> Any:
+        from codelab_client.session.rest import Rest
+
+        return Rest(self._server.address, self._server.token)
+
+    def _session(self, params: Params) -> "Conversation":
+        session_id = given.text(params, "sessionId")
+        if session_id not in self._sessions:
+            raise RpcError(RESOURCE_NOT_FOUND, f"The session {session_id[:128]} is not open")
+        return self._sessions[session_id]
+
+    async def _state(self, session_id: str) -> tuple[str | None, int]:
+        """The running turn of a session, and the number of its newest frame. Raises RpcError if there is none."""
+        from codelab_client.session.rest import RestError
+
+        try:
+            found = await self._rest.get(f"/sessions/{session_id}")
+        except RestError as error:
+            if error.status == 404:
+                raise RpcError(RESOURCE_NOT_FOUND, f"There is no session {session_id}") from None
+            raise self._refused(error) from None
+        except SessionError as error:
+            raise _told(error) from None
+        state = found if isinstance(found, dict) else {}
+        turn_id, last_seq = state.get("turn_id"), state.get("last_seq")
+        newest = last_seq if isinstance(last_seq, int) and not isinstance(last_seq, bool) and last_seq >= 0 else 0
+        return turn_id if isinstance(turn_id, str) else None, newest
+
+    async def _open(
+        self, session_id: str, params: Params, last_seq: int | None, replays: str | None = None
+    ) -> "Conversation":
+        """Open a session in the editor's folder. Raises RpcError."""
+        from codelab_client import last_sessions
+        from codelab_client.acp.conversation import Conversation
+        from codelab_client.session import connect
+
+        assert self._editor is not None
+        server, root = self._server, given.folder(params)
+        given.objects(params, "mcpServers")
+        if given.objects(params, "additionalDirectories"):
+            raise given.invalid("additionalDirectories are not supported")
+        await self._leave(session_id)
+        if len(self._sessions) >= _MOST_SESSIONS:
+            raise RpcError(INTERNAL_ERROR, f"{_MOST_SESSIONS} sessions are open: close one first")
+        conversation = Conversation(
+            session_id, root, self.peer, self._stdio, self._editor, self._rest, sandboxed=server.sandboxed
+        )
+        agents = asyncio.ensure_future(self._agents())
+        try:
+            opening = connect(
+                server.address.url,
+                root,
+                session_id=session_id,
+                token=server.token,
+                executor=conversation.executor,
+                rest_url=server.address.rest,
+                last_seq=last_seq,
+            )
+            await conversation.open(opening, replays)
+            conversation.settings.agents = await agents
+        except SessionError as error:
+            raise _told(error) from None
+        finally:
+            agents.cancel()
+        self._sessions[session_id] = conversation
+        await asyncio.to_thread(last_sessions.remember, server.address, root, session_id)
+        return conversation
+
+    async def _agents(self) -> list[dict[str, Any]]:
+        """The agents that the server offers; none if it does not say in time."""
+        from codelab_client.session.rest import RestError
+
+        with contextlib.suppress(RestError, TimeoutError, SessionError):
+            async with asyncio.timeout(_AGENTS_S):
+                found = await self._rest.get("/agents")
+            listed = found.get("agents") if isinstance(found, dict) else None
+            return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        return []
+
+    async def _leave(self, session_id: str) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            await session.aclose()
+
+    def _refused(self, error: "RestError") -> RpcError:
+        return RpcError(AUTH_REQUIRED, f"{error}. {_NO_TOKEN}") if error.status == 401 else _told(error)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _load_the_rest() -> None:
+    """Import what the first session needs, while the user is still looking for it."""
+    for name in ("codelab_client.acp.conversation", "codelab_client.acp.history", "codelab_client.session.opening"):
+        importlib.import_module(name)
+
+
+def _session_id(params: Params) -> str:
+    session_id = given.text(params, "sessionId")
+    try:
+        return checked_session_id(session_id)
+    except InvalidAddress:
+        raise RpcError(RESOURCE_NOT_FOUND, f"There is no session {session_id[:128]!r}") from None
+
+
+def _told(error: Exception) -> RpcError:
+    """The answer to a request that could not reach the server."""
+    from codelab_client.safe_text import safe
+
+    if isinstance(error, Unauthorized):
+        return RpcError(AUTH_REQUIRED, safe(f"{error}. {_NO_TOKEN}"))
+    return RpcError(INTERNAL_ERROR, safe(f"{error}. {_NO_SERVER}" if isinstance(error, Unreachable) else error))

@@ -1,0 +1,106 @@
+"""The slash commands that the editor offers, answered without the model."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from codelab_client.acp.tool_calls import fenced, shortened
+from codelab_client.local_executor import LocalExecutor
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import Session, SessionError
+from codelab_client.session.rest import Rest, RestError
+
+Command = Callable[[], Awaitable[str]]
+_NO_CHECKPOINTS = "There are no checkpoints: the folder of the client's state is inside the workspace."
+
+
+class Commands:
+    """The commands of one session. usage: of the last turn."""
+
+    def __init__(self, executor: LocalExecutor, rest: Rest) -> None:
+        self._executor, self._rest = executor, rest
+        self.session: Session
+        self.usage: Mapping[str, Any] = {}
+        self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
+            "undo": (self._undo, "Take back what the last turn did to files", "others: keep files changed since"),
+            "diff": (self._diff, "Show what the last turn did to files", ""),
+            "rules": (self._rules, "List remembered decisions", "revoke ID"),
+            "usage": (self._usage, "Show tokens and quotas", ""),
+        }
+
+    def listed(self) -> list[dict[str, Any]]:
+        """`availableCommands`."""
+        return [
+            {"name": name, "description": description, **({"input": {"hint": hint}} if hint else {})}
+            for name, (_, description, hint) in self._commands.items()
+        ]
+
+    def find(self, text: str) -> Command | None:
+        """What a prompt runs, if it is a command."""
+        name, _, rest = text.strip().removeprefix("/").partition(" ")
+        found = self._commands.get(name) if text.strip().startswith("/") else None
+        if found is None:
+            return None
+        run = found[0]
+
+        async def command() -> str:
+            try:
+                return await run(rest.strip())
+            except (RestError, SessionError) as error:
+                return safe(error)
+
+        return command
+
+    async def _undo(self, what: str) -> str:
+        from codelab_client.checkpoints import CheckpointFailed
+
+        checkpoints = await self._executor.checkpoints()
+        if checkpoints is None:
+            return _NO_CHECKPOINTS
+        try:
+            undone = await checkpoints.undo(leave_changed=what == "others")
+        except CheckpointFailed as failed:
+            return safe(failed)
+        if undone.changed_meanwhile and what != "others":
+            return f"Changed after the turn:\n{_files(undone.changed_meanwhile)}\n`/undo others` takes back the others."
+        if undone.label is None:
+            return "There is no turn to take back."
+        if not undone.restored:
+            return "The turn changed no file."
+        return f"Taken back: {safe_line(undone.label)}\n{_files(undone.restored)}"
+
+    async def _diff(self, _: str) -> str:
+        from codelab_client.checkpoints import CheckpointFailed
+
+        checkpoints = await self._executor.checkpoints()
+        if checkpoints is None:
+            return _NO_CHECKPOINTS
+        try:
+            diff = await checkpoints.diff()
+        except CheckpointFailed as failed:
+            return safe(failed)
+        return fenced(shortened(safe(diff)), "diff") if diff.strip() else "The last turn changed no file."
+
+    async def _rules(self, what: str) -> str:
+        verb, _, rule_id = what.partition(" ")
+        rules = await (self.session.revoke(rule_id.strip()) if verb == "revoke" else self.session.rules())
+        lines = []
+        for rule in rules:
+            named = [safe_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "covers", "scope")]
+            lines.append(f"- `{named[0]}` {named[1]} {named[2]} {named[3]} ({named[4]})")
+        return "\n".join(lines) or "No decisions are remembered."
+
+    async def _usage(self, _: str) -> str:
+        lines = []
+        if self.usage:
+            of_turn = [safe_line(self.usage.get(name, "?")) for name in ("prompt_tokens", "completion_tokens")]
+            lines.append(f"- last turn: {of_turn[0]} tokens in, {of_turn[1]} out")
+        found = await self._rest.get("/usage")
+        quotas = found.get("quotas") if isinstance(found, dict) else None
+        for name, quota in (quotas if isinstance(quotas, dict) else {}).items():
+            if isinstance(quota, dict):
+                lines.append(f"- {safe_line(name)}: {safe_line(quota.get('used'))} of {safe_line(quota.get('limit'))}")
+        return "\n".join(lines) or "The server limits nothing."
+
+
+def _files(paths: Any) -> str:
+    return "\n".join(f"- {safe_line(path)}" for path in list(paths)[:20])

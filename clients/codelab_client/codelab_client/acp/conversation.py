@@ -1,0 +1,287 @@
+"""One ACP session: a session with the server, and what the editor sees of it."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codelab_client.acp import prompts
+from codelab_client.acp.commands import Commands
+from codelab_client.acp.executor import EditorExecutor
+from codelab_client.acp.files import EditorWorkspace
+from codelab_client.acp.jsonrpc import INTERNAL_ERROR, Peer, RpcError
+from codelab_client.acp.params import Editor
+from codelab_client.acp.permissions import Permissions
+from codelab_client.acp.previews import preview
+from codelab_client.acp.settings import Settings
+from codelab_client.acp.stdio import Stdio
+from codelab_client.acp.terminals import EditorTerminals
+from codelab_client.acp.updates import Updates
+from codelab_client.local_executor import LocalExecutor
+from codelab_client.safe_text import safe
+from codelab_client.session import Refused, Session, SessionError
+from codelab_client.session import events as on
+from codelab_client.session.journal import state_folder
+from codelab_client.session.rest import Rest
+
+#: Seconds that a cancelled turn may take to end before the editor is told that it has.
+_STOP_S = 10.0
+#: Characters of a message if the server does not say.
+_MESSAGE_CHARS = 10_000
+_STOP_REASONS = {
+    "completed": "end_turn",
+    "cancelled": "cancelled",
+    "max_steps": "max_turn_requests",
+    "refused": "refusal",
+}
+
+
+@dataclass(eq=False)
+class _Prompt:
+    """A prompt that has not been answered yet."""
+
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Conversation:
+    """See the module. `open` comes first, then `start` as soon as the editor knows the session."""
+
+    def __init__(
+        self, session_id: str, root: Path, peer: Peer, stdio: Stdio, editor: Editor, rest: Rest, *, sandboxed: bool
+    ) -> None:
+        self.session_id, self.root = session_id, root
+        self._peer, self._stdio = peer, stdio
+        self.updates = Updates(root, self.send)
+        self._permissions = Permissions(peer, session_id, root)
+        self._workspace = EditorWorkspace(root, peer, editor, session_id, self.updates.edited)
+        terminals = EditorTerminals(peer, session_id, self.updates.runs_in) if editor.terminals else None
+        self._local = LocalExecutor(
+            self._workspace, self._permissions, state_folder(), None if sandboxed else terminals
+        )
+        self.executor = EditorExecutor(self._local)
+        self.settings = Settings()
+        self.session: Session
+        self._commands = Commands(self._local, rest)
+        self._prompts: list[_Prompt] = []
+        self._one_at_a_time = asyncio.Lock()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._ended_turns: deque[str] = deque(maxlen=100)
+        self._progress = asyncio.Event()
+        self._has_ended = False
+        self._replays: str | None = None
+        self._closing = contextlib.AsyncExitStack()
+        self._told: list[dict[str, Any]] = []
+
+    async def open(
+        self, opening: "contextlib.AbstractAsyncContextManager[Session]", replays: str | None = None
+    ) -> None:
+        """Open the session. Raises SessionError. replays: of what was missed, only this turn is shown."""
+        self._replays = replays
+        self.session = await self._closing.enter_async_context(opening)
+        self._commands.session = self.session
+
+    def start(self) -> None:
+        """Begin to tell the editor what happens."""
+        self._told = self.settings.options(self.session)
+        self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
+        self._begin(self._follow())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server has ended the session."""
+        return self._has_ended
+
+    def send(self, update: Mapping[str, Any]) -> None:
+        """Send an update to the editor."""
+        self._peer.notify("session/update", {"sessionId": self.session_id, "update": update})
+
+    def configuration(self) -> dict[str, Any]:
+        """`configOptions` and `modes`."""
+        return {"configOptions": self.settings.options(self.session), "modes": self.settings.modes(self.session)}
+
+    async def choose(self, option_id: str, value: Any) -> None:
+        """Change a setting. Raises RpcError."""
+        try:
+            await self.settings.choose(self.session, option_id, value)
+        except (Refused, SessionError) as error:
+            raise failed(error) from None
+        self._tell_settings()
+
+    # -- prompts -------------------------------------------------------------------------------------------------
+
+    async def prompt(self, blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Answer a prompt; another one waits for its end. Raises RpcError."""
+        limits = self.session.info.limits if self.session.info is not None else {}
+        most = limits.get("user_message_chars")
+        text = prompts.message(blocks, self.root, most if isinstance(most, int) else _MESSAGE_CHARS)
+        prompt = _Prompt()
+        self._prompts.append(prompt)
+        try:
+            async with self._one_at_a_time:
+                reason = "cancelled" if prompt.cancelled.is_set() else await self._answer(prompt, text)
+        except asyncio.CancelledError:
+            with contextlib.suppress(SessionError):
+                await self.session.cancel()
+            raise
+        finally:
+            self._prompts.remove(prompt)
+        return {"stopReason": reason}
+
+    async def cancel(self) -> None:
+        """Stop the running turn, and answer all prompts that wait."""
+        for prompt in self._prompts:
+            prompt.cancelled.set()
+        with contextlib.suppress(SessionError):
+            await self.session.cancel()
+
+    async def _answer(self, prompt: _Prompt, text: str) -> str:
+        """The stop reason of a prompt."""
+        if (command := self._commands.find(text)) is not None:
+            self.updates.say(await command())
+            return "end_turn"
+        self._local.label = text
+        turn = asyncio.ensure_future(self._turn(text))
+        stopping = asyncio.ensure_future(prompt.cancelled.wait())
+        try:
+            await asyncio.wait({turn, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if prompt.cancelled.is_set():
+                await asyncio.wait({turn}, timeout=_STOP_S)
+                return "cancelled"
+            return turn.result()
+        except SessionError as error:
+            raise failed(error) from None
+        finally:
+            stopping.cancel()
+            if not turn.done():
+                turn.cancel()
+            await asyncio.gather(turn, return_exceptions=True)
+
+    async def _turn(self, text: str) -> str:
+        """Run a turn. Returns its stop reason when the editor has been told everything. Raises RpcError."""
+        refusal: on.Error | None = None
+        end: on.TurnEnd | None = None
+        async for event in self.session.prompt(text):
+            if isinstance(event, on.Error) and event.seq:
+                refusal = event
+            elif isinstance(event, on.TurnEnd):
+                end = event
+        if end is None:
+            return "end_turn"  # the server no longer has the frames that tell how it ended
+        while end.turn_id not in self._ended_turns and not self._has_ended:
+            self._progress.clear()
+            await self._progress.wait()
+        if end.reason in _STOP_REASONS:
+            return _STOP_REASONS[end.reason]
+        code, said = (refusal.error_code, refusal.message) if refusal is not None else ("", "The turn has failed")
+        raise RpcError(INTERNAL_ERROR, safe(said), {"error_code": code or end.reason})
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Tell the editor everything, as fast as it reads."""
+        try:
+            async for event in self.session.events():
+                await self._stdio.room()
+                self._take(event)
+        except SessionError as error:
+            self.updates.say(f"*{safe(error)}*")
+        finally:
+            self._has_ended = True
+            self._progress.set()
+
+    def _take(self, event: on.Event) -> None:
+        if isinstance(event, on.Connected):
+            self._replays = None
+        if self._replays is not None and event.frame.get("turn_id") not in (None, self._replays):
+            return
+        self.updates.take(event)
+        match event:
+            case on.ToolCall(requires_approval=True):
+                if event.call_id in self.session.open_calls:
+                    self._ask(event)
+            case on.ToolCall() | on.CallUpdate():
+                self._stop_asking(event.call_id)
+            case on.AgentSwitched() | on.SessionInfo():
+                self._tell_settings()
+            case on.Error(call_id=str(call_id)):
+                call = self.session.open_calls.get(call_id)
+                if call is not None and call.requires_approval:  # the decision was refused
+                    self._ask(call)
+            case on.TurnEnd():
+                self._end_turn(event)
+
+    def _end_turn(self, event: on.TurnEnd) -> None:
+        for call_id in [*self._asking]:
+            if call_id not in self.session.open_calls:
+                self._stop_asking(call_id)
+        info = self.session.info
+        self.updates.usage(event, info.limits if info is not None else {})
+        self._commands.usage = event.usage
+        self._begin(self._local.end_turn())
+        self._ended_turns.append(event.turn_id)
+        self._progress.set()
+
+    def _tell_settings(self) -> None:
+        """Tell the editor the settings, if they are others than it knows."""
+        now = self.settings.options(self.session)
+        before, self._told = self._told, now
+        if before and now != before:
+            self.send({"sessionUpdate": "config_option_update", "configOptions": now})
+            if now[0]["currentValue"] != before[0]["currentValue"]:
+                self.send({"sessionUpdate": "current_mode_update", "currentModeId": self.session.agent})
+
+    # -- approvals -----------------------------------------------------------------------------------------------
+
+    def _ask(self, call: on.ToolCall) -> None:
+        if call.call_id not in self._asking:
+            task = self._asking[call.call_id] = self._begin(self._decide(call))
+            task.add_done_callback(lambda _: self._asking.pop(call.call_id, None))
+
+    def _stop_asking(self, call_id: str) -> None:
+        if (task := self._asking.get(call_id)) is not None:
+            task.cancel()
+
+    async def _decide(self, call: on.ToolCall) -> None:
+        content = await preview(call.tool_name, call.arguments or {}, self._workspace)
+        self.updates.content(call.call_id, content)
+        decision = await self._permissions.decide(call, content)
+        with contextlib.suppress(SessionError):
+            if decision.cancels:
+                await self.cancel()
+            elif decision.approves:
+                await self.session.approve(call.call_id, remember=decision.remember)
+            else:
+                self.updates.rejected(call.call_id)
+                await self.session.reject(call.call_id, decision.feedback, remember=decision.remember)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """Stop what runs, answer what waits, and leave the session, which stays on the server."""
+        if self._prompts:
+            await self.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_S), self._one_at_a_time:
+                    pass
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._closing.aclose()
+
+    def _begin(self, work: Any) -> "asyncio.Task[Any]":
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def failed(error: Exception) -> RpcError:
+    """The answer to a request that the server refused, or that it could not be asked."""
+    data: dict[str, Any] = {}
+    if isinstance(error, Refused):
+        data = {"error_code": error.code, **({"retry_after": error.retry_after} if error.retry_after else {})}
+    return RpcError(INTERNAL_ERROR, safe(error), data or None)

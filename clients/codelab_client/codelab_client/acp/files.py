@@ -1,0 +1,168 @@
+"""A folder whose texts are read and written through the editor, which knows what its user has not saved yet."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from codelab_client.acp.jsonrpc import Peer, RpcError
+from codelab_client.acp.params import Editor
+from codelab_client.acp.running_call import running_call
+from codelab_client.tools import limits
+from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.paths import joined
+from codelab_client.tools.tree import ANY, Change, Content, Names
+from codelab_client.tools.workspace import DiskWorkspace, finished
+
+#: Called with a call's id, a file's absolute path, and its text before (None: there was no file) and after.
+OnEdit = Callable[[str, str, str | None, str], None]
+
+
+class EditorWorkspace(DiskWorkspace):
+    """A directory, and the editor's view of the texts in it. See Workspace.
+
+    The disk says which files exist, where links lead and what is no text; the editor is asked only for texts inside the
+    directory. If it cannot answer, the disk does. Deleted files, modes and links never pass through the editor.
+    """
+
+    def __init__(self, root: Path, peer: Peer, editor: Editor, session_id: str, on_edit: OnEdit) -> None:
+        super().__init__(root)
+        self._peer, self._editor, self._session_id, self._on_edit = peer, editor, session_id, on_edit
+
+    async def read(self, names: Names, most: int) -> Content:
+        """See Workspace."""
+        found = await super().read(names, most)
+        if not self._editor.reads:
+            return found
+        on_disk = _text(found.data)
+        if on_disk is None:
+            return found
+        text = await self._ask_for(names)
+        if text is None or text == on_disk or text == _with_lf(on_disk):
+            return found
+        if "\r\n" in on_disk and "\r" not in text:
+            text = text.replace("\n", "\r\n")  # an editor may keep line ends apart from the text
+        data = text.encode("utf-8", "surrogatepass")
+        if len(data) > most:
+            raise ToolFailure("FILE_TOO_LARGE", f"{joined(names)} has {len(data)} bytes; at most {most} are allowed")
+        return replace(found, data=data, version=(*found.version, hash(data)))
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """See Workspace. If the editor refuses one of several texts, those before it are put back."""
+        before = {change.names: await self._before(change) for change in changes}
+        through_editor = [change for change in changes if self._is_for_editor(change, before[change.names])]
+        if through_editor:
+            await self._check(changes, before)
+        done: list[Change] = []
+        try:
+            for change in through_editor:
+                await self._write(change.names, _decoded(change))
+                done.append(change)
+            rest = [replace(one, expected=ANY) if done else one for one in changes if one not in through_editor]
+            if rest:
+                await super().apply(rest)
+        except ToolFailure:
+            for change in reversed(done):
+                await self._put_back(change.names, before[change.names])
+            raise
+        for change in changes:
+            if change.data is not None and not change.link and (after := _text(change.data)) is not None:
+                old = before[change.names]
+                text = None if old is None else old.data.decode(errors="replace")
+                self._on_edit(running_call.get(), str(self.root.joinpath(*change.names)), text, after)
+
+    # -- the editor ----------------------------------------------------------------------------------------------
+
+    async def _ask_for(self, names: Names) -> str | None:
+        """The editor's text of a file; None if it has none. A link that leads away meanwhile gives none either."""
+        before = await finished(self._real, names)
+        try:
+            answer = await self._peer.request("fs/read_text_file", self._params(before))
+        except RpcError:
+            return None
+        text = answer.get("content") if isinstance(answer, dict) else None
+        is_same = await finished(self._real, names) == before
+        return text if isinstance(text, str) and is_same else None
+
+    async def _write(self, names: Names, text: str) -> None:
+        if self.tree.kind(names) is None and names[:-1]:
+            await super().make_directory(names[:-1])
+        try:
+            path = await finished(self._writable, names)
+            await self._peer.request("fs/write_text_file", {**self._params(path), "content": text})
+        except RpcError as error:
+            why = f"The editor did not write {joined(names)}: {error.message[:300]}"
+            raise ToolFailure("EXECUTION_FAILED", why) from None
+
+    async def _put_back(self, names: Names, old: Content | None) -> None:
+        with suppress(ToolFailure, RpcError):
+            if old is None:
+                await super().delete(names)
+            else:
+                await self._write(names, old.data.decode())
+
+    def _params(self, path: Path) -> dict[str, Any]:
+        return {"sessionId": self._session_id, "path": str(path)}
+
+    def _real(self, names: Names) -> Path:
+        """Where a file is, without links on the way to it. Raises ToolFailure if that is outside."""
+        with self.tree.directory(names[:-1]) as (_, folder):
+            path = folder / names[-1]
+        if self.tree.kind(names) == "symlink":
+            path = path.resolve()
+            if not path.is_relative_to(self.tree.root):
+                raise ToolFailure("PATH_OUTSIDE_WORKSPACE", f"{joined(names)} leads out of the workspace")
+        return path
+
+    def _writable(self, names: Names) -> Path:
+        """The path of a file or a free name, without links in it. Raises ToolFailure."""
+        path = self.root.joinpath(*names)
+        if not names or self._real(names) != path or self.tree.kind(names) not in ("file", None):
+            raise ToolFailure("PERMISSION_DENIED", f"{joined(names)} is not a plain file")
+        return path
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    async def _before(self, change: Change) -> Content | None:
+        """The file that a change replaces; None if there is none, or none that can be read."""
+        try:
+            return await self.read(change.names, limits.DIFF_BYTES)
+        except ToolFailure:
+            return None
+
+    def _is_for_editor(self, change: Change, old: Content | None) -> bool:
+        return (
+            self._editor.writes
+            and change.data is not None
+            and change.mode is None
+            and not change.link
+            and not change.replaces_links
+            and _text(change.data) is not None
+            and (old is None or _text(old.data) is not None)
+        )
+
+    async def _check(self, changes: Sequence[Change], before: dict[Names, Content | None]) -> None:
+        """Raise ToolFailure if a file is not the one that a change expects."""
+        for change in changes:
+            old = before[change.names]
+            if change.expected != ANY and change.expected != (None if old is None else old.version):
+                raise ToolFailure("PATCH_APPLY_FAILED", f"{joined(change.names)} was changed meanwhile")
+
+
+def _text(data: bytes) -> str | None:
+    """Bytes as text; None if they are none."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _decoded(change: Change) -> str:
+    assert change.data is not None
+    return change.data.decode()
+
+
+def _with_lf(text: str) -> str:
+    return text.replace("\r\n", "\n").removeprefix("\ufeff")

@@ -1,0 +1,67 @@
+"""What was said in a session before, as ACP's updates."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from codelab_client.acp import tool_calls
+from codelab_client.safe_text import safe
+from codelab_client.session.rest import Rest
+
+_PAGE = 100
+#: Messages that are shown at most: the newest.
+_MOST = 1_000
+
+
+async def messages(rest: Rest, session_id: str) -> tuple[list[dict[str, Any]], int]:
+    """The newest messages of a session, oldest first, and the `seq` that they reach to. Raises RestError."""
+    found: list[dict[str, Any]] = []
+    path = f"/chat/history/{quote(session_id, safe='')}?limit={_PAGE}"
+    last_seq, cursor = 0, None
+    while len(found) < _MOST:
+        page = await rest.get(path if cursor is None else f"{path}&cursor={quote(cursor, safe='')}")
+        listed = page.get("messages") if isinstance(page, dict) else None
+        if not isinstance(listed, list):
+            break
+        if cursor is None and isinstance(page.get("last_seq"), int):
+            last_seq = max(0, page["last_seq"])
+        found = [one for one in listed if isinstance(one, dict)] + found
+        cursor = page.get("next_cursor")
+        if not isinstance(cursor, str):
+            break
+    return found[-_MOST:], last_seq
+
+
+def replay(found: list[dict[str, Any]], root: Path, send: Callable[[dict[str, Any]], None]) -> None:
+    """Tell messages to the editor."""
+    for message in found:
+        role, text = message.get("role"), message.get("content")
+        if not isinstance(text, str):
+            continue
+        if role == "user":
+            send({"sessionUpdate": "user_message_chunk", **_chunk(message, text)})
+        elif role == "assistant":
+            if text.strip():
+                send({"sessionUpdate": "agent_message_chunk", **_chunk(message, text)})
+            for call in _calls(message):
+                arguments = call.get("arguments")
+                given = arguments if isinstance(arguments, dict) else {}
+                fields = tool_calls.announced({}, str(call.get("tool_name")), given, root)
+                told = {"sessionUpdate": "tool_call", "toolCallId": call["call_id"], "status": "completed"}
+                send({**told, **fields})
+        elif role == "tool" and isinstance(message.get("call_id"), str):
+            content = [tool_calls.shown(tool_calls.fenced(tool_calls.shortened(safe(text))))]
+            send({"sessionUpdate": "tool_call_update", "toolCallId": message["call_id"], "content": content})
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    calls = message.get("calls")
+    listed = calls if isinstance(calls, list) else []
+    return [call for call in listed if isinstance(call, dict) and isinstance(call.get("call_id"), str)]
+
+
+def _chunk(message: dict[str, Any], text: str) -> dict[str, Any]:
+    known = message.get("message_id")
+    message_id = {"messageId": known} if isinstance(known, str) and known else {}
+    return {"content": {"type": "text", "text": safe(text)}, **message_id}

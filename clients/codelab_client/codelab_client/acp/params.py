@@ -1,0 +1,73 @@
+"""Reads the params of the editor's requests. Each function raises RpcError INVALID_PARAMS with the field's name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codelab_client.acp.jsonrpc import INVALID_PARAMS, RpcError
+
+
+def invalid(message: str) -> RpcError:
+    """The error for params that are not as the protocol wants them."""
+    return RpcError(INVALID_PARAMS, message)
+
+
+def text(params: Mapping[str, Any], name: str, most: int = 4_096) -> str:
+    """A text that must be there."""
+    value = params.get(name)
+    if not isinstance(value, str) or not value or len(value) > most:
+        raise invalid(f"{name} must be a text of 1 to {most} characters")
+    return value
+
+
+def optional_text(params: Mapping[str, Any], name: str) -> str | None:
+    """A text that may be absent or null."""
+    return None if params.get(name) is None else text(params, name)
+
+
+def objects(params: Mapping[str, Any], name: str, most: int = 1_000) -> list[dict[str, Any]]:
+    """A list of objects; empty if it is absent or null."""
+    value = params.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or len(value) > most or not all(isinstance(one, dict) for one in value):
+        raise invalid(f"{name} must be a list of at most {most} objects")
+    return value
+
+
+def folder(params: Mapping[str, Any]) -> Path:
+    """The existing folder that `cwd` names, without links."""
+    name = text(params, "cwd")
+    try:
+        if not Path(name).is_absolute():
+            raise invalid("cwd must be an absolute path")
+        found = Path(name).resolve(strict=True)
+        is_folder = found.is_dir()
+    except (OSError, ValueError, RuntimeError):
+        raise invalid(f"cwd: there is no folder {name!r}") from None
+    if not is_folder or found == Path(found.anchor):
+        raise invalid("cwd must be a folder, and not the root of the file system")
+    return found
+
+
+@dataclass(frozen=True)
+class Editor:
+    """What the editor offers, from the params of `initialize`. What it does not say, it does not offer."""
+
+    reads: bool = False
+    writes: bool = False
+    terminals: bool = False
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> "Editor":
+        """Read `clientCapabilities`; what is malformed counts as absent."""
+        offered = _object(params.get("clientCapabilities"))
+        files = _object(offered.get("fs"))
+        return cls(
+            files.get("readTextFile") is True, files.get("writeTextFile") is True, offered.get("terminal") is True
+        )
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

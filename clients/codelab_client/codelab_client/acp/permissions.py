@@ -1,0 +1,118 @@
+"""Asks the user, through the editor, about calls that need approval, and the questions of tools."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codelab_client.acp import tool_calls
+from codelab_client.acp.jsonrpc import Peer, RpcError
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import events as on
+from codelab_client.session.session import Scope
+
+#: Actions of one question; more make no sense on buttons.
+_MOST_ACTIONS = 20
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the user decided. remember: make a rule of it. cancels: the user stops the whole turn."""
+
+    approves: bool
+    remember: Scope | None = None
+    feedback: str = ""
+    cancels: bool = False
+
+
+_OPTIONS: dict[str, Decision] = {
+    "allow_once": Decision(True),
+    "allow_session": Decision(True, "session"),
+    "allow_user": Decision(True, "user"),
+    "reject_once": Decision(False),
+    "reject_session": Decision(False, "session"),
+}
+_UNSHOWN = Decision(False, feedback="The client could not fetch the call's arguments, so nobody could decide about it.")
+
+
+class Permissions:
+    """Asks with `session/request_permission`. It is the `Dialogue` of the tools that ask the user."""
+
+    def __init__(self, peer: Peer, session_id: str, root: Path) -> None:
+        self._peer, self._session_id, self._root = peer, session_id, root
+
+    async def decide(self, call: on.ToolCall, content: list[dict[str, Any]]) -> Decision:
+        """Ask about a call. What is no clear yes is a no. If the waiting task is cancelled, the question goes away."""
+        if call.arguments is None:
+            return _UNSHOWN
+        shown = tool_calls.announced(call.frame, call.tool_name, call.arguments, self._root)
+        asked = {"toolCallId": call.call_id, "status": "pending", **shown, "content": content}
+        try:
+            chosen = await self._ask(asked, _options(call))
+        except RpcError as error:
+            return Decision(False, feedback=f"The editor could not ask the user: {error.message[:300]}")
+        if chosen is None:
+            return Decision(False, cancels=True)
+        return _OPTIONS.get(chosen, Decision(False))
+
+    async def choose(self, message: str, actions: Sequence[str]) -> str | None:
+        """See Dialogue."""
+        shown = list(actions)[:_MOST_ACTIONS]
+        options = [_option(str(number), "allow_once", safe_line(action)) for number, action in enumerate(shown)]
+        chosen = await self._question(message, [], [*options, _option("none", "reject_once", "None of these")])
+        number = int(chosen) if chosen is not None and chosen.isdecimal() else len(shown)
+        return shown[number] if number < len(shown) else None
+
+    async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
+        """See Dialogue. An editor's buttons cannot choose chunks: all or none."""
+        options = [
+            _option("all", "allow_once", f"Apply all {chunks} changes" if chunks > 1 else "Apply it"),
+            _option("none", "reject_once", "Apply nothing"),
+        ]
+        content = [tool_calls.shown(tool_calls.fenced(safe(diff), "diff"))]
+        chosen = await self._question(message or "Apply this patch?", content, options)
+        return list(range(1, chunks + 1)) if chosen == "all" else None
+
+    async def _question(
+        self, message: str, content: list[dict[str, Any]], options: Sequence[Mapping[str, Any]]
+    ) -> str | None:
+        title = safe_line(message, 300)
+        text = [] if title == message else [tool_calls.shown(safe(message))]
+        asked = {"toolCallId": f"question-{uuid.uuid4().hex}", "title": title, "kind": "other", "status": "pending"}
+        try:
+            return await self._ask({**asked, "content": [*text, *content]}, options)
+        except RpcError:
+            return None
+
+    async def _ask(self, call: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> str | None:
+        """The id of the chosen option; None if the turn is cancelled. Raises RpcError."""
+        asked = {"sessionId": self._session_id, "toolCall": call, "options": options}
+        answer = await self._peer.request("session/request_permission", asked)
+        outcome = answer.get("outcome") if isinstance(answer, dict) else None
+        if not isinstance(outcome, dict):
+            return ""
+        if outcome.get("outcome") == "cancelled":
+            return None
+        return str(outcome.get("optionId")) if outcome.get("outcome") == "selected" else ""
+
+
+def _options(call: on.ToolCall) -> list[dict[str, str]]:
+    """The ways to decide; those that make a rule say which."""
+    remember = call.remember or {}
+    scopes = remember.get("scopes") if isinstance(remember.get("scopes"), list) else []
+    covers = f"{call.tool_name} {remember.get('rule', '')}"
+    always = {
+        "session": ("allow_session", f"Always in this session: {covers}"),
+        "user": ("allow_user", f"Always in all my sessions: {covers}"),
+    }
+    return [
+        _option("allow_once", "allow_once", "Allow"),
+        *(_option(always[scope][0], "allow_always", always[scope][1]) for scope in always if scope in (scopes or [])),
+        _option("reject_once", "reject_once", "Reject"),
+        _option("reject_session", "reject_always", f"Always reject in this session: {covers}"),
+    ]
+
+
+def _option(option_id: str, kind: str, name: str) -> dict[str, str]:
+    return {"optionId": option_id, "kind": kind, "name": safe_line(name, 300)}

@@ -1,0 +1,155 @@
+"""How a call is shown: its title, kind, places and content, in ACP's terms. No I/O."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from codelab_client.execution import ToolOutcome
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.paths import components
+
+_KINDS = {
+    "read_file": "read",
+    "list_files": "read",
+    "find_files": "search",
+    "search_in_project": "search",
+    "write_file": "edit",
+    "edit_file": "edit",
+    "apply_patch": "edit",
+    "apply_patch_review": "edit",
+    "create_directory": "edit",
+    "delete_file": "delete",
+    "move_file": "move",
+    "run_command": "execute",
+    "run_persistent": "execute",
+    "read_process": "execute",
+    "kill_process": "execute",
+    "fetch_url": "fetch",
+    "git.diff": "read",
+    "git.status": "read",
+    "git.log": "read",
+    "update_plan": "think",
+}
+_ACP_KINDS = frozenset({"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"})
+_VERBS = {
+    "read_file": "Read {path}",
+    "list_files": "List {path}",
+    "search_in_project": "Search for {query}",
+    "write_file": "Write {path}",
+    "edit_file": "Edit {path}",
+    "create_directory": "Create the folder {path}",
+    "delete_file": "Delete {path}",
+    "move_file": "Move {from} to {to}",
+    "run_command": "{command}",
+    "run_persistent": "Start {command}",
+    "kill_process": "Stop the process {process_id}",
+    "git.commit": "Commit: {message}",
+}
+_PATHS = ("path", "from", "to")
+#: Characters of a title, and of a text that a tool call shows.
+_TITLE_CHARS = 300
+_SHOWN_CHARS = 20_000
+#: Characters of the JSON of a call's arguments and result, as the editor may show them on demand.
+_RAW_CHARS = 100_000
+
+Fields = dict[str, Any]
+
+
+def announced(frame: Mapping[str, Any], tool: str, arguments: Mapping[str, Any], root: Path) -> Fields:
+    """The fields that say what a call is: title, kind, locations and rawInput. The server's own come first."""
+    title, kind = frame.get("title"), frame.get("kind")
+    return {
+        "title": safe_line(title if isinstance(title, str) and title else _title(tool, arguments), _TITLE_CHARS),
+        "kind": kind if kind in _ACP_KINDS else _KINDS.get(tool, "other"),
+        "locations": _locations(frame, arguments, root),
+        "rawInput": _raw(dict(arguments)),
+    }
+
+
+def described(tool: str, arguments: Mapping[str, Any]) -> list[Fields]:
+    """What a user must see to decide about a call that changes no text: the whole command, or all arguments."""
+    if tool in ("run_command", "run_persistent"):
+        cwd = arguments.get("cwd", ".")
+        place = "" if cwd in (".", "") else f"\nin {safe_line(cwd)}"
+        return [shown(fenced(safe(arguments.get("command", ""))) + place)]
+    if tool == "apply_patch" and isinstance(arguments.get("diff"), str):
+        return [shown(fenced(safe(arguments["diff"]), "diff"))]
+    return [shown(fenced(safe(json.dumps(dict(arguments), indent=2, ensure_ascii=False)), "json"))]
+
+
+def finished(tool: str, outcome: ToolOutcome, kept: list[Fields]) -> Fields:
+    """The fields of a call that has ended. kept: the content that stays, as its diff or its terminal."""
+    if outcome.error is not None:
+        said = shown(f"{safe_line(outcome.error.code)}: {safe(outcome.error.message)[:2_000]}")
+        return {"status": "failed", "content": [*kept, said]}
+    content = kept or [shown(fenced(shortened(text)))] if (text := _output(outcome.result)) else kept
+    return {"status": "completed", "content": content, "rawOutput": _raw(outcome.result)}
+
+
+def ended_elsewhere(state: str) -> Fields:
+    """The fields of a call that another client, a timeout or a cancel has ended."""
+    return {"status": "completed" if state == "completed" else "failed"}
+
+
+def shown(text: str) -> Fields:
+    """A text as a tool call's content."""
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A text as a Markdown block of code, which nothing in it can end."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def shortened(text: str) -> str:
+    """The beginning and the end of a long text."""
+    half = _SHOWN_CHARS // 2
+    if len(text) <= 2 * half:
+        return text
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters more …\n{text[-half:]}"
+
+
+def place(path: str, root: Path) -> str | None:
+    """The absolute path of a file that a call names; None if it leads out of the workspace."""
+    try:
+        return str(root.joinpath(*components(path)))
+    except ToolFailure:
+        return None
+
+
+def _title(tool: str, arguments: Mapping[str, Any]) -> str:
+    form = _VERBS.get(tool)
+    if form is not None and all(isinstance(arguments.get(name), str) for name in re.findall(r"{(\w+)}", form)):
+        return re.sub(r"{(\w+)}", lambda found: str(arguments[found[1]]), form)
+    path = arguments.get("path")
+    return f"{tool} {path}" if isinstance(path, str) else tool
+
+
+def _locations(frame: Mapping[str, Any], arguments: Mapping[str, Any], root: Path) -> list[Fields]:
+    listed = frame.get("paths")
+    named = listed if isinstance(listed, list) else [arguments.get(name) for name in _PATHS]
+    places = [place(path, root) for path in named[:50] if isinstance(path, str)]
+    return [{"path": path} for path in dict.fromkeys(places) if path is not None]
+
+
+def _output(result: Any) -> str:
+    """What a result says, as text."""
+    if not isinstance(result, dict):
+        return "" if result is None else safe(json.dumps(result, ensure_ascii=False))
+    for name in ("content", "diff", "message"):
+        if isinstance(result.get(name), str):
+            return safe(result[name])
+    if "stdout" in result or "stderr" in result:
+        return safe("\n".join(str(result[name]) for name in ("stdout", "stderr") if result.get(name)))
+    return "" if result.keys() <= {"success"} else safe(json.dumps(result, indent=2, ensure_ascii=False))
+
+
+def _raw(value: Any) -> Any:
+    """The value itself, or the beginning of its JSON if that is long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return value if len(text) <= _RAW_CHARS else {"truncated": text[:_RAW_CHARS]}

@@ -1,0 +1,204 @@
+"""What happens in a session, as ACP's updates. It sends them through a function and does no I/O itself."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codelab_client.acp import tool_calls
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import events as on
+
+#: Sends a `session/update` with this update.
+Send = Callable[[dict[str, Any]], None]
+
+#: Seconds between two updates with a command's output, and characters of it that are shown.
+_OUTPUT_S = 0.3
+_OUTPUT_CHARS = 8_000
+#: Calls that are remembered after their end, so that a late frame does not announce them again.
+_KEPT_CALLS = 1_000
+_CUT_OFF = "*The answer above was cut off; another one follows.*"
+
+
+@dataclass
+class _Shown:
+    """A call that the editor knows. content: what stays when it has ended: its diffs and its terminal."""
+
+    tool: str
+    turn_id: str | None
+    is_rejected: bool = False
+    content: list[dict[str, Any]] = field(default_factory=list)
+    output: str = ""
+    output_at: float = 0.0
+
+
+class Updates:
+    """Translates the events of one session. root: the workspace."""
+
+    def __init__(self, root: Path, send: Send) -> None:
+        self._root, self._send = root, send
+        self._calls: dict[str, _Shown] = {}
+        self._ended: deque[str] = deque(maxlen=_KEPT_CALLS)
+        self._message_id = ""
+        self._has_text = False  # of the open message, or of one before it that nothing has followed yet
+        self._title = ""
+        self._cost = 0.0
+
+    def take(self, event: on.Event) -> None:
+        """Tell the editor what happened."""
+        match event:
+            case on.AssistantMessage():
+                self._write(event)
+            case on.MessageDiscarded():
+                self._cut_off()
+            case on.ToolCall():
+                self.call(event)
+            case on.CallOutput():
+                self._output(event)
+            case on.CallFinished():
+                if (shown := self._calls.get(event.call_id)) is not None:
+                    self._end(event.call_id, tool_calls.finished(event.tool_name, event.outcome, shown.content))
+            case on.CallUpdate():
+                self._end(event.call_id, tool_calls.ended_elsewhere(event.state))
+            case on.Plan():
+                self._send({"sessionUpdate": "plan", "entries": [_entry(item) for item in event.items]})
+            case on.TurnEnd():
+                self._end_turn(event)
+            case on.SessionInfo():
+                self._entitle(event.title)
+            case on.ResyncRequired():
+                self.say("*Some updates are missing: the server no longer has them. Load the session again.*")
+
+    def say(self, text: str) -> None:
+        """Show a paragraph of the client itself."""
+        self._chunk(f"\n\n{text}\n\n" if self._has_text else f"{text}\n\n", None)
+        self._has_text = False
+
+    def thought(self, text: str) -> None:
+        """Show a piece of the model's thinking."""
+        self._send({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": safe(text)}})
+
+    def call(self, call: on.ToolCall) -> None:
+        """Announce a call, or that an announced one may run now."""
+        status = "pending" if call.requires_approval else "in_progress"
+        fields = tool_calls.announced(call.frame, call.tool_name, call.arguments or {}, self._root)
+        if call.call_id in self._ended:
+            return
+        if call.call_id in self._calls:
+            del fields["title"], fields["kind"]
+            self._calls[call.call_id].is_rejected = False
+            self._update(call.call_id, {**fields, "status": status})
+            return
+        self._calls[call.call_id] = _Shown(call.tool_name, call.turn_id)
+        self._has_text = False
+        self._send({"sessionUpdate": "tool_call", "toolCallId": call.call_id, "status": status, **fields})
+
+    def edited(self, call_id: str, path: str, before: str | None, after: str) -> None:
+        """A call has changed a text."""
+        if (shown := self._calls.get(call_id)) is not None:
+            shown.content = [one for one in shown.content if one.get("path") != path]
+            shown.content.append({"type": "diff", "path": path, "oldText": before, "newText": after})
+
+    def runs_in(self, call_id: str, terminal: str) -> None:
+        """A call's command runs in a terminal of the editor."""
+        if (shown := self._calls.get(call_id)) is not None:
+            shown.content.append({"type": "terminal", "terminalId": terminal})
+            self._update(call_id, {"content": shown.content})
+
+    def rejected(self, call_id: str) -> None:
+        """The user has rejected a call. The server may still ask again, if it does not accept that."""
+        if (shown := self._calls.get(call_id)) is not None:
+            shown.is_rejected = True
+            self._update(call_id, {"status": "failed"})
+
+    def content(self, call_id: str, content: list[dict[str, Any]]) -> None:
+        """Show what a call that waits for approval would do."""
+        if call_id in self._calls:
+            self._update(call_id, {"content": content})
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _write(self, event: on.AssistantMessage) -> None:
+        text = safe(event.token)
+        if text:
+            is_next = event.message_id != self._message_id and self._has_text
+            self._message_id = event.message_id
+            # Editors that do not know messageId would run two messages together.
+            self._chunk(f"\n\n{text}" if is_next else text, event.message_id)
+            self._has_text = True
+        if event.aborted:
+            self._cut_off()
+
+    def _cut_off(self) -> None:
+        """ACP cannot take text back."""
+        if self._has_text:
+            self.say(_CUT_OFF)
+
+    def _chunk(self, text: str, message_id: str | None) -> None:
+        known = {} if message_id is None else {"messageId": message_id}
+        content = {"type": "text", "text": text}
+        self._send({"sessionUpdate": "agent_message_chunk", "content": content, **known})
+
+    def _output(self, event: on.CallOutput) -> None:
+        shown = self._calls.get(event.call_id)
+        if shown is None or any(one["type"] == "terminal" for one in shown.content):
+            return
+        shown.output = (shown.output + event.text)[-_OUTPUT_CHARS:]
+        now = time.monotonic()
+        if event.text and now - shown.output_at >= _OUTPUT_S:
+            shown.output_at = now
+            text = tool_calls.shown(tool_calls.fenced(safe(shown.output)))
+            self._update(event.call_id, {"content": [*shown.content, text]})
+
+    def _end(self, call_id: str, fields: Mapping[str, Any]) -> None:
+        shown = self._calls.pop(call_id, None)
+        if shown is not None:
+            self._ended.append(call_id)
+            self._update(call_id, fields)
+
+    def _update(self, call_id: str, fields: Mapping[str, Any]) -> None:
+        self._send({"sessionUpdate": "tool_call_update", "toolCallId": call_id, **fields})
+
+    def _end_turn(self, event: on.TurnEnd) -> None:
+        for call_id, shown in list(self._calls.items()):
+            if shown.turn_id == event.turn_id and shown.is_rejected:
+                del self._calls[call_id]
+            elif shown.turn_id == event.turn_id:
+                self._end(call_id, tool_calls.ended_elsewhere(event.reason))
+        self._has_text = False
+        self._entitle(event.title)
+
+    def _entitle(self, title: str) -> None:
+        title = safe_line(title)
+        if title and title != self._title:
+            self._title = title
+            self._send({"sessionUpdate": "session_info_update", "title": title})
+
+    def usage(self, event: on.TurnEnd, limits: Mapping[str, Any]) -> None:
+        """Tell how full the context is, if the server says how large it can be."""
+        used, size, cost = _used(event), limits.get("context_tokens"), event.usage.get("cost_usd")
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0:
+            self._cost += cost
+        if used is not None and isinstance(size, int) and not isinstance(size, bool) and size > 0:
+            priced = {"cost": {"amount": self._cost, "currency": "USD"}} if self._cost else {}
+            self._send({"sessionUpdate": "usage_update", "used": used, "size": size, **priced})
+
+
+def _used(event: on.TurnEnd) -> int | None:
+    """Tokens in the model's context at the end of a turn."""
+    used = event.frame.get("context_used")
+    prompt, calls = event.usage.get("prompt_tokens"), event.usage.get("llm_calls")
+    if used is None and isinstance(prompt, int) and isinstance(calls, int) and calls > 0:
+        used = prompt // calls
+    return used if isinstance(used, int) and not isinstance(used, bool) and used >= 0 else None
+
+
+def _entry(item: Mapping[str, Any]) -> dict[str, Any]:
+    status = item.get("status")
+    return {
+        "content": safe_line(item.get("text", ""), 1_000),
+        "priority": "medium",
+        "status": status if status in ("pending", "in_progress") else "completed",
+    }

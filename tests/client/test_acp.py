@@ -1,0 +1,311 @@
+"""`codelab acp`, as an editor drives it."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_client.acp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from codelab_local import LocalCloud
+
+from tests.client.editors import Editor, Refusal, allow, reject
+from tests.scripted_model import Says, ScriptedModel, call
+from tests.waiting import until
+
+READ = call("read_file", path="a.py")
+WRITE = call("write_file", path="a.py", content="new\n")
+RUN = call("run_command", command="echo $((6 * 7))")
+DONE = Says("Done")
+FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+Open = Callable[..., Editor]
+
+
+@pytest.fixture(scope="module")
+def open_editor(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
+    """Gives an editor with an agent that has served another test: starting one takes most of a test's time."""
+    state = str(tmp_path_factory.mktemp("state"))
+    environment = {**os.environ, "CODELAB_URL": cloud.http, "XDG_STATE_HOME": state, "CODELAB_TOKEN": ""}
+    kept: dict[str, Editor] = {}
+
+    def give(answers: Any = None, offers: Any = None, name: str = "") -> Editor:
+        key = f"{name}{offers}"
+        if key not in kept or kept[key].process.poll() is not None:
+            kept[key] = Editor(environment, offers=offers).__enter__()
+        kept[key].renew(answers)
+        return kept[key]
+
+    yield give
+    for editor in kept.values():
+        editor.__exit__()
+
+
+def test_a_prompt_streams_the_answer_and_shows_what_the_agent_does(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    (folder / "a.py").write_text("print(1)")
+    plan = call("update_plan", items=[{"text": "Look", "status": "in_progress"}])
+    script = model.script("acp-read", Says("I plan", [plan]), Says("I look", [READ]), Says("It prints 1"))
+    editor = open_editor()
+    session = editor.new(folder)
+    assert editor.of_session(session) == []
+    assert editor.prompt(session, script) == "end_turn"
+    assert editor.text == "I plan\n\nI lookIt prints 1"
+    shown = editor.call("Read a.py")
+    assert (shown["kind"], shown["status"]) == ("read", "completed")
+    assert shown["locations"] == [{"path": str(folder / "a.py")}]
+    assert "print(1)" in shown["content"][0]["content"]["text"]
+    assert editor.of_kind("plan")[0]["entries"] == [{"content": "Look", "priority": "medium", "status": "in_progress"}]
+    assert editor.of_kind("session_info_update")[-1]["title"]
+    assert editor.of_session(session)[0]["sessionUpdate"] == "available_commands_update"
+
+
+def test_a_change_is_shown_as_a_diff_before_it_is_allowed(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    (folder / "a.py").write_text("old\n")
+    seen = []
+
+    def decide(params: dict[str, Any]) -> dict[str, Any]:
+        seen.append((folder / "a.py").read_text())
+        return allow(params)
+
+    editor = open_editor(answers={"session/request_permission": decide})
+    editor.prompt(editor.new(folder), model.script("acp-write", Says("", [WRITE]), DONE))
+    diff = {"type": "diff", "path": str(folder / "a.py"), "oldText": "old\n", "newText": "new\n"}
+    (_, asked), *_ = editor.asked
+    assert asked["toolCall"]["content"] == [diff]
+    assert [one["kind"] for one in asked["options"]] == [
+        "allow_once",
+        "allow_always",
+        "allow_always",
+        "reject_once",
+        "reject_always",
+    ]
+    assert (seen, (folder / "a.py").read_text()) == (["old\n"], "new\n")
+    assert editor.call("Write a.py")["content"] == [diff]
+
+
+def test_a_command_is_shown_in_full_and_a_rejection_reaches_the_model(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    command = "echo " + "long " * 2_000 + "&& \u202erm x"
+    script = model.script("acp-reject", Says("", [call("run_command", command=command)]), DONE)
+    editor = open_editor(answers={"session/request_permission": reject})
+    assert editor.prompt(editor.new(folder), script) == "end_turn"
+    (_, asked), *_ = editor.asked
+    text = asked["toolCall"]["content"][0]["content"]["text"]
+    assert "long " * 2_000 + "&& <U+202E>rm x" in text
+    assert asked["toolCall"]["rawInput"] == {"command": command}
+    assert "rejected" in model.requests["acp-reject"][1]["messages"][-1]["content"]
+    assert editor.call(asked["toolCall"]["title"])["status"] == "failed"
+
+
+def test_always_is_a_rule_that_the_user_saw(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    script = model.script("acp-always", Says("", [WRITE]), Says("", [WRITE]), DONE)
+    editor = open_editor(answers={"session/request_permission": lambda params: allow(params, "allow_session")})
+    session = editor.new(folder)
+    editor.prompt(session, script)
+    assert len(editor.asked) == 1
+    option = next(one for one in editor.asked[0][1]["options"] if one["optionId"] == "allow_session")
+    assert "a.py" in option["name"]
+    editor.prompt(session, "/rules")
+    assert "allow write_file" in editor.text or "approve write_file" in editor.text
+
+
+def test_without_a_terminal_commands_run_here(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    editor = open_editor(answers={"session/request_permission": allow})
+    editor.prompt(editor.new(folder), model.script("acp-run", Says("", [RUN]), DONE))
+    shown = editor.call("echo $((6 * 7))")
+    assert (shown["kind"], shown["status"]) == ("execute", "completed")
+    assert "42" in shown["content"][0]["content"]["text"]
+    assert "42" in model.requests["acp-run"][1]["messages"][-1]["content"]
+
+
+def test_the_editors_unsaved_text_is_read_and_its_buffer_written(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    (folder / "a.py").write_text("saved\n")
+    written = []
+
+    def write(params: dict[str, Any]) -> dict[str, Any]:
+        written.append((params["path"], params["content"]))
+        Path(params["path"]).write_text(params["content"])
+        return {}
+
+    answers = {
+        "fs/read_text_file": lambda _: {"content": "not saved\n"},
+        "fs/write_text_file": write,
+        "session/request_permission": allow,
+    }
+    editor = open_editor(answers=answers, offers=FILES)
+    script = model.script("acp-buffer", Says("", [READ]), Says("", [WRITE]), DONE)
+    editor.prompt(editor.new(folder), script)
+    assert "not saved" in model.requests["acp-buffer"][1]["messages"][-1]["content"]
+    assert written == [(str(folder / "a.py"), "new\n")]
+    asked = next(params for method, params in editor.asked if method == "session/request_permission")
+    assert asked["toolCall"]["content"][0]["oldText"] == "not saved\n"
+
+
+def test_commands_run_in_the_editors_terminal(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    created = []
+
+    def create(params: dict[str, Any]) -> dict[str, Any]:
+        created.append((params["command"], params["args"], params["cwd"]))
+        return {"terminalId": "t1"}
+
+    answers = {
+        "session/request_permission": allow,
+        "terminal/create": create,
+        "terminal/wait_for_exit": lambda _: {"exitCode": 3},
+        "terminal/output": lambda _: {"output": "it failed", "truncated": False, "exitStatus": {"exitCode": 3}},
+        "terminal/release": lambda _: {},
+    }
+    editor = open_editor(answers=answers, offers={"terminal": True})
+    editor.prompt(editor.new(folder), model.script("acp-terminal", Says("", [RUN]), DONE))
+    assert created == [("/bin/sh", ["-c", "echo $((6 * 7))"], str(folder))]
+    assert editor.call("echo $((6 * 7))")["content"] == [{"type": "terminal", "terminalId": "t1"}]
+    assert "terminal/release" in [method for method, _ in editor.asked]
+    assert "it failed" in model.requests["acp-terminal"][1]["messages"][-1]["content"]
+
+
+def test_a_file_and_a_link_come_with_the_prompt(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    script = model.script("acp-content", DONE)
+    embedded = {"uri": f"file://{folder}/b%20c.py", "text": "x = '```'"}
+    editor = open_editor()
+    editor.prompt(
+        editor.new(folder),
+        f"{script} What is in ",
+        {"type": "resource_link", "name": "a.py", "uri": f"file://{folder}/a.py"},
+        {"type": "resource", "resource": embedded},
+    )
+    said = model.requests["acp-content"][0]["messages"][-1]["content"]
+    assert "What is in @a.py@b c.py\n\n@b c.py:\n````\nx = '```'\n````" in said
+
+
+@pytest.mark.parametrize("state", ["silent", "answering", "asking", "executing", "waiting"])
+def test_cancel_ends_the_turn_in_every_state(open_editor: Open, folder: Path, model: ScriptedModel, state: str) -> None:
+    name = f"acp-cancel-{state}"
+    says = {
+        "silent": Says("Late", silence=30),
+        "answering": Says("word " * 2_000, delay=0.05),
+        "asking": Says("", [WRITE]),
+        "executing": Says("", [call("run_command", command="sleep 30")]),
+        "waiting": Says("word " * 2_000, delay=0.05),
+    }[state]
+    script = model.script(name, says, DONE)
+    asks = {"asking": lambda _: None}.get(state, allow)
+    editor = open_editor(answers={"session/request_permission": asks})
+    session = editor.new(folder)
+
+    def prompt(text: str) -> int:
+        return editor.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+
+    prompts = [prompt(script)]
+    if state == "waiting":
+        prompts.append(prompt("not sent"))
+    if state == "silent":
+        until(lambda: model.requests[name])
+    elif state == "executing":
+        editor.until(lambda message: message.get("params", {}).get("update", {}).get("status") == "in_progress")
+    elif state == "asking":
+        editor.until(lambda message: message.get("method") == "session/request_permission")
+    else:
+        editor.until(lambda message: "agent_message_chunk" in str(message))
+    editor.notify("session/cancel", sessionId=session)
+    for request_id in prompts:
+        assert editor.answer_to(request_id) == {"stopReason": "cancelled"}
+    assert not (folder / "a.py").exists()
+    if state == "asking":
+        assert any(message.get("method") == "$/cancel_request" for message in editor.messages)
+    assert editor.prompt(session, model.script(f"{name}-next", Says("Again"))) == "end_turn"
+    assert editor.text.endswith("Again")
+
+
+def test_a_session_is_listed_loaded_resumed_closed_and_deleted(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    (folder / "a.py").write_text("x")
+    first = open_editor()
+    session = first.new(folder)
+    first.prompt(session, model.script("acp-history", Says("I look", [READ]), Says("Answer")))
+    assert first.request("session/close", sessionId=session) == {}
+    with pytest.raises(Refusal) as closed:
+        first.prompt(session, "hi")
+    assert closed.value.code == RESOURCE_NOT_FOUND
+    second = open_editor(name="second")
+    second.initialize()
+    until(lambda: session in str(second.request("session/list", cwd=str(folder))))
+    assert session not in str(second.request("session/list", cwd="/elsewhere"))
+    loaded = second.request("session/load", sessionId=session, cwd=str(folder), mcpServers=[])
+    assert loaded["modes"]["currentModeId"] == "universal"
+    assert second.text == "I lookAnswer"
+    assert "[[acp-history]]" in second.of_kind("user_message_chunk")[0]["content"]["text"]
+    assert second.call("Read a.py")["status"] == "completed"
+    second.messages.clear()
+    second.request("session/resume", sessionId=session, cwd=str(folder))
+    assert second.text == ""
+    assert second.of_kind("user_message_chunk") == second.of_kind("tool_call") == []
+    second.prompt(session, model.script("acp-again", Says("More")))
+    assert "[[acp-history]]" in str(model.requests["acp-again"][0]["messages"])
+    assert second.request("session/delete", sessionId=session) == {}
+    assert second.request("session/delete", sessionId=session) == {}
+    with pytest.raises(Refusal) as gone:
+        second.request("session/load", sessionId=session, cwd=str(folder), mcpServers=[])
+    assert gone.value.code == RESOURCE_NOT_FOUND
+
+
+def test_settings_are_config_options_and_modes(open_editor: Open, folder: Path) -> None:
+    editor = open_editor()
+    editor.initialize()
+    made = editor.request("session/new", cwd=str(folder), mcpServers=[])
+    session, options = made["sessionId"], {one["id"]: one for one in made["configOptions"]}
+    assert {one["id"] for one in made["modes"]["availableModes"]} >= {"coder", "architect"}
+    assert options["autonomy"]["currentValue"] == "balanced"
+    changed = editor.request("session/set_config_option", sessionId=session, configId="autonomy", value="manual")
+    assert {one["id"]: one["currentValue"] for one in changed["configOptions"]}["autonomy"] == "manual"
+    editor.request("session/set_mode", sessionId=session, modeId="architect")
+    update = editor.of_kind("current_mode_update") or [
+        editor.until(lambda message: "current_mode_update" in str(message))["params"]["update"]
+    ]
+    assert update[-1]["currentModeId"] == "architect"
+    for config, value in (("autonomy", "yolo"), ("agent", "nobody"), ("nothing", "x"), ("agent", 3)):
+        with pytest.raises(Refusal) as refused:
+            editor.request("session/set_config_option", sessionId=session, configId=config, value=value)
+        assert refused.value.code == INVALID_PARAMS
+
+
+def test_a_turn_that_fails_is_an_error_with_the_servers_code(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    editor = open_editor()
+    session = editor.new(folder)
+    with pytest.raises(Refusal) as failed:
+        editor.prompt(session, model.script("acp-fail", Says(status=400)))
+    assert (failed.value.code, failed.value.error["data"]["error_code"]) == (INTERNAL_ERROR, "LLM_ERROR")
+    assert editor.prompt(session, model.script("acp-after", DONE)) == "end_turn"
+
+
+def test_undo_takes_back_what_the_turn_did(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    (folder / "a.py").write_text("old\n")
+    editor = open_editor(answers={"session/request_permission": allow})
+    session = editor.new(folder)
+    editor.prompt(session, model.script("acp-undo", Says("", [WRITE]), DONE))
+    assert editor.prompt(session, "/undo") == "end_turn"
+    assert (folder / "a.py").read_text() == "old\n"
+    assert len(model.requests["acp-undo"]) == 2
+
+
+def test_at_the_end_of_stdin_the_turn_is_stopped_and_the_agent_ends(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    script = model.script("acp-eof", Says("word " * 2_000, delay=0.05))
+    editor = open_editor()
+    session = editor.new(folder)
+    editor.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": script}])
+    editor.until(lambda message: "agent_message_chunk" in str(message))
+    assert editor.process.stdin is not None
+    editor.process.stdin.close()
+    assert editor.process.wait(30) == 0
+    until(lambda: "acp-eof" in model.hung_up)
