@@ -270,7 +270,8 @@ async def _acp(options: argparse.Namespace) -> int:
     from codelab_client.acp.agent import Server
     from codelab_client.acp.serving import serve
 
-    return await serve(Server(address_of(options), newest_token, options.sandbox))
+    config = load(Path(getattr(options, "workspace", None) or "."))
+    return await serve(Server(address_of(options, config), newest_token, options.sandbox))
 
 
 _COMMANDS = {"talk": _talk, "exec": _exec, "acp": _acp, "doctor": _doctor}

@@ -5,6 +5,7 @@ import contextlib
 import importlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codelab_client import __version__
@@ -26,6 +27,7 @@ from codelab_client.session.errors import InvalidAddress, SessionError, Unauthor
 
 if TYPE_CHECKING:
     from codelab_client.acp.conversation import Conversation
+    from codelab_client.config import Config
     from codelab_client.session.rest import RestError
 
 Params = Mapping[str, Any]
@@ -137,6 +139,12 @@ class Agent:
         from codelab_client.session import new_session_id
 
         conversation = await self._open(new_session_id(), params, None)
+        config = _config(conversation.root)
+        try:
+            await conversation.answer_with(config.agent, config.model)
+        except RpcError:
+            await self._leave(conversation.session_id)
+            raise
         return Answer(
             {"sessionId": conversation.session_id, **conversation.configuration()}, lambda: conversation.start()
         )
@@ -261,6 +269,7 @@ class Agent:
 
         assert self._editor is not None
         server, root = self._server, given.folder(params)
+        _config(root)
         given.objects(params, "mcpServers")
         if given.objects(params, "additionalDirectories"):
             raise given.invalid("additionalDirectories are not supported")
@@ -273,12 +282,11 @@ class Agent:
         agents = asyncio.ensure_future(self._agents())
         try:
             opening = connect(
-                server.address.url,
+                server.address,
                 root,
                 session_id=session_id,
                 token=server.token,
                 executor=conversation.executor,
-                rest_url=server.address.rest,
                 last_seq=last_seq,
             )
             await conversation.open(opening, replays)
@@ -320,6 +328,16 @@ def _load_the_rest() -> None:
     """Import what the first session needs, while the user is still looking for it."""
     for name in ("codelab_client.acp.conversation", "codelab_client.acp.history", "codelab_client.session.opening"):
         importlib.import_module(name)
+
+
+def _config(root: Path) -> "Config":
+    """The settings for a folder. Raises RpcError if a file of settings is wrong."""
+    from codelab_client.config import ConfigError, load
+
+    try:
+        return load(root)
+    except ConfigError as error:
+        raise RpcError(INTERNAL_ERROR, str(error)) from None
 
 
 def _session_id(params: Params) -> str:

@@ -21,11 +21,13 @@ from codelab_client.acp.stdio import Stdio
 from codelab_client.acp.terminals import EditorTerminals
 from codelab_client.acp.updates import Updates
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.own_tools import WithOwnTools
 from codelab_client.safe_text import safe
 from codelab_client.session import Refused, Session, SessionError
 from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest
+from codelab_client.skills import Skills
 
 #: Seconds that a cancelled turn may take to end before the editor is told that it has.
 _STOP_S = 10.0
@@ -61,7 +63,8 @@ class Conversation:
         self._local = LocalExecutor(
             self._workspace, self._permissions, state_folder(), None if sandboxed else terminals
         )
-        self.executor = EditorExecutor(self._local)
+        editors = EditorExecutor(self._local)
+        self.executor = WithOwnTools(editors, [Skills(root)], self._local.before_change)
         self.settings = Settings()
         self.session: Session
         self._commands = Commands(self._local, rest)
@@ -107,9 +110,19 @@ class Conversation:
         """Change a setting. Raises RpcError."""
         try:
             await self.settings.choose(self.session, option_id, value)
-        except (Refused, SessionError) as error:
+        except SessionError as error:
             raise failed(error) from None
         self._tell_settings()
+
+    async def answer_with(self, agent: str, model: str) -> None:
+        """Let this agent and this model answer; an empty text leaves the server's choice. Raises RpcError."""
+        try:
+            if model:
+                await self.session.configure(model=model)
+            if agent:
+                await self.session.switch_agent(agent)
+        except SessionError as error:
+            raise failed(error) from None
 
     # -- prompts -------------------------------------------------------------------------------------------------
 
