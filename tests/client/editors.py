@@ -229,7 +229,7 @@ class Editor:
 
     def call(self, title: str) -> dict[str, Any]:
         """A tool call as the editor shows it: its announcement with all updates."""
-        first = next(update for update in self.of_kind("tool_call") if update["title"] == title)
+        first = next(update for update in self.of_kind("tool_call") if title in update["title"])
         shown = dict(first)
         for update in self.of_kind("tool_call_update"):
             if update["toolCallId"] == first["toolCallId"]:

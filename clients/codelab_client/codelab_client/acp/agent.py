@@ -35,8 +35,7 @@ Params = Mapping[str, Any]
 _PROTOCOL_VERSION = 1
 #: Sessions that are open at once.
 _MOST_SESSIONS = 50
-#: Seconds to wait for the list of agents, and for all sessions at the end.
-_AGENTS_S = 3.0
+#: Seconds to wait for all sessions at the end.
 _END_S = 15.0
 _PAGE = 50
 _NO_TOKEN = "Set CODELAB_TOKEN or CODELAB_TOKEN_FILE in the agent's environment, and start it again"
@@ -279,7 +278,6 @@ class Agent:
         conversation = Conversation(
             session_id, root, self.peer, self._stdio, self._editor, self._rest, sandboxed=server.sandboxed
         )
-        agents = asyncio.ensure_future(self._agents())
         try:
             opening = connect(
                 server.address,
@@ -290,25 +288,11 @@ class Agent:
                 last_seq=last_seq,
             )
             await conversation.open(opening, replays)
-            conversation.settings.agents = await agents
         except SessionError as error:
             raise _told(error) from None
-        finally:
-            agents.cancel()
         self._sessions[session_id] = conversation
         await asyncio.to_thread(last_sessions.remember, server.address, root, session_id)
         return conversation
-
-    async def _agents(self) -> list[dict[str, Any]]:
-        """The agents that the server offers; none if it does not say in time."""
-        from codelab_client.session.rest import RestError
-
-        with contextlib.suppress(RestError, TimeoutError, SessionError):
-            async with asyncio.timeout(_AGENTS_S):
-                found = await self._rest.get("/agents")
-            listed = found.get("agents") if isinstance(found, dict) else None
-            return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        return []
 
     async def _leave(self, session_id: str) -> None:
         session = self._sessions.pop(session_id, None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codelab_client.acp import prompts
+from codelab_client.acp import prompts, settings
 from codelab_client.acp.commands import Commands
 from codelab_client.acp.executor import EditorExecutor
 from codelab_client.acp.files import EditorWorkspace
@@ -16,7 +16,6 @@ from codelab_client.acp.jsonrpc import INTERNAL_ERROR, Peer, RpcError
 from codelab_client.acp.params import Editor
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.previews import preview
-from codelab_client.acp.settings import Settings
 from codelab_client.acp.stdio import Stdio
 from codelab_client.acp.terminals import EditorTerminals
 from codelab_client.acp.updates import Updates
@@ -65,7 +64,6 @@ class Conversation:
         )
         editors = EditorExecutor(self._local)
         self.executor = WithOwnTools(editors, [Skills(root)], self._local.before_change)
-        self.settings = Settings()
         self.session: Session
         self._commands = Commands(self._local, rest)
         self._prompts: list[_Prompt] = []
@@ -89,7 +87,7 @@ class Conversation:
 
     def start(self) -> None:
         """Begin to tell the editor what happens."""
-        self._told = self.settings.options(self.session)
+        self._told = settings.options(self.session)
         self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
         self._begin(self._follow())
 
@@ -104,12 +102,12 @@ class Conversation:
 
     def configuration(self) -> dict[str, Any]:
         """`configOptions` and `modes`."""
-        return {"configOptions": self.settings.options(self.session), "modes": self.settings.modes(self.session)}
+        return {"configOptions": settings.options(self.session), "modes": settings.modes(self.session)}
 
     async def choose(self, option_id: str, value: Any) -> None:
         """Change a setting. Raises RpcError."""
         try:
-            await self.settings.choose(self.session, option_id, value)
+            await settings.choose(self.session, option_id, value)
         except SessionError as error:
             raise failed(error) from None
         self._tell_settings()
@@ -231,8 +229,7 @@ class Conversation:
         for call_id in [*self._asking]:
             if call_id not in self.session.open_calls:
                 self._stop_asking(call_id)
-        info = self.session.info
-        self.updates.usage(event, info.limits if info is not None else {})
+        self.updates.usage(event, settings.context_tokens(self.session))
         self._commands.usage = event.usage
         self._begin(self._local.end_turn())
         self._ended_turns.append(event.turn_id)
@@ -240,7 +237,7 @@ class Conversation:
 
     def _tell_settings(self) -> None:
         """Tell the editor the settings, if they are others than it knows."""
-        now = self.settings.options(self.session)
+        now = settings.options(self.session)
         before, self._told = self._told, now
         if before and now != before:
             self.send({"sessionUpdate": "config_option_update", "configOptions": now})

@@ -1,7 +1,6 @@
 """A session's settings as ACP's config options and modes. No I/O."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from codelab_client.acp.params import invalid
@@ -13,55 +12,61 @@ _AUTONOMY = (
     ("balanced", "Ask for changes", "Changes and commands ask"),
     ("autonomous", "Ask for commands", "Changes run without asking; commands and protected files ask"),
 )
-_DEFAULT_MODEL = "default"
 
 
-@dataclass
-class Settings:
-    """What can be chosen. agents and models: {"name", "description"}, as the server lists them."""
-
-    agents: Sequence[dict[str, Any]] = ()
-    models: Sequence[dict[str, Any]] = field(default_factory=list)
-
-    def options(self, session: Session) -> list[dict[str, Any]]:
-        """`configOptions`: the most important first."""
-        autonomy = _setting(session, "autonomy", "balanced")
-        levels = [{"value": level, "name": name, "description": description} for level, name, description in _AUTONOMY]
-        found = [_select("agent", "Agent", "mode", session.agent, _choices(self.agents, session.agent))]
-        if self.models:
-            model = _setting(session, "model", _DEFAULT_MODEL)
-            found.append(_select("model", "Model", "model", model, _choices(self.models, model)))
-        return [*found, _select("autonomy", "Approvals", "_autonomy", autonomy, levels)]
-
-    def modes(self, session: Session) -> dict[str, Any]:
-        """`modes`: the agents, for editors that do not know config options."""
-        agents = _choices(self.agents, session.agent)
-        listed = [{"id": one["value"], **{key: one[key] for key in one if key != "value"}} for one in agents]
-        return {"currentModeId": session.agent, "availableModes": listed}
-
-    async def choose(self, session: Session, option_id: str, value: Any) -> None:
-        """Change a setting. Raises RpcError INVALID_PARAMS for what is not offered, and Refused."""
-        option = next((one for one in self.options(session) if one["id"] == option_id), None)
-        if option is None:
-            raise invalid(f"There is no config option {option_id[:100]!r}")
-        if value not in [one["value"] for one in option["options"]]:
-            raise invalid(f"{option_id} has no such value: {str(value)[:100]!r}")
-        if option_id == "agent":
-            await session.switch_agent(value)
-        elif option_id == "model":
-            await session.configure(model=value)
-        else:
-            await session.configure(autonomy=value)
+def options(session: Session) -> list[dict[str, Any]]:
+    """`configOptions`: the most important first."""
+    info = session.info
+    told = info.frame if info is not None else {}
+    found = [_select("agent", "Agent", "mode", session.agent, _choices(told.get("agents"), session.agent))]
+    if isinstance(model := told.get("model"), str) and model:
+        found.append(_select("model", "Model", "model", model, _choices(told.get("models"), model)))
+    autonomy = info.settings.get("autonomy") if info is not None else None
+    level = autonomy if isinstance(autonomy, str) else "balanced"
+    levels = [{"value": value, "name": name, "description": description} for value, name, description in _AUTONOMY]
+    return [*found, _select("autonomy", "Approvals", "_autonomy", level, levels)]
 
 
-def _setting(session: Session, name: str, default: str) -> str:
-    found = session.info.settings.get(name) if session.info is not None else None
-    return found if isinstance(found, str) and found else default
+def modes(session: Session) -> dict[str, Any]:
+    """`modes`: the agents, for editors that do not know config options."""
+    agents = options(session)[0]["options"]
+    listed = [{"id": one["value"], **{key: one[key] for key in one if key != "value"}} for one in agents]
+    return {"currentModeId": session.agent, "availableModes": listed}
 
 
-def _choices(offered: Sequence[dict[str, Any]], current: str) -> list[dict[str, Any]]:
+def context_tokens(session: Session) -> int | None:
+    """How many tokens of a session the model gets at most."""
+    told = session.info.frame if session.info is not None else {}
+    for model in _named(told.get("models")):
+        size = model.get("context_tokens")
+        if model["name"] == told.get("model") and type(size) is int and size > 0:
+            return size
+    return None
+
+
+async def choose(session: Session, option_id: str, value: Any) -> None:
+    """Change a setting. Raises RpcError INVALID_PARAMS for what is not offered, and SessionError."""
+    option = next((one for one in options(session) if one["id"] == option_id), None)
+    if option is None:
+        raise invalid(f"There is no config option {option_id[:100]!r}")
+    if value not in [one["value"] for one in option["options"]]:
+        raise invalid(f"{option_id} has no such value: {str(value)[:100]!r}")
+    if option_id == "agent":
+        await session.switch_agent(value)
+    elif option_id == "model":
+        await session.configure(model=value)
+    else:
+        await session.configure(autonomy=value)
+
+
+def _named(offered: Any) -> list[dict[str, Any]]:
+    listed = offered if isinstance(offered, list) else []
+    return [one for one in listed if isinstance(one, dict) and isinstance(one.get("name"), str) and one["name"]]
+
+
+def _choices(offered: Any, current: str) -> list[dict[str, Any]]:
     """The values of an option; the current one is always among them."""
-    named = {one["name"]: one for one in offered if isinstance(one.get("name"), str) and one["name"]}
+    named = {one["name"]: one for one in _named(offered)}
     if current not in named:
         named = {current: {}, **named}
     return [

@@ -176,12 +176,12 @@ class Updates:
             self._title = title
             self._send({"sessionUpdate": "session_info_update", "title": title})
 
-    def usage(self, event: on.TurnEnd, limits: Mapping[str, Any]) -> None:
-        """Tell how full the context is, if the server says how large it can be."""
-        used, size, cost = _used(event), limits.get("context_tokens"), event.usage.get("cost_usd")
+    def usage(self, event: on.TurnEnd, size: int | None) -> None:
+        """Tell how full the context is. size: the most tokens that it can have, if that is known."""
+        used, cost = _used(event), event.usage.get("cost_usd")
         if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0:
             self._cost += cost
-        if used is not None and isinstance(size, int) and not isinstance(size, bool) and size > 0:
+        if used is not None and size is not None:
             priced = {"cost": {"amount": self._cost, "currency": "USD"}} if self._cost else {}
             self._send({"sessionUpdate": "usage_update", "used": used, "size": size, **priced})
 
