@@ -51,6 +51,8 @@ class Updates:
         match event:
             case on.AssistantMessage():
                 self._write(event)
+            case on.AssistantThought():
+                self._think(event)
             case on.MessageDiscarded():
                 self._cut_off()
             case on.ToolCall():
@@ -75,10 +77,6 @@ class Updates:
         """Show a paragraph of the client itself."""
         self._chunk(f"\n\n{text}\n\n" if self._has_text else f"{text}\n\n", None)
         self._has_text = False
-
-    def thought(self, text: str) -> None:
-        """Show a piece of the model's thinking."""
-        self._send({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": safe(text)}})
 
     def call(self, call: on.ToolCall) -> None:
         """Announce a call, or that an announced one may run now."""
@@ -130,6 +128,12 @@ class Updates:
             self._has_text = True
         if event.aborted:
             self._cut_off()
+
+    def _think(self, event: on.AssistantThought) -> None:
+        if text := safe(event.content):
+            content = {"type": "text", "text": text}
+            message_id = f"{event.message_id}-thoughts"
+            self._send({"sessionUpdate": "agent_thought_chunk", "content": content, "messageId": message_id})
 
     def _cut_off(self) -> None:
         """ACP cannot take text back."""

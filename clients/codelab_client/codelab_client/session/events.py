@@ -42,6 +42,16 @@ class AssistantMessage(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AssistantThought(Event):
+    """A piece of the model's thoughts before an answer."""
+
+    content: str
+    message_id: str
+    turn_id: str
+    agent: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class MessageDiscarded(Event):
     """The text of this message must be discarded; another answer follows."""
 
@@ -296,6 +306,7 @@ _CHECKS: dict[Any, Callable[[Any], bool]] = {
 
 _TYPES: dict[str, type[Event]] = {
     "assistant_message": AssistantMessage,
+    "assistant_thought": AssistantThought,
     "message_discarded": MessageDiscarded,
     "tool_call": ToolCall,
     "tool_progress": ToolProgress,
