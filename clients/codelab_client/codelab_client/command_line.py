@@ -225,9 +225,11 @@ async def _talk_to(address: Address, workspace: Path, options: argparse.Namespac
 async def _exec(options: argparse.Namespace) -> int:
     from codelab_client import last_sessions, one_prompt
     from codelab_client.local_executor import LocalExecutor
+    from codelab_client.mcp import McpTools, Trust, start_trusted
     from codelab_client.own_tools import WithOwnTools
     from codelab_client.policy import Policy, PolicyError
     from codelab_client.session import Refused, connect
+    from codelab_client.session.journal import state_folder
     from codelab_client.skills import Skills
 
     workspace = workspace_of(options)
@@ -243,7 +245,9 @@ async def _exec(options: argparse.Namespace) -> int:
         return _failed("The prompt is empty", 2)
     ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()
     local = LocalExecutor(workspace)
-    executor = WithOwnTools(local, [Skills(workspace)], local.before_change)
+    servers = McpTools(workspace, state_folder())
+    executor = WithOwnTools(local, [Skills(workspace), servers], local.before_change)
+    await start_trusted(servers, workspace, Trust(state_folder(), workspace), None, one_prompt.say)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     opening = connect(address, workspace, session_id=session_id, token=newest_token, executor=executor)
     async with opening as session:

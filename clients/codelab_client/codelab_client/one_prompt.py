@@ -59,7 +59,7 @@ class _Turn:
             if answer:
                 _write(sys.stdout, safe(answer))
         if self._reason != "completed":
-            self._say(f"The turn ended: {safe_line(self._reason)}")
+            say(f"The turn ended: {safe_line(self._reason)}")
             return FAILED
         return CALLS_REFUSED if self._refused else COMPLETED
 
@@ -74,16 +74,16 @@ class _Turn:
             case on.ToolCall(requires_approval=True):
                 await self._decide(event)
             case on.CallStarted():
-                self._say(f"{event.tool_name} {_shown(event.arguments)}")
+                say(f"{event.tool_name} {_shown(event.arguments)}")
                 self._texts.clear()  # it was said on the way to the answer
             case on.CallFinished() if event.outcome.error is not None:
-                self._say(f"{event.tool_name} failed: {safe_line(event.outcome.error.message)}")
+                say(f"{event.tool_name} failed: {safe_line(event.outcome.error.message)}")
             case on.Error():
-                self._say(f"{event.error_code}: {safe_line(event.message, 1_000)}")
+                say(f"{event.error_code}: {safe_line(event.message, 1_000)}")
             case on.Ignored(why=why):
-                self._say(safe_line(why))
+                say(safe_line(why))
             case on.Disconnected():
-                self._say(f"Connection lost: {safe_line(event.why)}")
+                say(f"Connection lost: {safe_line(event.why)}")
             case on.TurnEnd():
                 self._reason = event.reason
 
@@ -102,12 +102,13 @@ class _Turn:
                 await self._session.reject(call.call_id)
         else:
             self._refused = True
-            self._say(f"refused {call.tool_name} {_shown(arguments)}: nobody can approve it")
+            say(f"refused {call.tool_name} {_shown(arguments)}: nobody can approve it")
             await self._session.reject(call.call_id, _NOBODY)
 
-    def _say(self, text: str) -> None:
-        """What happens on the way goes to stderr."""
-        _write(sys.stderr, text)
+
+def say(text: str) -> None:
+    """What happens on the way goes to stderr."""
+    _write(sys.stderr, safe(text))
 
 
 def _shown(arguments: Mapping[str, Any]) -> str:

@@ -56,6 +56,9 @@ class Hello:
         for tool in executor.declared_tools:
             if tool.name in self._refused:
                 continue
+            if tool.name.casefold() in (one.name.casefold() for one in taken):
+                self.left_out[tool.name] = "another tool has this name"
+                continue
             size += len(json.dumps(_declaration(tool), ensure_ascii=False).encode("utf-8", "replace")) + 100
             if len(taken) == _MOST_TOOLS or size > _MOST_BYTES:
                 self.left_out[tool.name] = f"the server takes {_MOST_TOOLS} tools of {_MOST_BYTES:,} bytes at most"

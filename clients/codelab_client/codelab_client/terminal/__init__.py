@@ -9,7 +9,7 @@ from typing import Any
 
 from codelab_client import last_sessions
 from codelab_client.local_executor import LocalExecutor
-from codelab_client.own_tools import WithOwnTools
+from codelab_client.own_tools import ToolSource, WithOwnTools
 from codelab_client.session import Address, Refused, Session, connect, new_session_id
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError
@@ -32,6 +32,7 @@ async def talk(
     """Talk until the user quits. Returns the exit code. Raises SessionError."""
     from codelab_client.terminal.commands import Commands
     from codelab_client.terminal.conversation import Conversation
+    from codelab_client.terminal.mcp_servers import McpServers
 
     rest = Rest(address, token)
     wanted: str | None = session_id or new_session_id()
@@ -42,20 +43,23 @@ async def talk(
         screen = _screen(workspace, plain=plain)
         conversation = screen.conversation = Conversation(workspace, screen)
         executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder())
+        servers = McpServers(conversation, state_folder())
+        own_tools: list[ToolSource] = [Skills(workspace), servers.tools]
         opening = connect(
             address,
             workspace,
             session_id=wanted,
             token=token,
-            executor=WithOwnTools(executor, [Skills(workspace)], executor.before_change),
+            executor=WithOwnTools(executor, own_tools, executor.before_change),
             last_seq=history.get("last_seq"),
         )
         async with opening as session:
             conversation.session = session
-            commands = screen.commands = Commands(conversation, rest, executor)
+            commands = screen.commands = Commands(conversation, rest, executor, servers)
             last_sessions.remember(address, workspace, wanted)
             _show_history(conversation, history)
             conversation.start(_prepare(executor))
+            conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))
             await _either(conversation.follow(), screen.run())
         wanted = commands.switch_to

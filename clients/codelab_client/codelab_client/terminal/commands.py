@@ -10,6 +10,7 @@ from codelab_client.safe_text import safe, safe_line
 from codelab_client.session.rest import Rest, RestError
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.mcp_servers import McpServers
 
 if TYPE_CHECKING:
     from codelab_client.checkpoints import Checkpoints
@@ -20,7 +21,7 @@ Command = Callable[[str], Awaitable[None]]
 class Commands:
     """Runs slash commands. `switch_to` is the session that the user wants instead, or None."""
 
-    def __init__(self, conversation: Conversation, rest: Rest, executor: LocalExecutor) -> None:
+    def __init__(self, conversation: Conversation, rest: Rest, executor: LocalExecutor, servers: McpServers) -> None:
         self._conversation, self._rest, self._executor = conversation, rest, executor
         self.switch_to: str | None = None
         self.wants_to_quit = False
@@ -37,6 +38,7 @@ class Commands:
             "rules": (self._rules, "remembered decisions; /rules revoke ID"),
             "usage": (self._usage, "tokens and quotas"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
+            "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget NAME"),
             "quit": (self._quit, "end codelab; the conversation can be resumed"),
         }
 

@@ -1,0 +1,14 @@
+"""MCP servers: tools that other programs offer, declared to the agent as the client's own.
+
+`McpTools` is a source of tools for `codelab_client.own_tools.WithOwnTools`. Its servers come from a workspace's
+`.mcp.json` (`workspace_servers`), where each must be trusted once (`Trust`, `start_trusted`), or from an editor, which
+its user trusts already. The package `mcp` is imported when the first server starts.
+"""
+
+from codelab_client.mcp.config import McpConfigError, ServerConfig, workspace_servers
+from codelab_client.mcp.connection import McpError
+from codelab_client.mcp.starting import start_trusted
+from codelab_client.mcp.tools import McpTools
+from codelab_client.mcp.trust import Trust
+
+__all__ = ["McpConfigError", "McpError", "McpTools", "ServerConfig", "Trust", "start_trusted", "workspace_servers"]

@@ -1,0 +1,128 @@
+"""Which MCP servers a workspace names: `.mcp.json`.
+
+{"mcpServers": {NAME: {"command", "args"?, "env"?} or {"url", "headers"?}}}
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FILE = ".mcp.json"
+_MOST_BYTES = 200_000
+_MOST_SERVERS = 20
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class McpConfigError(Exception):
+    """The file cannot be read, or does not describe servers. The text names the file."""
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """One server: a program (`command`, `args`, `env` besides a few variables of the user), or an address (`url`)."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def described(self) -> str:
+        """All that the user needs to know before trusting it, as the file says it."""
+        if self.url:
+            sent = "".join(f"\n  {name}: {value}" for name, value in self.headers.items())
+            return f"{self.url}{sent}"
+        variables = "".join(f"{name}={value} " for name, value in self.env.items())
+        return f"$ {variables}{' '.join((self.command, *map(_quoted, self.args)))}"
+
+    def expanded(self, environment: Mapping[str, str] = os.environ) -> "ServerConfig":
+        """With the values of `${VARIABLE}` and `${VARIABLE:-default}`. Raises McpConfigError if one is not set."""
+
+        def value(text: str) -> str:
+            return _VARIABLE.sub(found, text)
+
+        def found(match: "re.Match[str]") -> str:
+            name, default = match[1], match[2]
+            if name not in environment and default is None:
+                raise McpConfigError(f"{self.name} needs the variable {name}, which is not set")
+            return environment.get(name, default or "")
+
+        return ServerConfig(
+            self.name,
+            value(self.command),
+            tuple(map(value, self.args)),
+            {name: value(text) for name, text in self.env.items()},
+            value(self.url),
+            {name: value(text) for name, text in self.headers.items()},
+        )
+
+
+def workspace_servers(workspace: Path) -> list[ServerConfig]:
+    """The servers that a workspace names. Raises McpConfigError. Nothing is started."""
+    file = workspace / FILE
+    text = _text(file)
+    if text is None:
+        return []
+    try:
+        found = json.loads(text)
+        servers = found["mcpServers"]
+        if len(servers) > _MOST_SERVERS:
+            raise McpConfigError(f"{file}: more than {_MOST_SERVERS} servers")
+        return [_server(name, fields, file) for name, fields in servers.items()]
+    except (ValueError, RecursionError) as error:
+        raise McpConfigError(f"{file}: not JSON: {error}") from None
+    except (KeyError, TypeError, AttributeError):
+        raise McpConfigError(f'{file} must look like {{"mcpServers": {{"name": {{"command": "…"}}}}}}') from None
+
+
+def _server(name: str, fields: Any, file: Path) -> ServerConfig:
+    if not _NAME.fullmatch(name):
+        raise McpConfigError(f"{file}: a server's name has 1 to 32 characters of A-Z a-z 0-9 _ -, not {name[:40]!r}")
+    where = f"{file}: {name}"
+    if not isinstance(fields, dict):
+        raise McpConfigError(f"{where} must be an object")
+    kind = fields.get("type", "http" if "url" in fields else "stdio")
+    if kind not in ("stdio", "http", "streamable-http", "streamableHttp"):
+        raise McpConfigError(f"{where}: only stdio and streamable HTTP are supported, not {str(kind)[:40]!r}")
+    needed = "command" if kind == "stdio" else "url"
+    if not isinstance(fields.get(needed), str) or not fields[needed]:
+        raise McpConfigError(f"{where} needs a {needed}")
+    args = fields.get("args", [])
+    if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
+        raise McpConfigError(f"{where}: args must be a list of texts")
+    if kind == "stdio":
+        return ServerConfig(name, fields["command"], tuple(args), _texts(fields, "env", where))
+    return ServerConfig(name, url=fields["url"], headers=_texts(fields, "headers", where))
+
+
+def _texts(fields: Mapping[str, Any], name: str, where: str) -> dict[str, str]:
+    found = fields.get(name, {})
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        raise McpConfigError(f"{where}: {name} must be an object of texts")
+    return dict(found)
+
+
+def _text(file: Path) -> str | None:
+    """The file's text; None if there is none, or it is no regular file."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        data = opened.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise McpConfigError(f"{file} has more than {_MOST_BYTES:,} bytes")
+    return data.decode("utf-8", "replace")
+
+
+def _quoted(text: str) -> str:
+    return text if re.fullmatch(r"[\w@%+=:,./-]+", text) else repr(text)

@@ -1,0 +1,241 @@
+"""MCP servers of a workspace: nothing starts unasked, and one that dies costs only its own tools."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_client.execution import ToolCall, ToolOutcome
+from codelab_client.mcp import (
+    McpConfigError,
+    McpError,
+    McpTools,
+    ServerConfig,
+    Trust,
+    start_trusted,
+    workspace_servers,
+)
+from codelab_client.mcp.trust import Decision
+from codelab_client.own_tools import WithOwnTools
+from codelab_client.session import events as on
+
+from tests.client.conftest import Open, run
+from tests.client.executing import CountingExecutor
+from tests.client.terminals import Terminal
+from tests.client.test_exec import CODELAB
+from tests.client.test_terminal import decide
+from tests.scripted_model import Says, ScriptedModel, call
+from tests.waiting import until
+
+PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
+SMALL = ServerConfig("small", sys.executable, (PROGRAM,), {"OWN": "${MCP_TEST_VALUE:-default}"})
+
+
+def write_config(workspace: Path, **servers: Any) -> None:
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+async def called(tools: McpTools, name: str, **arguments: Any) -> ToolOutcome:
+    return await tools.execute(ToolCall("c", name, arguments))
+
+
+def test_tools_are_called_and_a_server_that_dies_costs_only_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    changes: list[int] = []
+
+    async def talk() -> None:
+        tools = McpTools(tmp_path, tmp_path / "state", lambda: changes.append(1))
+        await tools.add(SMALL)
+        try:
+            declared = {tool.name: tool for tool in tools.declared_tools}
+            assert declared["small.echo"].read_only
+            assert not declared["small.fail"].read_only
+            assert (await called(tools, "small.echo", text="hi")).result == {"content": "hi"}
+            assert (await called(tools, "small.fail")).error is not None
+            where = json.loads((await called(tools, "small.where")).result["content"])
+            assert (Path(where["cwd"]), where["own"]) == (tmp_path, "default")
+            assert "AWS_SECRET_ACCESS_KEY" not in where["variables"]
+            await called(tools, "small.grow")
+            while "small.late" not in {tool.name for tool in tools.declared_tools}:
+                await asyncio.sleep(0.01)
+            assert len(changes) >= 2
+            late = await tools.execute(ToolCall("c", "small.slow", deadline=1))
+            assert late.error is not None
+            assert late.error.code == "TIMEOUT"
+            assert (await called(tools, "small.nothing")).error is not None
+        finally:
+            await tools.aclose()
+        again = McpTools(tmp_path, tmp_path / "state")
+        await again.add(SMALL)
+        assert (await called(again, "small.die")).error is not None
+        while again.servers:
+            await asyncio.sleep(0.01)
+        assert list(again.declared_tools) == []
+        await again.add(SMALL)
+        assert (await called(again, "small.echo", text="alive")).result == {"content": "alive"}
+        await again.aclose()
+        assert (tmp_path / "state" / "mcp-small.log").read_text() == "a line of the log\n"
+
+    run(talk())
+
+
+@pytest.mark.parametrize("server", [ServerConfig("x", "no-such-program"), ServerConfig("x", "false")])
+def test_a_server_that_does_not_start_is_an_error(tmp_path: Path, server: ServerConfig) -> None:
+    async def talk() -> None:
+        with pytest.raises(McpError, match="x does not start"):
+            await McpTools(tmp_path, tmp_path).add(server)
+
+    run(talk())
+
+
+def test_a_program_of_the_workspace_is_not_taken_for_one_of_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "npx"
+    program.write_text("#!/bin/sh\ntouch started\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f".:{tmp_path}")
+    monkeypatch.chdir(tmp_path)
+
+    async def talk() -> None:
+        with pytest.raises(McpError, match="there is no program npx"):
+            await McpTools(tmp_path, tmp_path).add(ServerConfig("x", "npx"))
+
+    run(talk())
+    assert not (tmp_path / "started").exists()
+
+
+def test_an_address_without_encryption_is_refused(tmp_path: Path) -> None:
+    async def talk() -> None:
+        with pytest.raises(McpError, match="not encrypted"):
+            await McpTools(tmp_path, tmp_path).add(ServerConfig("x", url="http://192.0.2.1/mcp", headers={"Key": "k"}))
+
+    run(talk())
+
+
+def test_nothing_starts_unasked_and_another_description_is_asked_about_again(tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    write_config(tmp_path, small={"command": sys.executable, "args": [PROGRAM, str(mark)]})
+    trust = Trust(tmp_path / "state", tmp_path)
+    asked: list[str] = []
+    said: list[str] = []
+    answer: Decision | None = None
+
+    async def ask(server: ServerConfig) -> Decision | None:
+        asked.append(server.described())
+        return answer
+
+    async def start(*, asks: bool) -> None:
+        tools = McpTools(tmp_path, tmp_path / "state")
+        await start_trusted(tools, tmp_path, trust, ask if asks else None, said.append)
+        await tools.aclose()
+
+    run(start(asks=False))
+    assert not mark.exists()
+    assert "nobody has trusted it" in said[0]
+    run(start(asks=True))
+    answer = "denied"
+    run(start(asks=True))
+    run(start(asks=True))
+    assert not mark.exists()
+    assert len(asked) == 2
+    assert PROGRAM in asked[0]
+    write_config(tmp_path, small={"command": sys.executable, "args": [PROGRAM, str(mark)], "env": {"A": "1"}})
+    answer = "trusted"
+    run(start(asks=True))
+    assert mark.exists()
+    mark.unlink()
+    run(start(asks=False))
+    assert mark.exists()
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not JSON"),
+        ("[]", "must look like"),
+        ('{"mcpServers": []}', "must look like"),
+        ('{"mcpServers": {"a b": {"command": "x"}}}', "a server's name"),
+        ('{"mcpServers": {"a": {}}}', "needs a command"),
+        ('{"mcpServers": {"a": {"type": "sse", "url": "x"}}}', "only stdio and streamable HTTP"),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args must be a list"),
+        ('{"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}', "env must be an object of texts"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / ".mcp.json").write_text(text)
+    with pytest.raises(McpConfigError, match=said):
+        workspace_servers(tmp_path)
+
+
+def test_links_and_fifos_are_no_configuration(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".mcp.json")
+    assert workspace_servers(tmp_path) == []
+
+
+def test_a_variable_that_is_not_set_is_named() -> None:
+    with pytest.raises(McpConfigError, match="NEVER_SET"):
+        ServerConfig("x", "y", ("${NEVER_SET}",)).expanded({})
+    assert ServerConfig("x", url="https://${HOST}/").expanded({"HOST": "box"}).url == "https://box/"
+
+
+def test_the_agent_calls_a_tool_and_the_user_approves_what_is_not_read_only(
+    new_session: Open, model: ScriptedModel, tmp_path: Path
+) -> None:
+    script = model.script(
+        "mcp-call", Says("", [call("small.echo", text="hi")]), Says("", [call("small.fail")]), Says("Done")
+    )
+    asked: list[str] = []
+
+    async def talk() -> None:
+        tools = McpTools(tmp_path, tmp_path / "state")
+        await tools.add(SMALL)
+        async with new_session(WithOwnTools(CountingExecutor(), [tools])) as session:
+            async for event in session.prompt(script):
+                if isinstance(event, on.ToolCall) and event.requires_approval:
+                    asked.append(event.tool_name)
+                    await session.approve(event.call_id)
+        assert tools.servers == {}
+
+    run(talk())
+    assert asked == ["small.fail"]
+    assert "hi" in model.requests["mcp-call"][1]["messages"][-1]["content"]
+
+
+def test_the_terminal_asks_before_it_starts_a_server(
+    environment: dict[str, str], folder: Path, model: ScriptedModel, tmp_path: Path
+) -> None:
+    mark = tmp_path / "started"
+    write_config(folder, small={"command": sys.executable, "args": [PROGRAM, str(mark)]})
+    with Terminal(CODELAB, environment, folder, columns=300) as terminal:
+        terminal.expect("This workspace wants to use the MCP server small")
+        assert f"$ {sys.executable} {PROGRAM}" in " ".join(terminal.shown().split())
+        assert not mark.exists()
+        terminal.type("1\r")
+        until(mark.exists)
+        list_until(terminal, "small  runs: echo")
+        script = model.script("mcp-terminal", Says("", [call("small.where")]), Says("All done."))
+        terminal.type(f"{script}\r")
+        decide(terminal, "y")
+        terminal.expect("All done.")
+        terminal.type("/mcp forget small\r")
+        list_until(terminal, "small  not trusted")
+
+
+def list_until(terminal: Terminal, text: str) -> None:
+    """Type /mcp until it shows this."""
+
+    def is_there() -> bool:
+        terminal.type("/mcp\r")
+        time.sleep(0.3)
+        return text in terminal.shown()
+
+    until(is_there)
