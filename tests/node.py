@@ -26,7 +26,7 @@ def node_with(project: Path, least: str = "18") -> str:
     with lock.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # Another test run may be installing them.
         # Optional packages are those of other platforms.
-        needed = {name: found for name, found in locked.items() if name and not found.get("optional")}
+        needed = {name: found for name, found in locked.items() if "version" in found and not found.get("optional")}
         if any(_version(project / name) != package["version"] for name, package in needed.items()):
             done = run(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=project)
             assert done.returncode == 0, f"npm ci in {project} failed:\n{done.stdout}{done.stderr}"

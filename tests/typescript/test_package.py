@@ -1,7 +1,13 @@
 """The TypeScript client passes its own tests against the running system, and its types are strict."""
 
+import json
 import os
+import re
+import shutil
+import zipfile
+from pathlib import Path
 
+import pytest
 from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
@@ -10,6 +16,8 @@ from tests.processes import run
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.typescript import NODE, PACKAGE
 
+EXAMPLE = PACKAGE.parents[1] / "examples/vscode"
+CHAPTER = PACKAGE.parents[1] / "docs/typescript.md"
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "CI": "1"}
 #: A text that streams for a while.
 LONG = "".join(f"w{n} " for n in range(400))
@@ -38,7 +46,65 @@ def test_the_package_passes_its_own_tests(cloud: LocalCloud, model: ScriptedMode
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_types_are_strict() -> None:
+def test_the_client_its_example_and_the_chapter_are_strictly_typed(tmp_path: Path) -> None:
     node = node_with(PACKAGE, NODE)
-    done = run(node, "node_modules/typescript/bin/tsc", cwd=PACKAGE)
+    snippets = re.findall(r"^```ts\n(.*?)^```", CHAPTER.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(snippets) > 5
+    for n, snippet in enumerate(snippets):
+        (tmp_path / f"snippet{n}.ts").write_text(snippet, encoding="utf-8")
+    options = {
+        "paths": {"@codelab/client": [str(PACKAGE / "src/index.ts")]},
+        "typeRoots": [str(PACKAGE / "node_modules/@types")],
+        "types": ["node", "vscode"],
+        "module": "esnext",
+        "moduleResolution": "bundler",
+        "noUnusedLocals": False,
+    }
+    checked = [PACKAGE / "src", PACKAGE / "tests", EXAMPLE / "src", tmp_path]
+    config = {"extends": str(PACKAGE / "tsconfig.json"), "compilerOptions": options, "include": list(map(str, checked))}
+    (tmp_path / "tsconfig.json").write_text(json.dumps(config))
+    done = run(node, "node_modules/typescript/bin/tsc", "--project", str(tmp_path), cwd=PACKAGE)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_example_stays_short() -> None:
+    assert len((EXAMPLE / "src/extension.ts").read_text().splitlines()) <= 150
+
+
+@pytest.mark.deep
+def test_the_packed_package_has_what_it_needs_and_nothing_else(tmp_path: Path) -> None:
+    node = node_with(PACKAGE, NODE)
+    packed = npm("pack", "--json", "--pack-destination", str(tmp_path), cwd=PACKAGE)
+    (archive,) = tmp_path.glob("*.tgz")
+    names = {file["path"] for file in json.loads(packed[packed.index("[\n") :])[0]["files"]}
+    sources = {path.stem for path in (PACKAGE / "src").glob("*.ts")}
+    built = {f"dist/{name}{ending}" for name in sources for ending in (".js", ".d.ts")}
+    assert names == {"package.json", "README.md", "LICENSE", *built}
+    (tmp_path / "package.json").write_text('{"private": true, "type": "module"}')
+    npm("install", "--no-audit", "--no-fund", "--ignore-scripts", str(archive), cwd=tmp_path)
+    program = "import { connect, stateFolder } from '@codelab/client/node'; console.log(typeof connect, stateFolder());"
+    (tmp_path / "program.mjs").write_text(program)
+    done = run(node, "program.mjs", cwd=tmp_path, env={**os.environ, "XDG_STATE_HOME": "/state"})
+    assert done.stdout == "function /state/codelab\n", done.stderr
+
+
+@pytest.mark.deep
+def test_the_example_is_packaged_for_vs_code(tmp_path: Path) -> None:
+    node_with(PACKAGE, NODE)
+    npm("run", "build", cwd=PACKAGE)
+    node_with(EXAMPLE, NODE)
+    for script in ("check", "build"):
+        npm("run", script, cwd=EXAMPLE)
+    npm("run", "package", "--", "--out", str(tmp_path / "example.vsix"), cwd=EXAMPLE)
+    with zipfile.ZipFile(tmp_path / "example.vsix") as vsix:
+        names = {name for name in vsix.namelist() if name.startswith("extension/")}
+        assert names == {"extension/package.json", "extension/dist/desktop.js", "extension/dist/web.js"}
+        assert b"node:" not in vsix.read("extension/dist/web.js")
+
+
+def npm(*arguments: str, cwd: Path) -> str:
+    command = shutil.which("npm")
+    assert command is not None
+    done = run(command, *arguments, cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

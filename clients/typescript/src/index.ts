@@ -9,8 +9,8 @@ export * from "./exports.ts";
 
 /** A session that is not open yet: `open()` it after you have attached your listeners. */
 export function createSession(options: SessionOptions): Session {
-  const journal = typeof indexedDB === "undefined" ? memoryJournal() : indexedDbJournal();
-  return new Session({ journal, ...options });
+  const journal = options.journal ?? (typeof indexedDB === "undefined" ? memoryJournal() : indexedDbJournal());
+  return new Session({ ...options, journal });
 }
 
 /** Open a session. Settles when everything missed has been replayed. */

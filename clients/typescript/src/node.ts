@@ -9,7 +9,7 @@ export { fileJournal, stateFolder } from "./files.ts";
 
 /** A session that is not open yet: `open()` it after you have attached your listeners. */
 export function createSession(options: SessionOptions): Session {
-  return new Session({ journal: fileJournal(), ...options });
+  return new Session({ ...options, journal: options.journal ?? fileJournal() });
 }
 
 /** Open a session. Settles when everything missed has been replayed. */

@@ -38,40 +38,40 @@ export interface SessionOptions {
   /** The server: `ws://host[:port]` for the local cloud, the stack's output `wss://…/stage`, or with `{session_id}`. */
   url: string;
   /** The stack's output `RestUrl`; the local cloud does not need it. */
-  restUrl?: string;
+  restUrl?: string | undefined;
   /** The conversation; without, a new one. */
-  sessionId?: string;
+  sessionId?: string | undefined;
   /** A JWT, or a function that gives the newest one: it is called before each connection, and before a token expires. */
-  token?: Token;
+  token?: Token | undefined;
   /** Send the token also where others can read it on the way: over `ws` or `http` to another machine. */
-  insecureToken?: boolean;
+  insecureToken?: boolean | undefined;
   /** The tools of the catalogue that this client executes. */
-  tools?: CatalogueTools;
+  tools?: CatalogueTools | undefined;
   /** The client's own tools, which the agent may call beside those of the catalogue. */
-  ownTools?: OwnTool[];
+  ownTools?: OwnTool[] | undefined;
   /** This client never executes calls: another connection does. */
-  viewer?: boolean;
+  viewer?: boolean | undefined;
   /** The program, for the operator's logs. */
-  client?: { name: string; version: string };
+  client?: { name: string; version: string } | undefined;
   /** Where commands run; without, no command can be allowed for good. */
-  platform?: "linux" | "macos" | "windows";
+  platform?: "linux" | "macos" | "windows" | undefined;
   /** Further capabilities of `hello`. */
-  capabilities?: Capabilities & Record<string, unknown>;
+  capabilities?: Capabilities & Record<string, unknown> | undefined;
   /** Further fields of `hello`. */
-  hello?: Record<string, unknown>;
+  hello?: Record<string, unknown> | undefined;
   /**
    * Where executed calls are recorded. Without: IndexedDB in browsers, `~/.local/state/codelab` in Node, and else the
    * memory, which does not survive the page or process.
    */
-  journal?: OpenJournal;
+  journal?: OpenJournal | undefined;
   /** Frames after this one are shown; without, those after the last finished turn that the journal knows. */
-  lastSeq?: number;
+  lastSeq?: number | undefined;
   /** The WebSocket to use, such as that of `ws` with Node 20. */
-  WebSocket?: WebSocketConstructor;
-  fetch?: Fetch;
-  timing?: Partial<Timing>;
+  WebSocket?: WebSocketConstructor | undefined;
+  fetch?: Fetch | undefined;
+  timing?: Partial<Timing> | undefined;
   /** Called for each event from the very first, as by `on("*", …)`. */
-  onEvent?: (event: SessionEvent) => void;
+  onEvent?: ((event: SessionEvent) => void) | undefined;
   /** Called for everything on the wire from the very first, as by `wire.on(…)`. */
-  onWire?: (entry: WireEntry) => void;
+  onWire?: ((entry: WireEntry) => void) | undefined;
 }
