@@ -20,7 +20,7 @@ from typing import Any
 from codelab.aws.connections import Answer, Connections, Request
 from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.errors import AwsRefused
-from codelab.aws.sdk import client
+from codelab.aws.sdk import s3_client
 from codelab.config import USUAL_LIMITS, read_settings
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
@@ -47,7 +47,7 @@ ON = {name: str(10**9) for name in OFF} | {"OPEN_TURNS": "60"}
 
 
 def engine(table: Any, limits: dict[str, str], invoke: Callable[..., None]) -> Engine:
-    payloads = Payloads(lambda: client("s3"), "payloads")
+    payloads = Payloads(s3_client, "payloads")
     poster = Poster(lambda: None, payloads)  # type: ignore[arg-type,return-value]
     store = DynamoDBStore(table, "Table")
     return Engine(store, poster, payloads, read_settings(limits), invoke, pause=lambda s: time.sleep(SLOWLY * s))

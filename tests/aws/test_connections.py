@@ -1,25 +1,31 @@
 """Kept connections, credentials and endpoints."""
 
+import contextlib
 import json
 import os
 import socket
+import ssl
 import struct
 import subprocess
 import sys
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import botocore
 import botocore.loaders
 import botocore.session
+import certifi
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.credentials import RefreshableCredentials
-from codelab.aws.connections import STALE_S, Connections
+from botocore.endpoint_provider import EndpointProvider
+from codelab.aws.connections import STALE_S, Connections, trusted
 from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.errors import AwsUnreachable
-from codelab.aws.session import endpoint, session
+from codelab.aws.session import certificates, endpoint, region, session
 
 from tests.aws.server import Server, http, serving
 
@@ -111,7 +117,7 @@ def test_nothing_that_listens(server: Server) -> None:
     assert error.value.never_arrived
 
 
-def test_requests_are_signed_with_the_credentials_of_now(server: Server) -> None:
+def test_requests_are_signed_with_the_credentials_of_now(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
     def refresh() -> dict[str, str]:
@@ -121,6 +127,8 @@ def test_requests_are_signed_with_the_credentials_of_now(server: Server) -> None
         expires = (datetime.now(UTC) + left).isoformat()
         return {"access_key": key, "secret_key": "s", "token": f"token of {key}", "expiry_time": expires}
 
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
     session()._credentials = RefreshableCredentials.create_from_metadata(refresh(), refresh, "test")  # type: ignore[attr-defined]
     connections = Connections("dynamodb", server.url)
     made[1:] = []
@@ -162,10 +170,16 @@ LOADER = botocore.loaders.create_loader()
 ELSEWHERE = "http://127.0.0.1:4566"
 
 
-@pytest.mark.parametrize("service", ["dynamodb", "lambda"])
+def _rules(service: str) -> Any:
+    return LOADER.load_data(f"{service}/{LOADER.determine_latest_version(service, 'endpoint-rule-set-1')}/endpoint-rule-set-1")
+
+
+@pytest.mark.parametrize("service", ["dynamodb", "lambda", "secretsmanager"])
 @pytest.mark.parametrize(
     ("region", "variables"),
     [
+        ("us-east-1", {}),
+        ("eusc-de-east-1", {}),
         ("eu-central-1", {}),
         ("cn-north-1", {}),
         ("us-gov-west-1", {}),
@@ -175,6 +189,7 @@ ELSEWHERE = "http://127.0.0.1:4566"
         ("eu-central-1", {"AWS_ENDPOINT_URL": ELSEWHERE}),
         ("eu-central-1", {"AWS_ENDPOINT_URL": ELSEWHERE, "AWS_ENDPOINT_URL_LAMBDA": "http://127.0.0.1:1"}),
         ("eu-central-1", {"AWS_ENDPOINT_URL_DYNAMODB": ELSEWHERE}),
+        ("eu-central-1", {"AWS_ENDPOINT_URL_SECRETS_MANAGER": ELSEWHERE}),
         ("eu-central-1", {"AWS_ENDPOINT_URL": ELSEWHERE, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}),
     ],
 )
@@ -194,9 +209,110 @@ def test_endpoints_are_the_sdks(
     sdk.register_component("data_loader", LOADER)
     client: Any = sdk.create_client(service)
     client.meta.events.register_first("before-call", before_call)
-    if service == "dynamodb":
-        client.list_tables()
-        assert asked == [endpoint(service) + "/"]
-    else:
+    if service == "lambda":
         client.list_functions()
         assert asked == [endpoint(service) + "/2015-03-31/functions"]
+    else:
+        _ = client.list_tables() if service == "dynamodb" else client.list_secrets()
+        assert asked == [endpoint(service) + "/"]
+
+
+def test_the_regions_of_the_usual_partition_are_where_the_sdk_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    (usual,) = (it for it in LOADER.load_data("partitions")["partitions"] if it["id"] == "aws")
+    regions = [name for name in usual["regions"] if not name.startswith("aws-")]
+    assert len(regions) > 30
+    for service in ("dynamodb", "lambda", "secretsmanager"):
+        rules = EndpointProvider(_rules(service), LOADER.load_data("partitions"))
+        for name in regions:
+            monkeypatch.setenv("AWS_DEFAULT_REGION", name)
+            sdks = rules.resolve_endpoint(Region=name, UseFIPS=False, UseDualStack=False).url
+            assert endpoint(service) == sdks, (service, name)
+
+
+def test_what_a_configuration_file_says_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = {"region": "eu-north-1", "endpoint_url": ELSEWHERE, "ca_bundle": "/company.pem"}
+    (tmp_path / "config").write_text("[default]\n" + "".join(f"{name} = {value}\n" for name, value in said.items()))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    assert (region(), endpoint("lambda"), certificates()) == ("eu-north-1", ELSEWHERE, ("/company.pem", False))
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/other.pem")
+    assert certificates() == ("/other.pem", False)
+
+
+def test_amazons_certificates_are_tried_before_all_of_the_sdks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing is refused that the SDK accepts, and nothing else is accepted."""
+    for name in ("amazon", "other"):
+        options = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x -addext subjectAltName=IP:127.0.0.1"
+        files = ["-keyout", str(tmp_path / f"{name}.key"), "-out", str(tmp_path / f"{name}.pem")]
+        subprocess.run(["openssl", "req", *options.split(), *files], check=True, capture_output=True)
+    amazon, other = ((tmp_path / f"{name}.pem").read_text() for name in ("amazon", "other"))
+    bundle = tmp_path / "bundle"
+    monkeypatch.setattr("codelab.aws.connections.certificates", lambda: (str(bundle), True))
+
+    def accepted(name: str, whole: bool) -> bool:
+        """Whether a server with this certificate is; and whether all of the bundle was loaded for it."""
+        trusted.cache_clear()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / f"{name}.pem", tmp_path / f"{name}.key")
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            connections = Connections("lambda", f"https://127.0.0.1:{listener.getsockname()[1]}")
+
+            def serve() -> None:
+                for _ in range(2 if whole else 1):
+                    with contextlib.suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as tls:
+                        tls.recv(10_000)
+                        tls.sendall(http(200, {}))
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            try:
+                return ask(connections) == 200
+            except AwsUnreachable as error:
+                assert error.never_arrived
+                return False
+            finally:
+                thread.join(60)
+
+    bundle.write_text(f'# Label: "Amazon Root CA 1"\n# Serial: 1\n{amazon}\n# Label: "Other"\n{other}')
+    assert [len(trusted(whole=whole).get_ca_certs()) for whole in (False, True)] == [1, 2]
+    assert accepted("amazon", whole=False)
+    assert accepted("other", whole=True)
+    bundle.write_text(f'# Label: "Amazon Root CA 1"\n{amazon}')
+    assert not accepted("other", whole=True)
+    bundle.write_text(f'# Label: "Other"\n{other}')
+    assert accepted("other", whole=False)
+
+
+def test_the_sdks_bundles_have_amazons_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    for bundle in (certifi.where(), Path(botocore.__file__).with_name("cacert.pem")):
+        trusted.cache_clear()
+        monkeypatch.setattr("codelab.aws.connections.certificates", lambda bundle=bundle: (str(bundle), True))
+        found = [dict(part for parts in it["subject"] for part in parts) for it in trusted().get_ca_certs()]
+        names = {name.get("commonName") for name in found}
+        assert {f"Amazon Root CA {n}" for n in range(1, 5)} <= names
+        assert len(trusted(whole=True).get_ca_certs()) > 100
+    trusted.cache_clear()
+
+
+def test_in_lambda_no_sdk_is_imported(server: Server) -> None:
+    """The environment says all that it would find out."""
+    program = """if True:
+        import sys
+        from codelab import wiring
+        wiring.posting_engine(starts_steps=True)
+        from codelab.aws.secrets import Secrets
+        Secrets()
+        print(*(name for name in ("botocore.session", "urllib3", "boto3") if name in sys.modules))
+    """
+    api = "https://api.execute-api.us-east-1.amazonaws.com/v1"
+    names = ("PATH", "PYTHONPATH", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION")
+    environment = {name: os.environ[name] for name in names if name in os.environ}
+    for url in ({}, {"AWS_ENDPOINT_URL": server.url}):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**environment, "CONNECTIONS_URL": api, "HOME": "/nonexistent", **url},
+            capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        assert done.stdout == "\n"

@@ -35,7 +35,7 @@ from codelab import wiring
 from codelab.agents import agents
 from codelab.aws.connections import Answer, Connections, Request
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
-from codelab.aws.sdk import client
+from codelab.aws.sdk import s3_client
 from codelab.delivery.stream import StreamSender
 from codelab.llm.client.transport import Call
 from codelab_local.processes import die_with_parent
@@ -121,7 +121,7 @@ class Worker:
             self._handlers[folder] = module.handler
         self._really_send = Connections.send
         Connections.send = lambda connections, request: self._send(connections, request)  # type: ignore[assignment,method-assign]
-        store = client("s3")
+        store = s3_client()
         session = store._endpoint.http_session  # type: ignore[attr-defined]
         store.meta.events.register_first(
             "before-send",

@@ -96,6 +96,8 @@ class Capacity:
             case "TransactWriteItems":
                 written = [(kind, part[kind]) for part in body["TransactItems"] for kind in part]
                 answer = self._writing(request, written, twice=True)
+            case "GetSecretValue":
+                answer = self._answer(request)
             case _:
                 answer = self._writing(request, [(operation, body)], twice=False)
         return answer

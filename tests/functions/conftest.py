@@ -27,8 +27,7 @@ class Sdk:
         session = botocore.session.get_session()
         self.session = boto3.Session(region_name=REGION, botocore_session=session)
         self.own = {name: self.session.client(name) for name in ("dynamodb", "s3", "secretsmanager")}
-        #: In place of the package.
-        self.botocore = types.SimpleNamespace(session=types.SimpleNamespace(get_session=lambda: session))
+        self.botocore_session = session
         self.recorder = Recorder()
         emitter = session.get_component("event_emitter")
         emitter.register("provide-client-params", lambda **call: self.recorder.ask_for(**call))
@@ -67,10 +66,12 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         kept = sdk()
         kept.recorder = recorder
         monkeypatch.setattr("boto3.DEFAULT_SESSION", kept.session)
-        monkeypatch.setattr("codelab.aws.session.botocore", kept.botocore)
+        monkeypatch.setattr("codelab.aws.sdk.session", lambda: kept.botocore_session)
         monkeypatch.setattr(SEND, lambda _connections, request: recorder.send(request))
         monkeypatch.setattr("codelab.aws.calls.time", types.SimpleNamespace(sleep=lambda _seconds: None))
-        for made in (session, aws.dynamodb_client, aws.lambda_client, aws.waiting_lambda_client):
+        for made in (
+            session, aws.dynamodb_client, aws.lambda_client, aws.secrets_client, aws.waiting_lambda_client
+        ):  # fmt: skip
             made.cache_clear()
         running = System(monkeypatch, template, recorder, kept.own["dynamodb"])
         running.table.create_table(**template.table())

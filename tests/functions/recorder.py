@@ -22,7 +22,7 @@ from tests.ide import PATIENCE
 
 READ, READ_MANY, TRANSACTION = "GetItem", "BatchGetItem", "TransactWriteItems"
 APPEND, UPDATE, QUERY = "PutItem", "UpdateItem", "Query"
-INVOKE, POST = "Invoke", "PostToConnection"
+INVOKE, POST, READ_SECRET = "Invoke", "PostToConnection", "GetSecretValue"
 
 #: The HTTP status and the code of an error.
 Refusal = tuple[int, str]
@@ -227,10 +227,12 @@ MAY_CLOSE = "execute-api:ManageConnections", f"{_API}/DELETE/@connections/*"
 
 
 def _permissions(operation: str, request: Request) -> list[Permission]:
-    """What a call of DynamoDB or Lambda needs: of a transaction what each part of it does."""
+    """What a call of DynamoDB, Secrets Manager or Lambda needs: of a transaction what each part of it does."""
     if operation == INVOKE:
         return [("lambda:InvokeFunction", _FUNCTION + _invoked(request).removeprefix("codelab-"))]
     body = json.loads(request.body)
+    if operation == READ_SECRET:
+        return [(f"secretsmanager:{READ_SECRET}", f"${{{body['SecretId']}}}")]
     if operation == TRANSACTION:
         return [(f"dynamodb:{_WRITES[kind]}", _TABLE) for part in body["TransactItems"] for kind in part]
     return [(f"dynamodb:{operation}", f"{_TABLE}/index/{body['IndexName']}" if "IndexName" in body else _TABLE)]
@@ -241,10 +243,8 @@ def _invoked(request: Request) -> str:
 
 
 def _resources_of(action: str, params: Mapping[str, Any]) -> set[str]:
-    """The resources of a call that the SDK makes, of S3 or of Secrets Manager, by its parameters."""
+    """The resources of a call of S3, by its parameters."""
     if action == "s3:ListBucket":
         return {_BUCKET}
-    if action.startswith("s3:"):
-        keys = [it["Key"] for it in params["Delete"]["Objects"]] if "Delete" in params else [params["Key"]]
-        return {f"{_BUCKET}/{key.split('/')[0]}/*" for key in keys}
-    return {f"${{{params['SecretId']}}}"}
+    keys = [it["Key"] for it in params["Delete"]["Objects"]] if "Delete" in params else [params["Key"]]
+    return {f"{_BUCKET}/{key.split('/')[0]}/*" for key in keys}

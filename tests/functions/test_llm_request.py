@@ -17,7 +17,8 @@ def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected:
     connected.function("llm_request")
     connected.aws.once(UPDATE, lambda: connected.aws.wait_for("model", 1))
     connected.run_step()
-    assert connected.aws.calls[:3] == [READ_MANY, UPDATE, "model"]
+    assert connected.aws.calls[0] == READ_MANY
+    assert {*connected.aws.calls[1:3]} == {UPDATE, "model"}
     assert connected.history()[-1] == ("assistant", "Hi")
 
 

@@ -40,7 +40,7 @@ class Limits(BaseModel):
 class ChosenLimits(BaseModel):
     """Limits that differ from the usual ones; None for those that do not."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     messages_per_minute: Natural | None = None
     requests_per_minute: Natural | None = None
@@ -64,7 +64,7 @@ USUAL_LIMITS = Limits(
 class Price(BaseModel):
     """What a model costs, in US dollars for a million tokens. `cached` is for those that the provider had cached."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     prompt: Annotated[float, Field(ge=0)]
     completion: Annotated[float, Field(ge=0)]

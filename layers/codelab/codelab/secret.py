@@ -60,7 +60,6 @@ def secret(value: str, arn: str, *, keep_s: float | None = None) -> Secret:
     """`value` if it is set, else the secret in Secrets Manager, else empty. Make it at init, because it may read."""
     if value or not arn:
         return Secret(lambda: value)
-    from codelab.aws.sdk import client
+    from codelab import aws
 
-    secrets = client("secretsmanager")
-    return Secret(lambda: secrets.get_secret_value(SecretId=arn)["SecretString"], keep_s=keep_s)
+    return Secret(lambda: aws.secrets_client().get(arn), keep_s=keep_s)

@@ -2,10 +2,9 @@
 
 from dataclasses import asdict
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelab import aws
-from codelab.aws.sdk import client
 from codelab.config import settings
 from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
@@ -15,6 +14,9 @@ from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.register import Extent
 from codelab.sessions.transition import Step
 from codelab.turns.caller import Caller
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
 
 @cache
@@ -31,11 +33,17 @@ def engine() -> Engine:
     requests end in posts.
     """
     configured = settings()
-    payloads = Payloads(lambda: client("s3"), configured.payload_bucket)
+    payloads = Payloads(_s3, configured.payload_bucket)
     poster = Poster(management_api, payloads)
     return Engine(
         DynamoDBStore(aws.dynamodb_client(), configured.table_name), poster, payloads, configured, invoke_step
     )
+
+
+def _s3() -> "S3Client":
+    from codelab.aws.sdk import s3_client  # the SDK takes longer to import than all else
+
+    return s3_client()
 
 
 def posting_engine(*, starts_steps: bool = False) -> Engine:

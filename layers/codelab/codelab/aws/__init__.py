@@ -4,6 +4,7 @@ from functools import cache
 
 from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.functions import Functions
+from codelab.aws.secrets import Secrets
 
 
 @cache
@@ -22,3 +23,9 @@ def lambda_client() -> Functions:
 def waiting_lambda_client(read_s: float = 28) -> Functions:
     """Lambda, with so many seconds for a function. Nothing is retried: that would ask the model twice."""
     return Functions(attempts=1, read_s=read_s)
+
+
+@cache
+def secrets_client() -> Secrets:
+    """Secrets Manager."""
+    return Secrets()

@@ -1,28 +1,25 @@
 """Signed requests over kept connections, to one service.
 
 The SDK's clients resolve an endpoint, serialise, emit a dozen events and parse by the service's description at every
-call, which is most of its CPU time. This uses only the SDK's session and signer.
+call, which is most of its CPU time, and their import is a third of a cold start.
 """
 
 import os
+import re
+import select
 import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection, RemoteDisconnected
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.exceptions import BotoCoreError, NoCredentialsError
-from botocore.httpsession import ProxyConfiguration, get_cert_path
-from botocore.utils import get_environ_proxies
-from urllib3.util import wait_for_read
-
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
-from codelab.aws.session import region, session
+from codelab.aws.session import certificates, credentials, region
+from codelab.aws.signing import signed_headers
 
 #: Lambda freezes a process between two events. The other end of a kept connection may close or forget it meanwhile, and
 #: the next request would be lost or wait for its time-out. Connections idle for so many seconds are not used again.
@@ -32,6 +29,12 @@ STALE_S = 20.0
 CONNECT_S, READ_S = 1.0, 2.0
 #: The most connections that are kept.
 _KEPT = 16
+
+#: The certificates that AWS's endpoints have descended from since 2018 ("Amazon Trust Services", repository).
+_AMAZONS = re.compile(
+    r'^# Label: "(?:Amazon Root CA|Starfield Services Root)[^\n]*\n(?:#[^\n]*\n)*(-----BEGIN [^-]+-----[^-]+-----END [^-]+-----)',
+    re.MULTILINE,
+)
 
 
 class Answer(NamedTuple):
@@ -64,7 +67,7 @@ class Connections:
         self._service = service
         self._url = url.rstrip("/")
         self._region = region()
-        self._credentials = session().get_credentials()
+        self._credentials = credentials()
         self._route = _Route(self._url)
         self._read_s = read_s
         self._clock = clock
@@ -78,14 +81,17 @@ class Connections:
         Raises AwsUnreachable if there are no credentials, or new ones cannot be had.
         """
         url = self._url + path
-        request = AWSRequest(method, url, {**headers, "Host": self._route.authority}, body)
-        try:
-            if self._credentials is None:
-                raise NoCredentialsError
-            SigV4Auth(self._credentials.get_frozen_credentials(), self._service, self._region).add_auth(request)
-        except BotoCoreError as error:
-            raise AwsUnreachable(str(error), never_arrived=True) from error
-        return Request(method, url, dict(request.headers.items()), body)
+        signed = signed_headers(
+            self._credentials(),
+            self._service,
+            self._region,
+            method,
+            self._route.target(url),
+            {**headers, "Host": self._route.authority},
+            body,
+            time.time(),
+        )
+        return Request(method, url, signed, body)
 
     def send(self, request: Request) -> Answer:
         """Send a signed request once; follow no redirect. Raises AwsUnreachable."""
@@ -111,7 +117,7 @@ class Connections:
             except IndexError:
                 return None
             # All that can be read from an idle connection is its end.
-            if 0 <= self._clock() - used_at <= STALE_S and not wait_for_read(connection, timeout=0):
+            if 0 <= self._clock() - used_at <= STALE_S and not _is_readable(connection):
                 return connection
             connection.close()
 
@@ -128,11 +134,8 @@ class _Route:
         #: As a Host header gives it.
         self.authority = host if self._port == default else f"{host}:{self._port}"
         self._origin = f"{parts.scheme}://{parts.netloc}"
-        proxies = ProxyConfiguration(get_environ_proxies(url))
-        self._proxy = proxies.proxy_url_for(url) if self._secure else None
-        self._proxy_headers = proxies.proxy_headers_for(self._proxy) if self._proxy else {}
-        if self._secure:
-            _trust()  # at init: it takes as long as ten calls
+        self._proxy, self._proxy_headers = _proxy_for(url) if self._secure else (None, {})
+        self._context = trusted() if self._secure else None  # at init: it takes as long as ten calls
 
     def target(self, url: str) -> str:
         """The path and query of a URL."""
@@ -140,33 +143,69 @@ class _Route:
 
     def connect(self, read_s: float) -> socket.socket:
         """A new connection. Raises AwsUnreachable."""
+        try:
+            try:
+                connected = self._connected()
+            except ssl.SSLCertVerificationError:
+                if self._context is trusted(whole=True):
+                    raise
+                self._context = trusted(whole=True)
+                connected = self._connected()
+        except (OSError, HTTPException) as error:
+            raise AwsUnreachable(f"{self.authority}: {error!r}", never_arrived=True) from error
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.settimeout(read_s)
+        return connected
+
+    def _connected(self) -> socket.socket:
         proxy = urlsplit(self._proxy or "")
         host, port = (proxy.hostname or "", proxy.port or 80) if self._proxy else (self._host, self._port)
-        if self._secure:
-            connection: HTTPConnection = HTTPSConnection(host, port, timeout=CONNECT_S, context=_trust())
+        if self._context is not None:
+            connection: HTTPConnection = HTTPSConnection(host, port, timeout=CONNECT_S, context=self._context)
         else:
             connection = HTTPConnection(host, port, timeout=CONNECT_S)
         if self._proxy:
             connection.set_tunnel(self._host, self._port, self._proxy_headers)
         try:
             connection.connect()
-        except (OSError, HTTPException) as error:
+        except BaseException:
             connection.close()
-            raise AwsUnreachable(f"{self.authority}: {error!r}", never_arrived=True) from error
+            raise
         connected: socket.socket = connection.sock
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connected.settimeout(read_s)
         return connected
 
 
+def _proxy_for(url: str) -> tuple[str | None, dict[str, str]]:
+    """The proxy that the environment names for a URL, and its headers."""
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None, {}
+    from botocore.httpsession import ProxyConfiguration
+    from botocore.utils import get_environ_proxies
+
+    proxies = ProxyConfiguration(get_environ_proxies(url))
+    proxy = proxies.proxy_url_for(url)
+    return (proxy, proxies.proxy_headers_for(proxy)) if proxy else (None, {})
+
+
 @cache
-def _trust() -> ssl.SSLContext:
-    """Whose certificates are accepted: those of AWS_CA_BUNDLE, else those that come with the SDK."""
-    context = ssl.create_default_context(cafile=session().get_config_variable("ca_bundle") or get_cert_path(True))
+def trusted(*, whole: bool = False) -> ssl.SSLContext:
+    """Whose certificates are accepted: those of AWS_CA_BUNDLE, else those that come with the SDK.
+
+    Unless `whole`, only Amazon's own of the SDK's hundred, if it has any: all of them take a twelfth of a cold start.
+    """
+    found, is_sdks = certificates()
+    amazons = _AMAZONS.findall(Path(found).read_text("utf-8")) if is_sdks and not whole else []
+    context = ssl.create_default_context(**({"cadata": "\n".join(amazons)} if amazons else {"cafile": found}))
     context.verify_flags &= (
         ~ssl.VERIFY_X509_STRICT
     )  # companies' proxies do not pass it, and the SDK does not ask for it
     return context
+
+
+def _is_readable(connection: socket.socket) -> bool:
+    poll = select.poll()  # unlike `select.select`, for any number of open files
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _exchange(connection: socket.socket, request: Request, target: str) -> tuple[Answer, bool]:

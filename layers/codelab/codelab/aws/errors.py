@@ -1,6 +1,7 @@
 """How a call of AWS fails. Everything in this package raises only these."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -50,3 +51,20 @@ class AwsUnreachable(AwsError):
 
 class AwsTimeout(AwsUnreachable):
     """The request was sent, and no answer came in time."""
+
+
+@contextmanager
+def sdk_errors() -> Iterator[None]:
+    """Raise AwsError where the SDK raises its own errors."""
+    try:
+        yield
+    except Exception as error:
+        from botocore.exceptions import BotoCoreError, ClientError  # most processes never call the SDK
+
+        if isinstance(error, ClientError):
+            told, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
+            code, message = told.get("Code", str(status)), told.get("Message", "")
+            raise AwsRefused(error.operation_name, code, message, status=status) from error
+        if isinstance(error, BotoCoreError):
+            raise AwsUnreachable(str(error)) from error
+        raise

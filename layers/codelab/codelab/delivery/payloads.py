@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from codelab.aws.sdk import sdk_errors
+from codelab.aws.errors import sdk_errors
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import UploadTicket
@@ -129,6 +127,8 @@ class Payloads:
             raise _refusal("No upload with this payload_ref in this session")
         if int(ticket[1]) <= now:
             raise _refusal("The upload ticket has expired; send upload_request for a new one")
+        from botocore.exceptions import ClientError
+
         try:
             found = self._client().get_object(
                 Bucket=self._bucket, Key=keys.ticket_object(user, session_id, payload_ref)

@@ -53,7 +53,7 @@ class UserMessage(ClientFrame):
 class ToolError(BaseModel):
     """Why a tool failed, normalized from the three shapes in the seed documents."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     code: ErrorCode
     message: str
@@ -138,7 +138,7 @@ _EDIT_HAS_ARGUMENTS: dict[str, Any] = {
 class Remember(BaseModel):
     """Remember this decision for later calls: `approve` and `edit` allow them, `reject` denies them."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
     scope: Literal["session", "user"] = Field(description="For this session, or for all sessions of the user.")
     pattern: Annotated[str, StringConstraints(min_length=1, max_length=limits.PATH_CHARS)] | None = Field(
@@ -190,7 +190,7 @@ class SwitchAgent(ClientFrame):
 class ContextFile(BaseModel):
     """The file that a `context_update` adds or removes."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
     path: str | None = Field(default=None, description="The file, relative to the workspace. Not needed with `clear`.")
     content: str | None = Field(

@@ -23,10 +23,15 @@ class Status(StrEnum):
     ERROR = "error"
 
 
+class _Part(BaseModel):
+    # Most functions send only a few kinds of frame.
+    model_config = ConfigDict(defer_build=True)
+
+
 class ServerFrame(BaseModel):
     """Base of all frames to the client."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     #: Sent only to connections that asked for extensions.
     extension: ClassVar[bool] = False
@@ -91,7 +96,7 @@ class LoggedMessage(PayloadFrame):
     content: str | None = Field(default=None, description="The message's text. Absent if there is a `payload_url`.")
 
 
-class Remembrance(BaseModel):
+class Remembrance(_Part):
     """The approval rule that an approval of the call can create."""
 
     rule: str = Field(description="What the rule covers without a pattern, human-readable; commands in full.")
@@ -191,7 +196,7 @@ class Error(ServerFrame):
         )
 
 
-class PromptDetails(BaseModel):
+class PromptDetails(_Part):
     """The parts of a turn's prompts, in estimated tokens. The Request that chooses an agent is not included."""
 
     system_tokens: int = Field(description="The agent's instructions.")
@@ -200,7 +205,7 @@ class PromptDetails(BaseModel):
     history_tokens: int = Field(description="The conversation, with the results of calls.")
 
 
-class TurnUsage(BaseModel):
+class TurnUsage(_Part):
     """The usage of a turn, over all its Requests."""
 
     prompt_tokens: int = Field(description="Tokens in the prompts, as the provider counts them.")
@@ -260,7 +265,7 @@ class ContextUpdated(ServerFrame):
     context_size: int = Field(description="Their size in the model's context, in estimated tokens.")
 
 
-class PlanStep(BaseModel):
+class PlanStep(_Part):
     """One item of a plan."""
 
     text: str = Field(description="What to do in this step.")
@@ -314,7 +319,7 @@ class ToolProgress(PayloadFrame):
     result: Any = Field(default=None, description="The executor's `result`: the piece.")
 
 
-class PendingCall(BaseModel):
+class PendingCall(_Part):
     """An open call in `session_info` or `resumed`. In `session_info` it has all that its `tool_call` frame has."""
 
     call_id: str = Field(description="The call.")
@@ -342,7 +347,7 @@ class PendingCall(BaseModel):
     )
 
 
-class Quota(BaseModel):
+class Quota(_Part):
     """A user's quota over all sessions."""
 
     used: int = Field(description="Used since the window began; for `open_turns`, the turns open now.")
@@ -352,7 +357,7 @@ class Quota(BaseModel):
     )
 
 
-class AgentInfo(BaseModel):
+class AgentInfo(_Part):
     """An agent that a session can switch to."""
 
     name: str = Field(description="Its name, for `switch_agent`.")
@@ -362,7 +367,7 @@ class AgentInfo(BaseModel):
     )
 
 
-class ModelInfo(BaseModel):
+class ModelInfo(_Part):
     """A model that a session can choose."""
 
     name: str = Field(description="Its name, for `session_config`.")
@@ -407,7 +412,7 @@ class SessionInfo(ServerFrame):
         return frame
 
 
-class RuleInfo(BaseModel):
+class RuleInfo(_Part):
     """A remembered decision, applied to later calls without asking."""
 
     rule_id: str = Field(description="The rule's id, for `revoke`.")

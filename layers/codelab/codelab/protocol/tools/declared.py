@@ -46,7 +46,7 @@ def _usable_schema(schema: dict[str, Any]) -> dict[str, Any]:
 class ToolDeclaration(BaseModel):
     """A client's own tool. It runs in the IDE like the catalogue's, and needs approval unless it is read-only."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
     name: Annotated[str, StringConstraints(pattern=NAME), AfterValidator(_free_name)] = Field(
         description="A name that is neither a name nor an alias in the catalogue."
@@ -76,7 +76,7 @@ ToolName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 class Capabilities(BaseModel):
     """What a client can do beyond the basics."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
     tools: Declarations | None = Field(
         default=None,
