@@ -37,7 +37,7 @@ RUNTIME = (
 class SecretsManager(BaseHTTPRequestHandler):
     """Answers every call with a secret."""
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         body = json.dumps({"SecretString": "s" * 64}).encode()
         self.send_response(200)
@@ -104,7 +104,7 @@ def init_ms(folder: Path, function: str, secrets: str, *options: str, log: int =
             "LLM_PROVIDER": "openai",
             "CONTROL_FUNCTION": "control",
             "CONNECTIONS_URL": "https://api.execute-api.us-east-1.amazonaws.com/v1",
-            **{name: "arn:aws:secretsmanager:us-east-1:123456789012:secret:s" for name in _SECRETS[function]},
+            **dict.fromkeys(_SECRETS[function], "arn:aws:secretsmanager:us-east-1:123456789012:secret:s"),
         }
         process = subprocess.Popen(
             # Not the virtual environment's, which has more packages than Lambda.

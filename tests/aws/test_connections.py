@@ -171,7 +171,9 @@ ELSEWHERE = "http://127.0.0.1:4566"
 
 
 def _rules(service: str) -> Any:
-    return LOADER.load_data(f"{service}/{LOADER.determine_latest_version(service, 'endpoint-rule-set-1')}/endpoint-rule-set-1")
+    return LOADER.load_data(
+        f"{service}/{LOADER.determine_latest_version(service, 'endpoint-rule-set-1')}/endpoint-rule-set-1"
+    )
 
 
 @pytest.mark.parametrize("service", ["dynamodb", "lambda", "secretsmanager"])
@@ -239,12 +241,11 @@ def test_what_a_configuration_file_says_is_taken(monkeypatch: pytest.MonkeyPatch
     assert certificates() == ("/other.pem", False)
 
 
-def test_amazons_certificates_are_tried_before_all_of_the_sdks(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_amazons_certificates_are_tried_before_all_of_the_sdks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing is refused that the SDK accepts, and nothing else is accepted."""
     for name in ("amazon", "other"):
-        options = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x -addext subjectAltName=IP:127.0.0.1"
+        options = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x"
+        options += " -addext subjectAltName=IP:127.0.0.1"
         files = ["-keyout", str(tmp_path / f"{name}.key"), "-out", str(tmp_path / f"{name}.pem")]
         subprocess.run(["openssl", "req", *options.split(), *files], check=True, capture_output=True)
     amazon, other = ((tmp_path / f"{name}.pem").read_text() for name in ("amazon", "other"))
@@ -261,7 +262,10 @@ def test_amazons_certificates_are_tried_before_all_of_the_sdks(
 
             def serve() -> None:
                 for _ in range(2 if whole else 1):
-                    with contextlib.suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as tls:
+                    with (
+                        contextlib.suppress(OSError),
+                        context.wrap_socket(listener.accept()[0], server_side=True) as tls,
+                    ):
                         tls.recv(10_000)
                         tls.sendall(http(200, {}))
 
@@ -269,8 +273,7 @@ def test_amazons_certificates_are_tried_before_all_of_the_sdks(
             thread.start()
             try:
                 return ask(connections) == 200
-            except AwsUnreachable as error:
-                assert error.never_arrived
+            except AwsUnreachable:
                 return False
             finally:
                 thread.join(60)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 SEGMENT = st.text(st.sampled_from("aZ09-._~%=@+:$&,;"), min_size=1, max_size=8).filter(lambda it: it.strip("."))
 PATHS = st.lists(SEGMENT, max_size=4).map(lambda parts: "/" + "/".join(parts))
 VALUE = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12).map(str.strip)
-NAMES = st.sampled_from(["Content-Type", "X-Amz-Target", "X-Amzn-Trace-Id", "User-Agent", "amz-sdk-request", "x-a", "Host"])
+NAMES = st.sampled_from(
+    ["Content-Type", "X-Amz-Target", "X-Amzn-Trace-Id", "User-Agent", "amz-sdk-request", "x-a", "Host"]
+)
 TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40)
 
 

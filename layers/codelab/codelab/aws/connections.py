@@ -32,7 +32,8 @@ _KEPT = 16
 
 #: The certificates that AWS's endpoints have descended from since 2018 ("Amazon Trust Services", repository).
 _AMAZONS = re.compile(
-    r'^# Label: "(?:Amazon Root CA|Starfield Services Root)[^\n]*\n(?:#[^\n]*\n)*(-----BEGIN [^-]+-----[^-]+-----END [^-]+-----)',
+    r'^# Label: "(?:Amazon Root CA|Starfield Services Root).*\n(?:#.*\n)*'
+    r"(-----BEGIN [^-]+-----[^-]+-----END [^-]+-----)",
     re.MULTILINE,
 )
 
@@ -195,7 +196,9 @@ def trusted(*, whole: bool = False) -> ssl.SSLContext:
     """
     found, is_sdks = certificates()
     amazons = _AMAZONS.findall(Path(found).read_text("utf-8")) if is_sdks and not whole else []
-    context = ssl.create_default_context(**({"cadata": "\n".join(amazons)} if amazons else {"cafile": found}))
+    context = ssl.create_default_context(
+        cafile=None if amazons else found, cadata="\n".join(amazons) if amazons else None
+    )
     context.verify_flags &= (
         ~ssl.VERIFY_X509_STRICT
     )  # companies' proxies do not pass it, and the SDK does not ask for it

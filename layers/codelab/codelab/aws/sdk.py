@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from botocore.config import Config
 
@@ -43,7 +43,8 @@ _one_at_a_time = threading.Lock()
 def s3_client() -> "S3Client":
     """S3. It is not made at init, so many threads may ask for it."""
     with _one_at_a_time:
-        return awake(session().create_client("s3", config=_CONFIG))
+        made: Any = session().create_client("s3", config=_CONFIG)
+        return cast("S3Client", awake(made))
 
 
 def awake(client: _Client, clock: Callable[[], float] = time.time) -> _Client:

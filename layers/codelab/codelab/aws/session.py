@@ -81,7 +81,7 @@ def endpoint(service: str) -> str:
 
 
 def certificates() -> tuple[str, bool]:
-    """The file of the certificates to trust, and whether it is the one that comes with the SDK, not a configured one."""
+    """The file of the certificates to trust, and whether it is the SDK's and no configured one."""
     configured = environ.get("AWS_CA_BUNDLE")
     if not configured and not _is_all_in_environment():
         configured = session().get_config_variable("ca_bundle")
@@ -114,7 +114,7 @@ def _sdks_credentials() -> Callable[[], Keys]:
             now = found.get_frozen_credentials()
         except BotoCoreError as error:
             raise AwsUnreachable(str(error), never_arrived=True) from error
-        return Keys(now.access_key, now.secret_key, now.token)
+        return Keys(str(now.access_key), str(now.secret_key), now.token)
 
     return current
 

@@ -45,7 +45,15 @@ def signed_headers(
     names = sorted(lines.keys() - _UNSIGNED)
     signed = ";".join(names)
     # Every service but S3 quotes the path once more.
-    canonical = [method, quote(path, safe="/~"), "", *(f"{name}:{lines[name]}" for name in names), "", signed, _digest(body)]
+    canonical = [
+        method,
+        quote(path, safe="/~"),
+        "",
+        *(f"{name}:{lines[name]}" for name in names),
+        "",
+        signed,
+        _digest(body),
+    ]
     scope = f"{now[:8]}/{region}/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", now, scope, _digest("\n".join(canonical).encode())])
     key = f"AWS4{keys.secret_key}".encode()
