@@ -1,6 +1,7 @@
 """Tools that the client declares: skills, with the limits of the server."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from codelab_client.execution import DeclaredTool, ToolCall, ToolOutcome
@@ -9,7 +10,7 @@ from codelab_client.session import events as on
 from codelab_client.session.hello import Hello
 from codelab_client.skills import Skills
 
-from tests.client.conftest import Open, run
+from tests.client.conftest import FAST, Open, run
 from tests.client.executing import CountingExecutor
 from tests.frames import check_sent
 from tests.scripted_model import Says, ScriptedModel, call
@@ -88,7 +89,8 @@ def test_a_tool_that_the_server_refuses_does_not_cost_the_others(new_session: Op
     tools = Tools("good", "read_file", "better")
 
     async def talk() -> None:
-        async with new_session(WithOwnTools(CountingExecutor(), [tools])) as session:
+        patient = replace(FAST, repeat_s=60)  # a hello that is sent twice is refused twice
+        async with new_session(WithOwnTools(CountingExecutor(), [tools]), timing=patient) as session:
             assert list(session.tools_left_out) == ["read_file"]
             tools.declared_tools += Tools("write_file", "best").declared_tools
             assert list(await session.declare()) == ["read_file", "write_file"]

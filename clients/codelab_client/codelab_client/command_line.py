@@ -250,9 +250,11 @@ async def _exec(options: argparse.Namespace) -> int:
     await start_trusted(servers, workspace, Trust(state_folder(), workspace), None, one_prompt.say)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     opening = connect(address, workspace, session_id=session_id, token=newest_token, executor=executor)
+    instructing = asyncio.ensure_future(local.instructions())
     async with opening as session:
         last_sessions.remember(address, workspace, session.session_id)
         try:
+            await session.instruct(await instructing)
             if model:
                 await session.configure(model=model)
             if agent:

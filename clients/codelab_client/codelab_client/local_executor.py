@@ -67,6 +67,10 @@ class LocalExecutor:
         if checkpoints is not None:
             await self._begin_turn(checkpoints)
 
+    async def instructions(self) -> list[dict[str, str]]:
+        """The project's instructions for agents: all AGENTS.md files."""
+        return await (await self._made())[0].instructions()
+
     async def prepare(self) -> None:
         """Find a sandbox and the programs before the first call."""
         await self._made()

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codelab_client import __version__
@@ -19,11 +19,12 @@ _PLACE = re.compile(r"capabilities\.tools\.(\d+)(?:\.|$)")
 class Hello:
     """The `hello` of a session, with the executor's own tools that the server takes.
 
+    instructions: the project's, each with `path` and `content`; None leaves those that the session has.
     left_out: why other tools are not offered, by name.
     """
 
-    def __init__(self, executor: ToolExecutor | None) -> None:
-        self._executor = executor
+    def __init__(self, executor: ToolExecutor | None, instructions: Sequence[Mapping[str, str]] | None = None) -> None:
+        self._executor, self.instructions = executor, instructions
         self._refused: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
 
@@ -32,15 +33,20 @@ class Hello:
         capabilities: dict[str, Any] = {}
         if isinstance(self._executor, DeclaresTools):
             capabilities["tools"] = [_declaration(tool) for tool in self._tools(self._executor)]
+        told = {} if self.instructions is None else {"instructions": [dict(one) for one in self.instructions]}
         return {
             "type": "hello",
             "client": {"name": "codelab", "version": __version__},
             "platform": _PLATFORMS.get(sys.platform, sys.platform[:32]),
             "capabilities": capabilities,
+            **told,
         }
 
     def refused(self, message: str, details: Mapping[str, Any]) -> bool:
-        """The server refused the frame. Returns whether it must be sent again, without the tools that it refuses."""
+        """The server refused the frame. Returns whether it must be sent again, without what it refuses."""
+        if str(details.get("field", "")).startswith("instructions") and self.instructions:
+            self.instructions = None
+            return True
         if not isinstance(self._executor, DeclaresTools):
             return False
         offered = [tool.name for tool in self._tools(self._executor)]

@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from codelab_client.execution import ToolExecutor
@@ -28,6 +28,7 @@ async def connect(
     state: Path | None = None,
     rest_url: str = "",
     timing: Timing | None = None,
+    instructions: Sequence[Mapping[str, str]] | None = None,
 ) -> AsyncIterator[Session]:
     """Open a session, and close it at the end of the block.
 
@@ -37,6 +38,7 @@ async def connect(
     executor: executes the calls; None: the package's own, in `workspace`. viewer: this client never executes calls.
     last_seq: frames after this one are shown; None: those after the last finished turn that this machine has seen.
     state: the folder of the journal; None: see `state_folder`.
+    instructions: the project's for the agent, each with `path` and `content`; None leaves those of the session.
     Raises SessionError if no session can be opened.
     """
     address = url if isinstance(url, Address) else Address.parse(url, rest_url)
@@ -50,7 +52,14 @@ async def connect(
     journal = Journal(state or state_folder(), f"{address.origin}#{tokens.subject(first)}#{session_id}")
     try:
         session = Session(
-            address, session_id, journal, None if viewer else executor, token, last_seq, timing or Timing()
+            address,
+            session_id,
+            journal,
+            None if viewer else executor,
+            token,
+            last_seq,
+            timing or Timing(),
+            instructions,
         )
         try:
             await session.open()

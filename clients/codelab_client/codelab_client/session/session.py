@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 from codelab_client.execution import ToolExecutor
@@ -41,7 +41,7 @@ from codelab_client.session.link import Link, Owner, Phase
 from codelab_client.session.open_calls import OpenCalls
 from codelab_client.session.outgoing import Outgoing
 from codelab_client.session.replies import Replies
-from codelab_client.session.sequence import Sequence
+from codelab_client.session.sequence import Sequence as FrameSequence
 from codelab_client.session.stream import EventStream
 from codelab_client.session.timing import Timing
 
@@ -65,14 +65,15 @@ class Session:
         token: tokens.Token,
         last_seq: int | None,
         timing: Timing,
+        instructions: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
         self.address, self.session_id = address, session_id
         self.status, self.agent, self.title = "idle", "", ""
         self.plan: list[dict[str, Any]] = []
         self.info: SessionInfo | None = None
         self._journal, self._executor = journal, executor
-        self._hello = Hello(executor)
-        self._sequence = Sequence(journal.position if last_seq is None else last_seq)
+        self._hello = Hello(executor, None if executor is None else instructions)
+        self._sequence = FrameSequence(journal.position if last_seq is None else last_seq)
         self._streams: list[EventStream] = []
         self._events = self._subscribe()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -184,6 +185,12 @@ class Session:
             return all((info.title if name == "title" else info.settings.get(name)) == wanted[name] for name in wanted)
 
         return await self._replies.ask_for(SessionInfo, {"type": "session_config", **wanted}, is_made)
+
+    async def instruct(self, instructions: Sequence[Mapping[str, str]]) -> None:
+        """Replace the project's instructions, each with `path` and `content`, see docs/frames.md, `hello`."""
+        if list(instructions) != self._hello.instructions:
+            self._hello.instructions = list(instructions)
+            await self.declare()
 
     async def declare(self) -> dict[str, str]:
         """Offer the executor's own tools to the agent, which have changed. Returns why some are left out, by name."""

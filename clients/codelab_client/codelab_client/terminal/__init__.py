@@ -14,6 +14,8 @@ from codelab_client.session import Address, Refused, Session, connect, new_sessi
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError
 from codelab_client.skills import Skills
+from codelab_client.tools.instructions import topmost_instructions
+from codelab_client.tools.tree import Tree
 
 #: Messages of a resumed conversation that are printed.
 _HISTORY = 20
@@ -52,13 +54,14 @@ async def talk(
             token=token,
             executor=WithOwnTools(executor, own_tools, executor.before_change),
             last_seq=history.get("last_seq"),
+            instructions=topmost_instructions(Tree(workspace)),
         )
         async with opening as session:
             conversation.session = session
             commands = screen.commands = Commands(conversation, rest, executor, servers)
             last_sessions.remember(address, workspace, wanted)
             _show_history(conversation, history)
-            conversation.start(_prepare(executor))
+            conversation.start(_prepare(executor, session))
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))
             await _either(conversation.follow(), screen.run())
@@ -69,11 +72,11 @@ async def talk(
     return 0
 
 
-async def _prepare(executor: LocalExecutor) -> None:
+async def _prepare(executor: LocalExecutor, session: Session) -> None:
     """Do what the first answer and the first call need, while the user is typing."""
     await asyncio.sleep(1)
     await asyncio.to_thread(importlib.import_module, "rich.markdown")
-    await executor.prepare()
+    await session.instruct(await executor.instructions())
 
 
 def _screen(workspace: Path, *, plain: bool) -> Any:

@@ -1,39 +1,65 @@
-"""The project's own instructions for agents: `AGENTS.md` files, as context files of a session.
+"""The project's own instructions for agents: its `AGENTS.md` files, which `hello` brings (`hello.instructions`).
 
-The protocol carries them as `context_update`: the agent sees the content of the topmost file with every message, and
-the names of the nested ones, which it reads when it works there. They come from the workspace, so nothing in them
-changes what the client allows.
+They come from the workspace, so nothing in them changes what the client allows.
 """
-
-from contextlib import suppress
 
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
-from codelab_client.tools.tree import Names
+from codelab_client.tools.tree import Names, Tree
 from codelab_client.tools.workspace import Ignored, Workspace, walk
 
 NAME = "AGENTS.md"
-#: A session's context files, and the bytes of one (docs/protocol.md, "Context").
-_FILES = 20
-_BYTES = 300_000
+#: What a session takes (docs/frames.md, `hello`): files, characters of one, and bytes of all.
+_FILES = 8
+_CHARS = 32_000
+_BYTES = 128_000
+_READ_BYTES = 1_000_000
 
 
 async def project_instructions(workspace: Workspace, ignored: Ignored) -> list[dict[str, str]]:
-    """The `data` of a `context_update` with `add_file` for each AGENTS.md, nearest to the top first; at most 20.
+    """The `path` and `content` of each AGENTS.md, nearest to the top first, as many as a session takes.
 
-    ignored: which paths version control ignores. The topmost file has its content if it is UTF-8 text of at most
-    300,000 bytes.
+    ignored: which paths version control ignores. A long file is cut; one that is not UTF-8 text is left out.
     """
     found: list[Names] = [
         names
         for names, node in await walk(workspace, (), recursive=True, ignored=ignored)
         if names[-1] == NAME and node.kind == "file" and _may_be_named(names)
     ]
-    files = [{"path": joined(names)} for names in sorted(found, key=lambda names: (len(names), names))[:_FILES]]
-    if files and files[0]["path"] == NAME:
-        with suppress(ToolFailure, UnicodeDecodeError):
-            files[0]["content"] = (await workspace.read((NAME,), _BYTES)).data.decode()
+    files: list[dict[str, str]] = []
+    for names in sorted(found, key=lambda names: (len(names), names)):
+        try:
+            data = (await workspace.read(names, _READ_BYTES)).data
+        except ToolFailure:
+            continue
+        _add(files, names, data)
     return files
+
+
+def topmost_instructions(tree: Tree) -> list[dict[str, str]]:
+    """The same of the topmost file only, which is found at once."""
+    files: list[dict[str, str]] = []
+    try:
+        if tree.kind((NAME,)) == "file":
+            _add(files, (NAME,), tree.read((NAME,), _READ_BYTES).data)
+    except ToolFailure:
+        pass
+    return files
+
+
+def _add(files: list[dict[str, str]], names: Names, data: bytes) -> None:
+    """Add a file if there is room for it."""
+    try:
+        content = data.decode()
+    except UnicodeDecodeError:
+        return
+    if len(content) > _CHARS:
+        cut = "\n[cut here]"
+        content = content[: _CHARS - len(cut)] + cut
+    added = {"path": joined(names), "content": content}
+    size = sum(len(text.encode()) for file in (*files, added) for text in file.values())
+    if content.strip() and len(files) < _FILES and size <= _BYTES:
+        files.append(added)
 
 
 def _may_be_named(names: Names) -> bool:
