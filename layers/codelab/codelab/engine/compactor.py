@@ -1,4 +1,4 @@
-"""Runs compaction: reads a part of the history, asks the model for a summary, commits it."""
+"""Runs compaction: reads a part of the history, cuts old results or asks the model for a summary, commits that."""
 
 import time
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 from codelab.turns import compaction
 from codelab.turns.draft import Draft
+from codelab.turns.models import budget
 from codelab.turns.usage import counted
 
 #: In ms: the least time left to begin a summary, the most time it may take, and the time it must leave.
@@ -34,24 +35,32 @@ class Compactor:
         self._unsupported = unsupported
 
     def compact(self, register: Register, config: RequestConfig, meter: Meter, remaining_ms: Callable[[], int]) -> None:
-        """Summarise a piece of the history if that is due. A failure is logged, and noted in the register."""
+        """Cut or summarise a part of the history if that is due. A failure is logged, and noted in the register."""
         if not compaction.is_due(register, self._settings) or remaining_ms() < _LEAST_MS:
             return
         extent, most = compaction.extent(register)
         read = self._engine.store.conversation(register.pk, extent, most)
+        cut = compaction.cut(register, read.history, self._settings)
+        if cut is not None:
+            self._note(register, lambda draft: compaction.commit_cut(draft, cut))
+            return
         piece = compaction.piece(register, read.history, self._settings)
         if piece is None:
             return
+        said = compaction.said(read.summary, piece, budget(register, self._settings).tokens)
         deadline = time.monotonic() + min(_MOST_MS, remaining_ms() - _MARGIN_MS) / 1000
         content = self._summary(register, compaction.messages(piece, read.summary), config, meter, deadline)
 
         def note(draft: Draft) -> Transition | None:
             if content is None:
                 return compaction.back_off(draft, register)
-            return compaction.commit(draft, piece, content)
+            return compaction.commit(draft, piece, content, said)
 
+        self._note(register, note)
+
+    def _note(self, register: Register, decide: Callable[[Draft], Transition | None]) -> None:
         try:
-            self._engine.decide(register.user, register.session_id, note)
+            self._engine.decide(register.user, register.session_id, decide)
         except ProtocolError as error:
             logger().warning("compaction not stored", extra={"session": register.pk, "error": error.message})
 

@@ -231,23 +231,29 @@ class CallItem:
 
 @dataclass(frozen=True, slots=True)
 class SummaryItem:
-    """The summary of the first `n` messages, for the model. It never changes; the next summary has another `n`."""
+    """The summary of the first `n` messages, for the model. It never changes; the next summary has another `n`.
+
+    `said` is what the user said in them, word for word as far as there is room.
+    """
 
     replaces: ClassVar[bool] = False
 
     n: int
     content: str
     at: int
+    said: tuple[str, ...] = ()
 
     def key(self) -> str:
         return keys.summary_key(self.n)
 
     def row(self) -> dict[str, Any]:
-        return {"sk": self.key(), "content": self.content, "at": self.at}
+        said = {"said": list(self.said)} if self.said else {}
+        return {"sk": self.key(), "content": self.content, "at": self.at, **said}
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "SummaryItem":
-        return cls(int(item["sk"].removeprefix("SUMMARY#")), item["content"], item["at"])
+        n, said = int(item["sk"].removeprefix("SUMMARY#")), tuple(item.get("said", ()))
+        return cls(n, item["content"], item["at"], said)
 
 
 @dataclass(frozen=True, slots=True)

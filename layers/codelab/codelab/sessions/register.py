@@ -207,6 +207,8 @@ class Register:
     turn_n: int = 0
     summary_n: int = 0
     history_tokens: int = 0
+    #: The results and arguments of calls up to this message are cut short for the model, since a compaction.
+    cut_n: int = 0
     #: The provider's count of the prompt's tokens per 1,000 that we estimated; 0 if unknown.
     token_scale: int = 0
     #: `history_tokens` when the model last failed to summarise them; 0 after a summary.

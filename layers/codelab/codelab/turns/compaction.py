@@ -1,8 +1,12 @@
-"""Compaction: a summary replaces the older part of a history that outgrows the model's context.
+"""Compaction: keeps a history that outgrows the model's context short, in few and large steps.
 
-It is due before the context is full, so that it is made after a step's commit, while nobody waits: tools run, or the
-user reads. Until the summary is ready, a step gets the newest messages that fit. The messages stay in the history. A
-summary never changes; the register says which one is the newest.
+Between two compactions the model is sent what it was sent before and what is new, so that providers' caches hit. First
+the old results of calls are cut, all in one go, which needs no Request. If that is not enough, a summary replaces the
+older part of the history; what the user said there is kept word for word beside it.
+
+Compaction is due before the context is full, so that it is made after a step's commit, while nobody waits: tools run,
+or the user reads. Until it is done, a step gets the newest messages that fit. The messages stay in the history. A
+summary never changes; the register says which one is the newest, and up to where results are cut.
 """
 
 from collections.abc import Sequence
@@ -14,19 +18,26 @@ from codelab.sessions.items import MessageItem, SummaryItem, dumps
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.transition import Transition
 from codelab.turns import files, instructions, models
-from codelab.turns.context import CHARS_PER_TOKEN, FILES_SHARE
+from codelab.turns.context import CHARS_PER_TOKEN, CUT_CHARS, FILES_SHARE
 from codelab.turns.draft import Draft
-from codelab.turns.text import head_and_tail
+from codelab.turns.text import head_and_tail, token_estimate
 
-#: Shares of the context budget for the prompt and the summary. The history gets the rest, without the files.
-_PROMPT_SHARE, _SUMMARY_SHARE = 0.1, 0.15
+#: Shares of the context budget for the prompt, the summary, and in it what the user said. The history gets the rest,
+#: without the files.
+_PROMPT_SHARE, _SUMMARY_SHARE, _SAID_SHARE = 0.1, 0.15, 0.05
 #: Shares of the history's room, in tokens and messages: when compaction is due, what it keeps, and its least gain.
 _DUE, _KEPT, _WORTH = 0.75, 0.4, 0.15
+#: Shares of the history's room in tokens: what stays whole when results are cut, and what may be left then. If more is,
+#: a summary is better.
+_WHOLE, _LEFT = 0.25, 0.55
+#: The tokens of a result or of an answer's arguments that are cut.
+_CUT_TOKENS = CUT_CHARS // 3
+#: A message of the user is not cut shorter than this (characters).
+_LEAST_SAID = 300
 #: How much the history must have grown since the last try if that failed.
 _GROWN = 1.25
-#: The most messages in one summary, so that one call reads them with the last summary and the declared tools; and their
-#: share of the budget.
-_PIECE, _PIECE_SHARE = 98, 0.7
+#: The most messages in one summary, and their share of the budget.
+_PIECE, _PIECE_SHARE = 400, 0.7
 #: Characters of a message, of a call's arguments and of a result that the Request for a summary includes.
 _SAID_CHARS, _ARGUMENTS_CHARS, _RESULT_CHARS = 3_000, 300, 600
 
@@ -59,6 +70,15 @@ SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """The results up to message `n` are cut, which saves `tokens`. `after_n` is where the last cut ended."""
+
+    after_n: int
+    n: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """The messages after the first `after_n` and up to `n`, which the next summary adds, and their tokens."""
 
@@ -82,6 +102,61 @@ def extent(register: Register) -> tuple[Extent, int]:
     return Extent(min(register.history_n, register.summary_n + _PIECE), register.summary_n), _PIECE
 
 
+def cut(register: Register, messages: Sequence[MessageItem], settings: Settings) -> Cut | None:
+    """How to cut old results among `messages` (see `extent`); None if that saves too little."""
+    room = _room(register, models.budget(register, settings).fits)
+    left = register.history_tokens
+    if left <= _DUE * room:  # too many messages, which only a summary makes fewer
+        return None
+    whole, saved, n = _WHOLE * room, 0, register.cut_n
+    older = sum(_tokens(message, register.cut_n) for message in messages)
+    for position, message in enumerate(messages[:-1]):
+        older -= _tokens(message, register.cut_n)
+        if older < whole:
+            break
+        saved += _tokens(message, register.cut_n) - _tokens(message, message.n)
+        if messages[position + 1].role != "tool":
+            n, ripe = message.n, saved
+    if n <= register.cut_n or ripe < _WORTH * room or left - ripe > _LEFT * room:
+        return None
+    return Cut(register.cut_n, n, ripe)
+
+
+def _tokens(message: MessageItem, cut_n: int) -> int:
+    """The tokens of a message as the model gets it, if results up to `cut_n` are cut."""
+    if message.n > cut_n or not (message.role == "tool" or message.calls):
+        return message.tokens
+    said = 0 if message.role == "tool" else token_estimate(message.content)
+    return min(message.tokens, said + _CUT_TOKENS)
+
+
+def commit_cut(draft: Draft, made: Cut) -> Transition | None:
+    """Cut results. None if another process has made a compaction meanwhile."""
+    register = draft.register
+    if register.cut_n != made.after_n or register.summary_n > made.n or register.history_n < made.n:
+        return None
+    register.cut_n = made.n
+    register.history_tokens = max(0, register.history_tokens - made.tokens)
+    return draft.finish()
+
+
+def said(before: SummaryItem | None, piece: Piece, budget: int) -> tuple[str, ...]:
+    """What the user said up to the end of `piece`, in a context of `budget` tokens.
+
+    Word for word, but the longest messages are cut in their middle if there is no room, and if there still is none, the
+    first message and the newest are kept.
+    """
+    most = int(_SAID_SHARE * budget * CHARS_PER_TOKEN)
+    texts = [*(before.said if before else ()), *(it.content for it in piece.messages if it.role == "user")]
+    found, longest = texts, most
+    while sum(map(len, found)) > most and longest > _LEAST_SAID:
+        longest //= 2
+        found = [head_and_tail(text, longest) for text in texts]
+    while len(found) > 1 and sum(map(len, found)) > most:
+        del found[1]
+    return tuple(found)
+
+
 def piece(register: Register, messages: Sequence[MessageItem], settings: Settings) -> Piece | None:
     """The part of `messages` (see `extent`) to summarise, None if it is too small. Never the newest answer.
 
@@ -97,7 +172,7 @@ def piece(register: Register, messages: Sequence[MessageItem], settings: Setting
         room -= len(_text(message))
         if room < 0 and found is not None:
             break
-        taken += message.tokens
+        taken += _tokens(message, register.cut_n)
         if messages[position + 1].role == "tool":
             continue
         found = Piece(register.summary_n, message.n, taken, tuple(messages[: position + 1]))
@@ -124,11 +199,12 @@ def text_of(solution: dict[str, Any], register: Register, settings: Settings) ->
         if solution[name]:
             parts.append("\n".join([f"{name.replace('_', ' ').capitalize()}:", *(f"- {it}" for it in solution[name])]))
     return head_and_tail(
-        "\n\n".join(parts), int(_SUMMARY_SHARE * models.budget(register, settings).tokens * CHARS_PER_TOKEN)
+        "\n\n".join(parts),
+        int((_SUMMARY_SHARE - _SAID_SHARE) * models.budget(register, settings).tokens * CHARS_PER_TOKEN),
     )
 
 
-def commit(draft: Draft, piece: Piece, content: str) -> Transition | None:
+def commit(draft: Draft, piece: Piece, content: str, said: tuple[str, ...] = ()) -> Transition | None:
     """Store the summary of `piece`. None if another summary was made meanwhile."""
     register = draft.register
     if register.summary_n != piece.after_n or register.history_n < piece.n:
@@ -136,7 +212,7 @@ def commit(draft: Draft, piece: Piece, content: str) -> Transition | None:
     register.summary_n = piece.n
     register.history_tokens = max(0, register.history_tokens - piece.tokens)
     register.summary_failed_tokens = 0
-    draft.put(SummaryItem(piece.n, content, draft.now))
+    draft.put(SummaryItem(piece.n, content, draft.now, said))
     return draft.finish()
 
 

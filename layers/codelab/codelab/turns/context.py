@@ -40,13 +40,21 @@ _SUMMARY = """\
 It stands for the first {n} messages of this conversation.
 """
 
+_SAID = "\nWhat the user said in them, word for word:"
+
+#: Characters of a result, and of all arguments of an answer, that a compaction has cut.
+CUT_CHARS = 400
+
 _NO_RESULT = dumps({"error": {"code": "EXECUTION_FAILED", "message": "The call was interrupted; it has no result"}})
 
 
-def assemble(conversation: Conversation, system: str, *, budget: int, fits: int | None = None) -> list[dict[str, Any]]:
+def assemble(
+    conversation: Conversation, system: str, *, budget: int, fits: int | None = None, cut_n: int = 0
+) -> list[dict[str, Any]]:
     """The context as OpenAI chat messages of at most `fits` tokens (`budget`), beginning with the prompt `system`.
 
-    Long contents are cut by `budget`, which stays the same from step to step (see `models.Budget`).
+    Long contents are cut by `budget`, which stays the same from step to step (see `models.Budget`), and results up to
+    message `cut_n` are short (see `compaction`).
 
     An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if even
     the newest group does not fit.
@@ -63,7 +71,7 @@ def assemble(conversation: Conversation, system: str, *, budget: int, fits: int 
             question = ""
             continue
         for harder in _HARDER if not kept else _HARDER[:1]:
-            messages = group.messages(int(harder * budget * CHARS_PER_TOKEN))
+            messages = group.messages(int(harder * budget * CHARS_PER_TOKEN), is_cut=group.message.n <= cut_n)
             cost = estimate_context(messages)
             if cost <= left:
                 break
@@ -89,6 +97,8 @@ def _opening(conversation: Conversation, budget: int) -> str:
     parts = [shown] if (shown := shown_files(conversation, budget)) else []
     if conversation.summary is not None:
         parts.append(_SUMMARY.format(n=conversation.summary.n) + conversation.summary.content)
+        if conversation.summary.said:
+            parts.append("\n".join([_SAID, *(f"- {said}" for said in conversation.summary.said)]))
     return "\n".join(parts)
 
 
@@ -135,14 +145,16 @@ class _Group:
     message: MessageItem
     results: tuple[MessageItem | None, ...]
 
-    def messages(self, budget: int) -> list[dict[str, Any]]:
-        """The group as chat messages. Only arguments and results are cut to fit `budget` (characters)."""
+    def messages(self, budget: int, *, is_cut: bool = False) -> list[dict[str, Any]]:
+        """The group as chat messages. Only arguments and results are cut, to fit `budget` (characters), or `is_cut`."""
         plain: dict[str, Any] = {"role": self.message.role, "content": self.message.content}
         calls = self.message.calls
         if not calls:
             return [plain]
         arguments_share = int(_ARGUMENTS_SHARE * budget / len(calls))
         result_share = int(_RESULT_SHARE * budget / len(calls))
+        if is_cut:
+            arguments_share, result_share = min(arguments_share, CUT_CHARS), min(result_share, CUT_CHARS)
         plain["tool_calls"] = [
             {
                 "id": call.call_id,

@@ -90,6 +90,7 @@ def reveal(draft: Draft, lease: Lease, source: Register, history_n: int, title: 
     register.history_n = history_n
     if source.summary_n <= history_n:
         register.summary_n, register.history_tokens = source.summary_n, source.history_tokens
+        register.cut_n = min(source.cut_n, register.history_n)
         register.summary_failed_tokens = source.summary_failed_tokens
     return draft.finish()
 

@@ -14,6 +14,7 @@ from codelab.sessions.transition import Step, Transition
 from codelab.turns import approval_rules, calls, server_tools, titles, turn
 from codelab.turns.draft import Draft
 from codelab.turns.text import shortened
+from codelab.turns.usage import scale
 
 #: How often a step may be acquired before its turn ends with an error.
 MAX_ATTEMPTS = 3
@@ -161,6 +162,7 @@ def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -
         return None
     register.last_seq = max(register.last_seq, log_end)
     count(register, result.usage)
+    register.token_scale = scale(result.usage, register.token_scale)
     if register.cancelled_at:
         if isinstance(result, Answer):
             turn.cancelled(draft, result.text, result.last)

@@ -12,6 +12,8 @@ from codelab.sessions.items import dumps
 
 #: Money is counted in whole nano-dollars, because DynamoDB changes fractions.
 _NANO = 1_000_000_000
+#: The provider's count and the estimate differ by no more, in thousandths.
+_LEAST_SCALE, _MOST_SCALE = 500, 2_500
 _PARTS = ("system", "tools", "files", "history")
 
 
@@ -24,6 +26,20 @@ def counted(usage: Usage, price: Price | None) -> dict[str, int]:
     per_cached = price.prompt if price.cached is None else price.cached
     dollars = ((prompt - cached) * price.prompt + cached * per_cached + completion * price.completion) / 1_000_000
     return {**found, "cost_nano_usd": round(dollars * _NANO)}
+
+
+def scale(used: Mapping[str, int], before: int) -> int:
+    """The provider's count of a prompt per 1,000 estimated tokens, by the usage of a step; `before` if it tells none.
+
+    A small change of it, and one that no tokenizer explains, count for nothing.
+    """
+    told, estimated = used.get("prompt_tokens", 0), sum(used.get(part, 0) for part in _PARTS)
+    if used.get("llm_calls") != 1 or not estimated:
+        return before
+    found = told * 1000 // estimated
+    if not _LEAST_SCALE <= found <= _MOST_SCALE or abs(found - before) <= before // 20:
+        return before
+    return found
 
 
 def breakdown(

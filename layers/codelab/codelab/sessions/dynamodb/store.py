@@ -1,8 +1,10 @@
 """`SessionStore` over one DynamoDB table."""
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 from codelab.aws.dynamodb import DynamoDB
@@ -31,6 +33,14 @@ from codelab.sessions.transition import Transition
 
 #: The most keys that DynamoDB allows in one BatchGetItem.
 _BATCH = 100
+#: The calls that read a long history at once.
+_PARALLEL = 5
+
+
+@cache
+def _readers() -> ThreadPoolExecutor:
+    """Made when a process first reads so much; most never do."""
+    return ThreadPoolExecutor(max_workers=_PARALLEL, thread_name_prefix="read")
 
 
 class DynamoDBStore:
@@ -56,16 +66,21 @@ class DynamoDBStore:
         return (Register.of(register) if register else None), {sk: found.get(sk) for sk in wanted}
 
     def items(self, pk: str, wanted: Sequence[str]) -> dict[str, StoredItem]:
+        """Many are read in parallel, so that a long history takes one round trip."""
+        batches = [wanted[start : start + _BATCH] for start in range(0, len(wanted), _BATCH)]
+        read = partial(self._batch, pk)
+        parts = map(read, batches) if len(batches) < 2 else _readers().map(read, batches)
+        return {sk: item for part in parts for sk, item in part.items()}
+
+    def _batch(self, pk: str, wanted: Sequence[str]) -> dict[str, StoredItem]:
         found: dict[str, StoredItem] = {}
-        for start in range(0, len(wanted), _BATCH):
-            batch = wanted[start : start + _BATCH]
-            request: Any = {self._table: {"Keys": [_key(pk, sk) for sk in batch], "ConsistentRead": True}}
-            while request:
-                answer = self._client.batch_get_item(RequestItems=request)
-                for item in answer["Responses"].get(self._table, []):
-                    plain = from_dynamodb(item)
-                    found[plain["sk"]] = plain
-                request = answer.get("UnprocessedKeys") or {}
+        request: Any = {self._table: {"Keys": [_key(pk, sk) for sk in wanted], "ConsistentRead": True}}
+        while request:
+            answer = self._client.batch_get_item(RequestItems=request)
+            for item in answer["Responses"].get(self._table, []):
+                plain = from_dynamodb(item)
+                found[plain["sk"]] = plain
+            request = answer.get("UnprocessedKeys") or {}
         return found
 
     def read_call(self, pk: str, call_id: str) -> tuple[Register | None, CallItem | None]:

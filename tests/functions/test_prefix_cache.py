@@ -1,0 +1,149 @@
+"""Providers cache how prompts begin: a long turn sends little that its steps before have not sent."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from codelab.llm.client.transport import Call
+
+from tests.functions.recorder import READ_MANY
+from tests.functions.system import System
+from tests.scripted_model import call
+
+STEPS = 30
+#: Characters of a token, and the tokens of one part of a prompt that is cached or not.
+_TOKEN, _PART = 4, 128
+_SUMMARY = {"summary": "Files were read.", "decisions": [], "open_tasks": [], "files": [], "facts": []}
+
+
+class CachingProvider:
+    """Reads a file with each step, and counts what of a prompt it has seen at the beginning of another one.
+
+    As OpenAI does: the schema and then the messages are the prompt, in parts of 128 tokens.
+    """
+
+    base_url = "http://model.invalid"
+
+    def __init__(self) -> None:
+        self._left = 1
+        self._seen: list[str] = []
+        self.prompt_tokens = self.cached_tokens = self.misses = self.summaries = 0
+
+    def begin(self, steps: int) -> None:
+        """Count from here on; the next turn has so many steps."""
+        self._left = steps
+        self.prompt_tokens = self.cached_tokens = self.misses = 0
+
+    @property
+    def last(self) -> str:
+        """The last prompt, as JSON."""
+        return self._seen[-1]
+
+    def send(self, body: Mapping[str, Any], sent: Call) -> Iterator[list[dict[str, Any]]]:
+        schema = body["response_format"]["json_schema"]["schema"]
+        usage: dict[str, Any] = {}
+        if "open_tasks" in schema["properties"]:
+            self.summaries += 1
+            answer: dict[str, Any] = _SUMMARY
+        else:
+            usage = self._counted(json.dumps([schema, *body["messages"]]))
+            self._left -= 1
+            step = f"lib/part_{self._left}.dart"
+            answer = {"message": "", "calls": [call("read_file", path=step)]} if self._left else _ANSWER
+        said = {"index": 0, "delta": {"content": json.dumps(answer)}, "finish_reason": "stop"}
+        yield [{"choices": [said], "usage": usage}]
+
+    def _counted(self, prompt: str) -> dict[str, Any]:
+        total = len(prompt) // _TOKEN
+        same = max((_same(prompt, seen) for seen in self._seen), default=0)
+        cached = same // _TOKEN // _PART * _PART
+        if self._seen and same < len(self._seen[-1]) - 2:  # the end of the list
+            self.misses += 1
+        self._seen.append(prompt)
+        self.prompt_tokens += total
+        self.cached_tokens += cached
+        return {"prompt_tokens": total, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": cached}}
+
+
+def _same(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+_ANSWER: dict[str, Any] = {"message": "That is all of it.", "calls": []}
+
+
+@pytest.fixture
+def provider(extended: System, monkeypatch: pytest.MonkeyPatch) -> CachingProvider:
+    model = CachingProvider()
+    monkeypatch.setattr(extended, "model", model)
+    return model
+
+
+def turn(system: System, model: CachingProvider, lines: int) -> int:
+    """A turn of thirty steps, each of which reads a file of so many lines. Returns how often results were cut.
+
+    The session has had an answer, because its title was asked for in another schema.
+    """
+    for _ in range(2):
+        model.begin(1)
+        system.say("c1", "Hello!")
+    model.begin(STEPS)
+    calls = system.say("c1", "Read every part, and never touch FACT-legacy.")
+    cuts = {0}
+    for step in range(1, STEPS):
+        [call_id] = calls
+        content = f"// part {step}\n" + "final x = compute(1, 2);\n" * lines
+        system.send("c1", "tool_result", call_id=call_id, result={"content": content})
+        system.run_step()
+        register = system.item("REGISTER")
+        calls = list(register.get("calls", {}))
+        cuts.add(register.get("cut_n", 0))
+    assert calls == []
+    return len(cuts) - 1
+
+
+def test_nine_of_ten_tokens_of_thirty_steps_come_from_the_cache(extended: System, provider: CachingProvider) -> None:
+    assert turn(extended, provider, lines=100) == 0
+    assert provider.cached_tokens >= 0.9 * provider.prompt_tokens
+    assert (provider.misses, provider.summaries) == (0, 0)
+    [ended] = [frame for frame in extended.aws.frames("c1") if frame["type"] == "turn_end"]
+    assert ended["usage"]["cached_tokens"] == provider.cached_tokens
+
+
+def test_what_is_sent_changes_only_when_old_results_are_cut_in_one_go(
+    extended: System, provider: CachingProvider
+) -> None:
+    extended.environment = {"MAX_CONTEXT_TOKENS": "24000"}
+    cuts = turn(extended, provider, lines=80)
+    assert 0 < cuts <= 4
+    assert (provider.misses, provider.summaries) == (cuts, 0)
+    last = provider.last
+    assert "to read on: read_result" in last
+    assert "never touch FACT-legacy" in last
+    assert "// part 29" in last
+    assert provider.cached_tokens >= 0.75 * provider.prompt_tokens
+
+
+def test_a_summary_keeps_what_the_user_said_word_for_word(extended: System, provider: CachingProvider) -> None:
+    extended.environment = {"MAX_CONTEXT_TOKENS": "24000"}
+    for n in range(30):
+        provider.begin(1)
+        extended.say("c1", f"Wish {n}: never touch FACT-{n}. " + "Because. " * 500 * (n % 2))
+    assert provider.summaries
+    opening = json.loads(provider.last)[2]["content"]
+    assert "word for word:\n- Wish 0: never touch FACT-0." in opening
+    assert "- Wish 2: never touch FACT-2." in opening
+
+
+def test_a_history_of_hundreds_of_messages_is_read_in_parallel_calls_of_one_step(
+    extended: System,
+) -> None:
+    extended.ask("c1", "Hello!")
+    for _ in range(70):
+        extended.ask("c1", "ok")
+    extended.model.says("ok")
+    extended.say("c1")
+    assert extended.aws.calls.count(READ_MANY) == 2
+    assert len(extended.model.requests[-1]["messages"]) == 1 + 2 * 71 + 1
