@@ -108,8 +108,8 @@ BUDGETS: Mapping[str, list[Event]] = {
         CONNECT, USER_MESSAGE, step(1, 1, 5),
         ("upload_request", {POST: 1}),
         ("tool_result", {**LAST_RESULT[1], FETCH: 1, STORE: 1}),
-        # Afterwards a summary takes the result's place.
-        ("step 2", {READ: 3 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 2 + 1, APPEND: 3, POST: 8, UPDATE: 3}),
+        # Afterwards the result is cut, by one update.
+        ("step 2", {READ: 3 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 2, APPEND: 3, POST: 8, UPDATE: 3 + 1}),
     ],
     # The invoke was lost with its sender, who sends again what was accepted; the sweep invokes, and posts the message
     # and the status that the step has not posted.
@@ -146,8 +146,8 @@ LIMITED: Mapping[str, list[Event]] = {
         # There is no register to read it with: looked at and counted in one.
         ("upload_request", {UPDATE: 1, POST: 1}),
         ("tool_result", {**LAST_RESULT[1], FETCH: 1, STORE: 1}),
-        # Those of the steps, and that of the summary.
-        ("step 2", {READ: 3 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 2 + 1, APPEND: 3, POST: 8, UPDATE: 3 + 2}),
+        # The count of the steps, and the cut.
+        ("step 2", {READ: 3 + 1, READ_MANY: 3 + 1, FETCH: 1, TRANSACTION: 2, APPEND: 3, POST: 8, UPDATE: 3 + 1 + 1}),
     ],
 }  # fmt: skip
 
