@@ -38,6 +38,7 @@ from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.sdk import s3_client
 from codelab.delivery.stream import StreamSender
 from codelab.llm.client.transport import Call
+from codelab.sessions.dynamodb.kept_history import KeptHistory
 from codelab_local.processes import die_with_parent
 
 from tests.aws_calls import answer, call_of, is_first, is_last, operation_of
@@ -83,6 +84,8 @@ class Order:
     script: Script
     watch_s: float | None = None
     request_id: str = ""
+    #: Changes when the table goes back to an earlier state. No process remembers what comes after it.
+    play: int = 0
 
 
 class Worker:
@@ -99,6 +102,7 @@ class Worker:
         self._posts = itertools.count()
         self._mark = 0
         self._sender_waits = False
+        self._play = 0
         self._fault: Fault | None = None
         self._now = 0
         self._transport = ScriptedTransport(mark=self._remember, sent=self._until_sent, pause=self._pause)
@@ -151,6 +155,9 @@ class Worker:
         self._ended.clear()
         self._fault, self._now = order.fault, order.now
         self._transport.script = order.script
+        if order.play != self._play:
+            self._play = order.play
+            wiring.engine().store._kept = KeptHistory()  # type: ignore[attr-defined]
         stream.WATCH_S = _NEVER if order.watch_s is None else order.watch_s
         ends = order.now + TIME_LEFT.get(order.folder, 29_000)
         context = types.SimpleNamespace(

@@ -32,6 +32,7 @@ LARGE = 30_000
 #: More events or sweeps than that, and the conversation is stuck.
 MOST_EVENTS, MOST_SWEEPS = 150, 30
 
+_plays = itertools.count(1)
 _API = EventBuilder(Api("a1b2c3d4e5", "v1", "$request.body.type", {}, {}), ACCOUNT, REGION)
 
 #: A client's frame, and how long after what it reacts to it is sent (ms).
@@ -147,6 +148,7 @@ class Player:
         start: Snapshot | None = None,
     ) -> None:
         self._stage = stage
+        self._play = next(_plays)
         self._conversation = conversation
         self._faults = [found for found in (conversation.accident, fault) if found is not None]
         self._fault = fault
@@ -251,7 +253,7 @@ class Player:
         seen = self.seen[index] = Seen(folder, label, [])
         fault = next((found for found in self._faults if found.event == index and found.operation), None)
         script, watch_s = self._conversation.script, self._conversation.watch_s
-        order = Order(folder, event, world.now, fault, script, watch_s, item.request_id)
+        order = Order(folder, event, world.now, fault, script, watch_s, item.request_id, self._play)
         refusals = len(world.refusals)
         if item.frame.get("type") == "resume":
             ide.resuming = True

@@ -114,6 +114,8 @@ def counts(
     ticks = itertools.count(BEGAN)
     monkeypatch.setattr("codelab.engine.engine.time.time_ns", lambda: next(ticks) * 1_000_000)
     monkeypatch.setattr("codelab.delivery.stream._monotonic", lambda: 0.0)
+    # As in a process that has not run the session's steps before: the most that its reads cost.
+    monkeypatch.setattr("codelab.sessions.dynamodb.kept_history.MOST_BYTES", 0)
     # So many that no summary is due, whose Request is the model's cost.
     system.environment = {**USUAL, "STREAM_MAX_DELAY_MS": "0", "MAX_CONTEXT_TOKENS": "100000"}
     return measured(system, Capacity(system, monkeypatch, caplog, template.table()["GlobalSecondaryIndexes"]))

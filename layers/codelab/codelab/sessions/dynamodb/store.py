@@ -12,6 +12,7 @@ from codelab.aws.errors import AwsRefused, ConditionFailed
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import ApprovalRules
 from codelab.sessions.dynamodb.bulk import DynamoDBBulk
+from codelab.sessions.dynamodb.kept_history import Kept, KeptHistory
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
 from codelab.sessions.dynamodb.tally import DynamoDBTally
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
@@ -44,11 +45,12 @@ def _readers() -> ThreadPoolExecutor:
 
 
 class DynamoDBStore:
-    """Has no state except the client."""
+    """Has no state except the client, and the messages that it has read."""
 
     def __init__(self, client: DynamoDB, table: str) -> None:
         self._client = client
         self._table = table
+        self._kept = KeptHistory()
         self.bulk = DynamoDBBulk(client, table)
         self.tally = DynamoDBTally(client, table)
         self.revocations = DynamoDBRevocations(client, table)
@@ -116,21 +118,31 @@ class DynamoDBStore:
         wanted = list(wanted)
         registers = [keys.REGISTER] if with_register else []
         first = max(extent.summary_n, extent.history_n - most) + 1
-        numbers = set(range(first, extent.history_n + 1)) | ({extent.turn_n} if extent.turn_n else set())
-        messages = [keys.message_key(n) for n in sorted(numbers)]
+        numbers = sorted(set(range(first, extent.history_n + 1)) | ({extent.turn_n} if extent.turn_n else set()))
+        # Only the register tells whether the session is still the one whose messages are kept.
+        kept = self._kept.of(pk) if with_register else Kept()
+        messages = {n: keys.message_key(n) for n in numbers if n not in kept.messages}
         summary = [keys.summary_key(extent.summary_n)] if extent.summary_n else []
         files = [keys.file_key(digest) for digest in extent.files]
         told = [keys.INSTRUCTIONS] if extent.instructions else []
-        found = self.items(pk, [*registers, *wanted, *told, *summary, *files, *messages])
+        found = self.items(pk, [*registers, *wanted, *told, *summary, *files, *messages.values()])
+        register = next((Register.of(found[sk]) for sk in registers if sk in found), None)
+        if kept.messages and (register is None or register.created_at != kept.created_at):
+            messages = {n: keys.message_key(n) for n in numbers}
+            found |= self.items(pk, list(messages.values()))
+        read = {n: MessageItem.of(found[sk]) for n, sk in messages.items() if sk in found}
+        history = {n: read.get(n) or kept.messages[n] for n in numbers if n in read or n not in messages}
+        if register is not None:
+            self._kept.keep(pk, register.created_at, history)
         shown = [FileItem.of(found[sk]) for sk in files if sk in found]
         return Conversation(
-            history=[MessageItem.of(found[sk]) for sk in messages if sk in found],
+            history=list(history.values()),
             turn_n=extent.turn_n,
             summary=next((SummaryItem.of(found[sk]) for sk in summary if sk in found), None),
             files=sorted(shown, key=lambda file: (file.added_at, file.path)),
             items={sk: found.get(sk) for sk in wanted},
             instructions=next((InstructionsItem.of(found[sk]).files for sk in told if sk in found), {}),
-            register=next((Register.of(found[sk]) for sk in registers if sk in found), None),
+            register=register,
         )
 
     def files(self, register: Register) -> list[FileItem]:

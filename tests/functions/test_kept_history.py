@@ -1,0 +1,79 @@
+"""A process reads the messages of its sessions once, and never shows those of a session that is gone."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from codelab.sessions.dynamodb import kept_history
+from codelab.sessions.dynamodb.kept_history import Kept, KeptHistory
+from codelab.sessions.dynamodb.store import DynamoDBStore
+from codelab.sessions.items import MessageItem
+
+from tests.functions.system import System
+
+
+def message(n: int, content: str = "x" * 1_000) -> MessageItem:
+    return MessageItem(n, "user", content, at=0, turn_id="t")
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The messages that each step has read."""
+    found: list[list[str]] = []
+    items = DynamoDBStore.items
+
+    def noted(store: DynamoDBStore, pk: str, wanted: Sequence[str]) -> Any:
+        if any(sk.startswith("MESSAGE#") for sk in wanted):
+            found.append([sk for sk in wanted if sk.startswith("MESSAGE#")])
+        return items(store, pk, wanted)
+
+    monkeypatch.setattr(DynamoDBStore, "items", noted)
+    return found
+
+
+def test_a_step_reads_only_messages_that_its_process_has_not_read(connected: System, read: list[list[str]]) -> None:
+    for content in ("one", "two", "three"):
+        connected.ask("c1", f"answer {content}")
+    assert [len(messages) for messages in read] == [1, 2, 2]
+    asked = json.dumps(connected.model.requests[-1])
+    assert all(f"answer {content}" in asked for content in ("one", "two"))
+
+
+def test_a_session_that_is_begun_again_under_its_id_has_none_of_the_old_messages(
+    connected: System, read: list[list[str]]
+) -> None:
+    connected.model.says("an old answer")
+    connected.say("c1", "the old secret")
+    connected.ask("c1", "another old answer")
+    status, _ = connected.http("DELETE", "/sessions/s1")
+    assert status < 300
+    connected.sweep()
+    connected.connect("c2")
+    connected.model.says("a new answer")
+    connected.say("c2", "the new question")
+    asked = json.dumps(connected.model.requests[-1])
+    assert "the new question" in asked
+    assert "old secret" not in asked
+    assert "old answer" not in asked
+
+
+def test_messages_that_another_session_of_the_same_id_had_are_read_again() -> None:
+    kept = KeptHistory()
+    kept.keep("s", 1, {1: message(1, "old"), 2: message(2, "old")})
+    kept.keep("s", 2, {1: message(1, "new"), 2: message(2, "new")})
+    assert kept.of("s") == Kept(2, {1: message(1, "new"), 2: message(2, "new")}, 6)
+
+
+def test_the_sessions_that_were_read_longest_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_history, "MOST_BYTES", 3_000)
+    kept = KeptHistory()
+    for name in "abc":
+        kept.keep(name, 1, {1: message(1)})
+    kept.of("a")
+    kept.keep("d", 1, {1: message(1)})
+    assert [bool(kept.of(name).messages) for name in "abcd"] == [True, False, True, True]
+    kept.keep("a", 1, {n: message(n) for n in range(1, 5)})
+    assert [bool(kept.of(name).messages) for name in "abcd"] == [False] * 4
+    kept.keep("e", 1, {1: message(1)})
+    assert kept.of("e").size == 1_000
