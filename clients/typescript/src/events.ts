@@ -34,6 +34,7 @@ type Kind = "string" | "number" | "boolean" | "array" | "object";
 /** What readers of an event rely on, by type. The server checks its own frames; this is for one that is not ours. */
 const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
   assistant_message: { token: "string", is_final: "boolean", message_id: "string", turn_id: "string" },
+  user_message: { client_msg_id: "string", turn_id: "string", role: "string" },
   tool_call: { call_id: "string", tool_name: "string", requires_approval: "boolean" },
   tool_progress: { call_id: "string" },
   agent_status: { status: "string" },

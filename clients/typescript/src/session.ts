@@ -1,10 +1,12 @@
 import { checkedSessionId, newId, newSessionId, parseAddress, socketUrl, type Address } from "./address.ts";
 import { Asking, type Accepts } from "./asking.ts";
 import { Calls } from "./calls.ts";
+import { Connector } from "./connector.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import { readFrame, type SessionEvent, type SessionEventOf } from "./events.ts";
 import type { Journal } from "./journal.ts";
 import { Link, WireReport, type LinkEnd, type WebSocketConstructor } from "./link.ts";
+import { OpenCalls } from "./open_calls.ts";
 import { TIMING, type SessionOptions, type Timing } from "./options.ts";
 import type {
   AgentSwitchedFrame,
@@ -12,7 +14,6 @@ import type {
   ContextUpdatedFrame,
   ErrorFrame,
   HitlDecisionFrame,
-  PendingCall,
   PlanStep,
   Remember,
   ResumedFrame,
@@ -26,7 +27,7 @@ import type {
 } from "./protocol.ts";
 import { Rest } from "./rest.ts";
 import { Sequence } from "./sequence.ts";
-import { EventStream } from "./stream.ts";
+import { Subscribers } from "./subscribers.ts";
 import { currentToken, expiresAt, refreshAt, subject } from "./tokens.ts";
 import type { Tool } from "./tools.ts";
 import { INLINE_BYTES, MOST_BYTES, download, type Fetch } from "./transfer.ts";
@@ -40,8 +41,6 @@ const REFRESH_MS = 5_000;
 const DOUBT_MS = 5_000;
 /** After such a pause between two looks at the clock, the machine was asleep. */
 const ASLEEP_MS = 90_000;
-/** So often may the first connection fail although the server answers over HTTP. */
-const FIRST_TRIES = 5;
 
 /** A human's decision about a call. `edit` needs all arguments, not only the changed ones. */
 export type Answer =
@@ -74,10 +73,6 @@ interface Connection {
   refreshAfter: number;
   /** When it became doubtful that the server still hears; 0: it does. */
   doubtedAt: number;
-  /** Calls to execute that came meanwhile. */
-  held: Map<string, ToolCallFrame>;
-  /** Calls that came again meanwhile, and that may be settled. */
-  repeated: Map<string, ToolCallFrame>;
 }
 
 /**
@@ -106,28 +101,23 @@ export class Session {
   readonly #report = new WireReport();
   readonly #asking: Asking;
   readonly #uploads: Uploads;
-  readonly #listeners = new Map<string, Set<(event: any) => void>>();
-  readonly #streams = new Set<EventStream<SessionEvent>>();
+  readonly #subscribers = new Subscribers();
+  readonly #connector: Connector;
+  readonly #openCalls: OpenCalls;
   readonly #turns = new Set<Turn>();
-  readonly #decisions = new Map<string, HitlDecisionFrame>();
-  readonly #openCalls = new Map<string, ToolCallFrame>();
-  readonly #online: (() => void)[] = [];
-  #unread: EventStream<SessionEvent> | undefined = new EventStream();
-  #journal!: Journal;
+  readonly #waiting: (() => void)[] = [];
+  #journal: Journal | undefined;
+  #released: Promise<void> | undefined;
   #sequence = new Sequence<SessionEvent & { seq?: number }>(0);
   #calls: Calls | undefined;
   #connection: Connection | undefined;
   #opening: Promise<this> | undefined;
   #opened!: () => void;
   #failedToOpen!: (error: unknown) => void;
-  #wasOnline = false;
   #ended = false;
   #failure: Error | undefined;
-  #replacing = false;
-  #failures = 0;
   #turnId: string | undefined;
   #cancelling = false;
-  #wake: (() => void) | undefined;
   #ticking: ReturnType<typeof setInterval> | undefined;
   #tickedAt = 0;
 
@@ -153,6 +143,21 @@ export class Session {
       report: this.#report,
       request: (bytes) => this.#send({ type: "upload_request", bytes }),
     });
+    this.#openCalls = new OpenCalls({
+      pauseMs: this.#timing.pauseMs,
+      show: (event) => this.#show(event),
+      send: (decision) => this.#send(decision),
+      execute: (call) => this.#calls?.take(call),
+      download: (call) => this.download(call),
+    });
+    this.#connector = new Connector({
+      address: this.#address,
+      rest: this.rest,
+      timing: this.#timing,
+      token: () => this.#token(),
+      connect: (token) => this.#connect(token),
+      offline: (why, retryInMs) => this.#show({ type: "offline", why, retryInMs }),
+    });
     if (options.onEvent) this.on("*", options.onEvent);
     if (options.onWire) this.#report.on(options.onWire);
     this.wire = {
@@ -167,24 +172,18 @@ export class Session {
   /** Call `listener` for each event of a type, or for all with `*`. Returns what stops that. */
   on<Type extends SessionEvent["type"]>(type: Type, listener: (event: SessionEventOf<Type>) => void): () => void;
   on(type: "*", listener: (event: SessionEvent) => void): () => void;
-  on(type: string, listener: (event: any) => void): () => void {
-    const listeners = this.#listeners.get(type) ?? new Set();
-    this.#listeners.set(type, listeners.add(listener));
-    return () => listeners.delete(listener);
+  on(type: SessionEvent["type"] | "*", listener: (event: any) => void): () => void {
+    return this.#subscribers.on(type, listener);
   }
 
   /** All events for one reader: since the session was opened for the first reader, from now on for others. */
   events(): AsyncIterableIterator<SessionEvent> {
-    const stream = this.#unread ?? new EventStream((ended) => this.#streams.delete(ended));
-    this.#unread = undefined;
-    this.#streams.add(stream);
-    if (this.#ended) stream.end(this.#failure);
-    return stream;
+    return this.#subscribers.events();
   }
 
   /** The calls that are known to be open, by `call_id`. */
   get openCalls(): ReadonlyMap<string, ToolCallFrame> {
-    return this.#openCalls;
+    return this.#openCalls.byId;
   }
 
   /** The `seq` of the last frame that was shown. */
@@ -211,9 +210,7 @@ export class Session {
       ...(options.whenBusy && { when_busy: options.whenBusy }),
     } as const;
     const accepted = this.request(frame, (event) =>
-      event.type === "queued"
-        ? event.client_msg_id === id
-        : event.type === "agent_status" && event.status === "thinking" && this.status === "idle",
+      (event.type === "queued" || event.type === "user_message") && event.client_msg_id === id,
     ).then(() => {});
     const turn = new Turn(id, accepted, (ended) => this.#turns.delete(ended));
     this.#turns.add(turn);
@@ -231,8 +228,7 @@ export class Session {
       ...(answer.decision === "reject" && answer.feedback && { feedback: answer.feedback }),
       ...(answer.remember && { remember: answer.remember }),
     };
-    this.#decisions.set(callId, frame);
-    this.#send(frame);
+    this.#openCalls.decide(frame);
   }
 
   /** Stop the running turn, or the one that a message that is on its way starts. */
@@ -310,7 +306,7 @@ export class Session {
   async send(frame: ClientFrame): Promise<void> {
     this.#checkOpen();
     while (!this.isOnline) {
-      await new Promise<void>((resolve) => this.#online.push(resolve));
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
       this.#checkOpen();
     }
     this.#send(frame);
@@ -339,11 +335,11 @@ export class Session {
     });
     online.catch(() => {});
     const { journal: openJournal, viewer, lastSeq } = this.#options;
-    const user = subject(await this.#token());
-    if (!openJournal) throw new SessionError("journal", "A session needs a journal: open it with connect()");
-    const journal = await openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
-    this.#journal = journal;
     try {
+      const user = subject(await this.#token());
+      if (!openJournal) throw new SessionError("journal", "A session needs a journal: open it with connect()");
+      const journal = await openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
+      this.#journal = journal;
       this.#sequence.restart(lastSeq ?? (await journal.position()));
       if (!viewer) {
         this.#calls = new Calls({
@@ -355,12 +351,12 @@ export class Session {
         });
       }
       if (this.#ended) throw new SessionError("closed", "The session is closed");
-      this.#watchNetwork(true);
-      this.#run().catch((error: unknown) => this.#fail(error));
+      (globalThis as Partial<EventTarget>).addEventListener?.("online", this.#doubt);
+      this.#connector.run().catch((error: unknown) => this.#fail(error));
       await online;
     } catch (error) {
       this.#fail(error);
-      await journal.close();
+      await this.#release();
       throw error;
     }
     return this;
@@ -372,11 +368,16 @@ export class Session {
     await this.#calls?.close().catch(() => {});
     await this.#uploads.settled();
     this.#end(undefined);
-    await this.#journal?.close().catch(() => {});
+    await this.#release();
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  /** Let other clients know that this one executes nothing any more. */
+  #release(): Promise<void> {
+    this.#released ??= (async () => {
+      await this.#calls?.close();
+      await this.#journal?.close();
+    })().catch(() => {});
+    return this.#released;
   }
 
   #fail(error: unknown): void {
@@ -386,21 +387,20 @@ export class Session {
   #end(error: Error | undefined): void {
     if (this.#ended) return;
     this.#show({ type: "ended", ...(error && { error }) });
+    this.#subscribers.end(error);
     this.#ended = true;
     this.#failure = error;
     const told = error ?? new SessionError("closed", "The session is closed");
-    this.#watchNetwork(false);
+    (globalThis as Partial<EventTarget>).removeEventListener?.("online", this.#doubt);
+    this.#connector.stop();
     clearInterval(this.#ticking);
     this.#connection?.link.cut("the session ended");
-    for (const stream of this.#streams) stream.end(error);
-    this.#unread?.end(error);
     for (const turn of this.#turns) turn.fail(told);
     this.#asking.fail(told);
     this.#uploads.fail("the session ended");
     this.#failedToOpen?.(told);
-    this.#wake?.();
-    for (const tell of this.#online.splice(0)) tell();
-    if (error) void this.#calls?.close().catch(() => {});
+    for (const tell of this.#waiting.splice(0)) tell();
+    if (error) void this.#release();
   }
 
   #checkOpen(): void {
@@ -417,69 +417,6 @@ export class Session {
       throw new SessionError("invalid_address", `Anybody on the way to ${shown} could read the token: use wss and https`);
     }
     return token;
-  }
-
-  /** Keep a connection open until the session ends. */
-  async #run(): Promise<void> {
-    let refused: string | undefined;
-    while (!this.#ended) {
-      const token = await this.#token();
-      if (token === refused) {
-        throw new SessionError("unauthorized", token ? "The server does not accept the token" : "The server needs a token");
-      }
-      refused = undefined;
-      const end = await this.#connect(token);
-      if (this.#ended) return;
-      if (this.#replacing) {
-        this.#replacing = false;
-        continue;
-      }
-      if (end.opened && (end.code === 1000 || end.code === 1003)) {
-        throw new SessionError(
-          "closed",
-          end.code === 1000
-            ? "The server closed the session: it was deleted, or newer connections replaced this one"
-            : "The server does not accept binary data",
-        );
-      }
-      if (!end.opened && (await this.#isRefused(token))) {
-        refused = token;
-        continue;
-      }
-      const { pauseMs, longestPauseMs } = this.#timing;
-      const pause = Math.random() * Math.min(longestPauseMs, pauseMs * 2 ** Math.min(this.#failures, 20));
-      this.#failures++;
-      this.#show({ type: "offline", why: end.why, retryInMs: Math.round(pause) });
-      await this.#sleep(pause);
-    }
-  }
-
-  /**
-   * Find out why a connection was refused: a browser does not tell. Gives whether the token is to blame; throws if
-   * there is no hope.
-   */
-  async #isRefused(token: string): Promise<boolean> {
-    const { shown, rest } = this.#address;
-    let status = 0;
-    if (rest && (token || !this.#wasOnline)) {
-      try {
-        status = (await this.rest.send("GET", "/usage", undefined, 5_000)).status;
-      } catch {
-        // Then nothing answers there either.
-      }
-    }
-    if (this.#ended) return false;
-    const expires = expiresAt(token);
-    if (status === 401 || (expires !== undefined && expires < Date.now())) return true;
-    if (this.#wasOnline) return false;
-    if (!status) {
-      const why = rest ? "nothing answers there, or it does not allow this page" : "nothing answers there, or it refuses the token or this page";
-      throw new SessionError("unreachable", `No CodeLab server answers at ${shown}: ${why}`);
-    }
-    if (status === 404 || this.#failures + 1 >= FIRST_TRIES) {
-      throw new SessionError("unreachable", `${shown} answers, but does not accept a WebSocket for this session`);
-    }
-    return false;
   }
 
   /** Keep one connection until it has ended. */
@@ -506,9 +443,8 @@ export class Session {
       refreshing: false,
       refreshAfter: 0,
       doubtedAt: 0,
-      held: new Map(),
-      repeated: new Map(),
     };
+    this.#openCalls.connected();
     this.#tickedAt = Date.now();
     this.#ticking = setInterval(() => this.#tick(), tickMs);
     const end = await link.ended;
@@ -536,6 +472,7 @@ export class Session {
     const connection = this.#connection;
     if (!connection) return;
     connection.resuming = true;
+    this.#openCalls.resuming();
     connection.resumeSentAt = Date.now();
     this.#sequence.asked(connection.resumeSentAt);
     this.#send({ type: "resume", last_seq: lastSeq });
@@ -563,7 +500,7 @@ export class Session {
     if (now - link.usedAt > pingMs) this.#send({ type: "ping" });
     const isIdle = this.status === "idle" && !this.#calls?.areRunning;
     if (now - connection.onlineAt > connection.lastsMs * (isIdle ? 1 : 1.05)) {
-      this.#replacing = true;
+      this.#connector.replace();
       link.cut("a new connection replaces this one");
       return;
     }
@@ -586,6 +523,7 @@ export class Session {
       }
       connection.token = token;
       connection.greeting = connection.resuming = true;
+      this.#openCalls.resuming();
       connection.resumeSentAt = Date.now();
       this.#send({ type: "refresh_token", token });
     } catch (error) {
@@ -595,34 +533,13 @@ export class Session {
     }
   }
 
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-  }
-
-  /** The network is back: do not wait any longer, and see whether an open connection has outlived the change. */
-  readonly #hurry = (): void => {
-    this.#wake?.();
-    this.#doubt();
-  };
-
-  #doubt(): void {
+  /** The machine slept, or its network changed: see whether the connection has outlived it. */
+  readonly #doubt = (): void => {
     const connection = this.#connection;
     if (!connection || !this.isOnline || connection.doubtedAt) return;
     connection.doubtedAt = Date.now();
     this.#send({ type: "ping" });
-  }
-
-  #watchNetwork(on: boolean): void {
-    const target = globalThis as Partial<EventTarget>;
-    if (on) target.addEventListener?.("online", this.#hurry);
-    else target.removeEventListener?.("online", this.#hurry);
-  }
+  };
 
   // -- receiving -----------------------------------------------------------------------------------------------
 
@@ -652,7 +569,7 @@ export class Session {
     const ready = this.#sequence.take(event, seq, Date.now());
     const fate = !ready ? "repeat" : ready.length ? "next" : "early";
     this.#report.report("in", text, { fate, frame, ...(fate === "early" && { after }) });
-    if (!ready && event.type === "tool_call") this.#takeRepeated(event);
+    if (!ready && event.type === "tool_call") this.#openCalls.takeRepeated(event);
     for (const next of ready ?? []) this.#apply(next);
   }
 
@@ -670,7 +587,7 @@ export class Session {
         this.#turnId = event.turn_id;
         if (connection.greeting) {
           connection.greeting = false;
-          this.#takePending(connection, event.pending_calls);
+          this.#openCalls.takePending(event.pending_calls);
           this.#resume();
           return this.#show(event); // the answer to `hello`, not to what was asked
         }
@@ -684,7 +601,7 @@ export class Session {
       case "upload_ticket":
         return this.#uploads.ticket(event);
       case "tool_call":
-        return this.#takeCall(event);
+        return this.#openCalls.take(event);
       case "error":
         if (this.#takeError(connection, event)) return;
         break;
@@ -725,17 +642,16 @@ export class Session {
         this.#turnId = undefined;
         this.#cancelling = false;
         this.title = event.title || this.title;
-        for (const [callId, call] of this.#openCalls) if (call.turn_id === event.turn_id) this.#openCalls.delete(callId);
+        this.#openCalls.turnEnded(event.turn_id);
         this.#keepPosition();
         break;
       case "call_update":
-        this.#openCalls.delete(event.call_id);
-        this.#decisions.delete(event.call_id);
+        this.#openCalls.settled(event.call_id);
         this.#calls?.settled(event.call_id).catch((error: unknown) => this.#fail(error));
         break;
       case "tool_call":
         this.#turnId = event.turn_id ?? this.#turnId;
-        return this.#takeCall(event);
+        return this.#openCalls.take(event);
       default:
     }
     this.#show(event);
@@ -743,97 +659,28 @@ export class Session {
 
   /** Record where a later client goes on: never behind an open call, because it would not see the call. */
   #keepPosition(): void {
-    if (!this.#openCalls.size) {
-      this.#journal.setPosition(this.#sequence.lastSeq).catch((error: unknown) => this.#fail(error));
+    if (!this.#openCalls.byId.size) {
+      this.#journal?.setPosition(this.#sequence.lastSeq).catch((error: unknown) => this.#fail(error));
     }
-  }
-
-  /** Calls that wait for a human, for a client that has not seen them; shown once `resumed` lists them. */
-  #takePending(connection: Connection, pending: PendingCall[]): void {
-    for (const { state, ...call } of pending) {
-      if (state !== "awaiting_approval" || !(call.arguments || call.payload_url)) continue;
-      if (this.#openCalls.has(call.call_id)) continue;
-      connection.repeated.set(call.call_id, { type: "tool_call", requires_approval: true, ...call });
-    }
-  }
-
-  /** A call that comes again may be settled, unless `resumed` lists it as open. */
-  #takeRepeated(call: ToolCallFrame): void {
-    const connection = this.#connection;
-    if (connection?.resuming && !this.#openCalls.has(call.call_id)) connection.repeated.set(call.call_id, call);
-    else this.#takeCall(call);
-  }
-
-  /** Show and execute a call, once each. A repeated frame may make this connection the executor. */
-  #takeCall(call: ToolCallFrame): void {
-    const known = this.#openCalls.get(call.call_id);
-    const isNew = known?.requires_approval !== call.requires_approval;
-    if (!call.requires_approval) this.#decisions.delete(call.call_id);
-    else if (known && !known.requires_approval) return; // a repeat that comes late
-    this.#openCalls.set(call.call_id, call);
-    if (!call.arguments && call.payload_url) void this.#fetchArguments(call, isNew);
-    else this.#seeCall(call, isNew);
-  }
-
-  /** Fetch a call's arguments; after three failures, it has none. */
-  async #fetchArguments(call: ToolCallFrame, isNew: boolean): Promise<void> {
-    for (const pause of [5, 20, 0]) {
-      try {
-        const found = await this.download(call);
-        if (typeof found !== "object" || found === null || Array.isArray(found)) throw new Error("they are not an object");
-        call = { ...call, arguments: found as Record<string, unknown> };
-        break;
-      } catch (error) {
-        if (pause) await new Promise((resolve) => setTimeout(resolve, pause * this.#timing.pauseMs));
-        else this.#show({ type: "ignored", why: `The arguments of ${call.tool_name} could not be fetched: ${messageOf(error)}` });
-      }
-      if (this.#ended) return;
-    }
-    if (this.#openCalls.has(call.call_id)) this.#openCalls.set(call.call_id, call);
-    this.#seeCall(call, isNew);
-  }
-
-  #seeCall(call: ToolCallFrame, isNew: boolean): void {
-    if (isNew) this.#show(call);
-    if (call.requires_approval || call.execute === false || !this.#calls) return;
-    if (this.#connection?.resuming === false) this.#calls.take(call);
-    else this.#connection?.held.set(call.call_id, call);
   }
 
   #resumed(connection: Connection, event: ResumedFrame): void {
     if (event.more) return this.#resume();
     connection.resuming = false;
-    const open = new Map(event.open_calls.map((call) => [call.call_id, call.state]));
-    for (const call of connection.held.values()) {
-      if (open.get(call.call_id) === "executing" || (call.seq ?? 0) > event.last_seq) this.#calls?.take(call);
-    }
-    connection.held.clear();
-    for (const call of connection.repeated.values()) if (open.has(call.call_id)) this.#takeCall(call);
-    connection.repeated.clear();
-    for (const [callId, call] of this.#openCalls) {
-      if (!open.has(callId) && (call.seq ?? 0) <= event.last_seq) this.#openCalls.delete(callId);
-    }
-    this.#failures = 0;
+    const again = this.#connector.wasOnline;
+    this.#connector.online();
+    const open = this.#openCalls.resumed(event);
     if (!connection.announced) {
       connection.announced = true;
       connection.onlineAt = Date.now();
-      this.#show({ type: "online", again: this.#wasOnline });
+      this.#show({ type: "online", again });
     }
-    this.#wasOnline = true;
     this.#opened();
-    for (const tell of this.#online.splice(0)) tell();
-    this.#catchUp(connection, event.last_seq, open).catch((error: unknown) => this.#fail(error));
-  }
-
-  /** Repeat what may have been lost with the connection before. Repeats have no effect. */
-  async #catchUp(connection: Connection, lastSeq: number, open: ReadonlyMap<string, string>): Promise<void> {
-    for (const [callId, decision] of this.#decisions) {
-      if (open.get(callId) === "awaiting_approval") this.#send(decision);
-      else if (!open.has(callId)) this.#decisions.delete(callId);
-    }
+    for (const tell of this.#waiting.splice(0)) tell();
+    // Repeat what may have been lost with the connection before. Repeats have no effect.
     this.#asking.reconnected(connection.link.openedAt);
     if (this.#cancelling) this.#sendCancel();
-    await this.#calls?.reconcile(lastSeq, open);
+    this.#calls?.reconcile(event.last_seq, open).catch((error: unknown) => this.#fail(error));
   }
 
   /** The log does not have the frames after the client's position. */
@@ -841,9 +688,9 @@ export class Session {
     const isOtherSession = event.last_seq < this.#sequence.lastSeq;
     if (isOtherSession) {
       // It was deleted, and there is a new one with its id.
-      this.#journal.forget().catch((error: unknown) => this.#fail(error));
+      this.#journal?.forget().catch((error: unknown) => this.#fail(error));
     }
-    this.#openCalls.clear();
+    this.#openCalls.byId.clear();
     this.#sequence.restart(isOtherSession ? 0 : event.last_seq);
     connection.greeting = true;
     this.#greet(); // then `resume`
@@ -857,7 +704,7 @@ export class Session {
     } else if (event.error_code === "UNAUTHORIZED") {
       connection.link.cut("the server does not accept the token any more"); // the next connection tells
     } else if (event.call_id !== undefined) {
-      this.#decisions.delete(event.call_id);
+      this.#openCalls.refused(event.call_id);
       this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
     } else if (!this.#uploads.refused(event)) {
       return this.#asking.refused(event);
@@ -910,17 +757,7 @@ export class Session {
   #show(event: SessionEvent): void {
     if (this.#ended) return;
     for (const turn of this.#turns) turn.take(event);
-    for (const stream of this.#streams) stream.put(event);
-    this.#unread?.put(event);
-    for (const type of [event.type, "*"]) {
-      for (const listener of this.#listeners.get(type) ?? []) {
-        try {
-          listener(event);
-        } catch (error) {
-          console.error("codelab: a listener failed:", error);
-        }
-      }
-    }
+    this.#subscribers.show(event);
   }
 }
 

@@ -13,25 +13,28 @@ export class Turn implements AsyncIterable<SessionEvent> {
   readonly accepted: Promise<void>;
   /** The end of the turn; undefined if it was in frames that the server has no more. Rejects like `accepted`. */
   readonly ended: Promise<TurnEndFrame | undefined>;
-  readonly #stream: EventStream<SessionEvent>;
+  readonly #stream = new EventStream<SessionEvent>();
+  readonly #messages = new Map<string, string>();
+  #turnId: string | undefined;
   #settle!: (end: TurnEndFrame | undefined) => void;
   #reject!: (error: unknown) => void;
-  #turnsLeft = 0;
-  #status = "idle";
+  #isQueued = false;
   #lost = false;
-  #over = false;
-  readonly #messages = new Map<string, string>();
 
   constructor(id: string, accepted: Promise<void>, forget: (turn: Turn) => void) {
     this.id = id;
     this.accepted = accepted;
-    this.#stream = new EventStream();
     this.ended = new Promise((resolve, reject) => {
       this.#settle = resolve;
       this.#reject = reject;
     });
     void this.ended.catch(() => {}).then(() => forget(this));
     accepted.catch((error: unknown) => this.fail(error));
+  }
+
+  /** The `turn_id`, once the agent has got the message. */
+  get turnId(): string | undefined {
+    return this.#turnId;
   }
 
   /** The text of the turn's last message, once the turn has ended. */
@@ -46,17 +49,16 @@ export class Turn implements AsyncIterable<SessionEvent> {
 
   /** @internal Take an event of the session. */
   take(event: SessionEvent): void {
-    if (this.#over) return;
     this.#stream.put(event);
     switch (event.type) {
       case "queued":
-        if (event.client_msg_id === this.id) this.#turnsLeft = event.position + 1;
+        if (event.client_msg_id === this.id) this.#isQueued = true;
         break;
-      case "agent_status":
-        if (event.status === "thinking" && this.#status === "idle" && !this.#turnsLeft) this.#turnsLeft = 1;
-        this.#status = event.status;
+      case "user_message":
+        if (event.client_msg_id === this.id) this.#turnId = event.turn_id;
         break;
       case "assistant_message":
+        if (event.turn_id !== this.#turnId) break;
         if (event.aborted) this.#messages.delete(event.message_id);
         else this.#messages.set(event.message_id, (this.#messages.get(event.message_id) ?? "") + event.token);
         break;
@@ -64,16 +66,17 @@ export class Turn implements AsyncIterable<SessionEvent> {
         this.#messages.delete(event.message_id);
         break;
       case "turn_end":
-        if (this.#turnsLeft && !--this.#turnsLeft) this.#end(event);
+        if (event.turn_id === this.#turnId) this.#end(event);
         break;
       case "resync_required":
         this.#lost = true;
         break;
       case "session_info":
         if (!this.#lost) break;
-        if (event.status === "idle") return this.#end(undefined);
-        this.#turnsLeft = 1;
         this.#lost = false;
+        // The lost frames may have said that the running turn answers the message.
+        if (!this.#isQueued) this.#turnId ??= event.turn_id;
+        if (event.status === "idle" || (this.#turnId && event.turn_id !== this.#turnId)) this.#end(undefined);
         break;
       default:
     }
@@ -81,13 +84,11 @@ export class Turn implements AsyncIterable<SessionEvent> {
 
   /** @internal The session ended, or the message was refused. */
   fail(error: unknown): void {
-    this.#over = true;
     this.#stream.end(error);
     this.#reject(error);
   }
 
   #end(end: TurnEndFrame | undefined): void {
-    this.#over = true;
     this.#stream.end();
     this.#settle(end);
   }
