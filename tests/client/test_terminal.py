@@ -1,5 +1,6 @@
 """`codelab` on a terminal: what is on the screen, and what each key does."""
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
+from tests.client.conftest import Open
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
 from tests.scripted_model import Says, ScriptedModel, call
@@ -305,3 +307,40 @@ def test_ctrl_c_stops_the_turn_in_the_plain_mode(codelab: Codelab, model: Script
     terminal.expect("The turn ended: cancelled")
     terminal.type("/quit\r")
     assert terminal.ended() == 0
+
+
+def test_thoughts_are_folded_and_shown_on_request(codelab: Codelab, model: ScriptedModel) -> None:
+    script = model.script("tty-think", Says("The answer.", thought="First I look.\nThen I decide."))
+    terminal = codelab()
+    terminal.type(f"{script}\r")
+    shown = terminal.expect("The answer.")
+    assert "thought for" in shown
+    assert "First I look." not in shown
+    terminal.type("/thoughts\r")
+    terminal.expect("First I look.\nThen I decide.")
+
+
+def test_a_message_of_another_window_is_shown_once(codelab: Codelab, new_session: Open, model: ScriptedModel) -> None:
+    ours = model.script("tty-ours", Says("Answer one."))
+    theirs = model.script("tty-theirs", Says("Answer two."))
+
+    async def say(session_id: str) -> None:
+        async with new_session(viewer=True, session_id=session_id) as session:
+            async for _ in session.prompt(theirs):
+                pass
+
+    terminal = codelab("--session", "two-windows")
+    terminal.type(f"{ours}\r")
+    terminal.expect("Answer one.")
+    asyncio.run(say("two-windows"))
+    shown = terminal.expect("Answer two.")
+    assert shown.count("› [[tty-theirs]]") == 1
+    assert shown.count("› [[tty-ours]]") == 1
+
+
+def test_agents_and_models_are_listed(codelab: Codelab) -> None:
+    terminal = codelab()
+    terminal.type("/agent\r")
+    terminal.expect("▸  universal")
+    terminal.type("/model\r")
+    assert "▸  " in terminal.expect(" tokens")

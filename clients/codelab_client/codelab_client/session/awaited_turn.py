@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass
 
-from codelab_client.session.events import AgentStatus, Event, Queued, ResyncRequired, SessionInfo, TurnEnd
+from codelab_client.session.events import (
+    AgentStatus,
+    Event,
+    Queued,
+    ResyncRequired,
+    SessionInfo,
+    TurnEnd,
+    UserMessage,
+)
 
 
 @dataclass
@@ -10,6 +18,7 @@ class AwaitedTurn:
     """The turn of one message, which may wait for others. Give it all events from before the message was sent."""
 
     client_msg_id: str
+    _turn_id: str = ""
     _turns_left: int = 0
     _status: str = "idle"
     _is_lost: bool = False
@@ -17,6 +26,10 @@ class AwaitedTurn:
     def is_over(self, event: Event) -> bool:
         """Whether this event ends the turn, or tells that it has ended."""
         match event:
+            case UserMessage(client_msg_id=given, turn_id=turn_id) if given == self.client_msg_id:
+                self._turn_id = turn_id
+            case TurnEnd(turn_id=ended) if self._turn_id:
+                return ended == self._turn_id
             case Queued(client_msg_id=queued, position=position) if queued == self.client_msg_id:
                 self._turns_left = position + 1
             case AgentStatus(status=status):

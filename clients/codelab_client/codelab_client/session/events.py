@@ -43,12 +43,27 @@ class AssistantMessage(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class AssistantThought(Event):
-    """A piece of the model's thoughts before an answer."""
+    """A piece of the model's thoughts before the message `message_id`, which may turn out to have no text."""
 
     content: str
     message_id: str
     turn_id: str
     agent: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserMessage(Event):
+    """A user's message was given to the agent, from this window or another one.
+
+    content: None while it is at `payload_url`.
+    """
+
+    client_msg_id: str
+    turn_id: str
+    role: str = "user"
+    content: str | None = None
+    payload_url: str | None = None
+    payload_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +173,7 @@ class Queued(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class SessionInfo(Event):
-    """The session's state."""
+    """The session's state. model: the one that answers next; empty if the server does not say."""
 
     session_id: str
     agent: str
@@ -172,6 +187,9 @@ class SessionInfo(Event):
     limits: dict[str, Any] = field(default_factory=dict)
     quotas: dict[str, Any] | None = None
     protocol_version: str = ""
+    model: str = ""
+    agents: list[dict[str, Any]] = field(default_factory=list)
+    models: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,6 +325,7 @@ _CHECKS: dict[Any, Callable[[Any], bool]] = {
 _TYPES: dict[str, type[Event]] = {
     "assistant_message": AssistantMessage,
     "assistant_thought": AssistantThought,
+    "user_message": UserMessage,
     "message_discarded": MessageDiscarded,
     "tool_call": ToolCall,
     "tool_progress": ToolProgress,

@@ -5,6 +5,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from codelab_client.execution import ToolExecutor
@@ -33,6 +34,7 @@ from codelab_client.session.events import (
     ToolCall,
     TurnEnd,
     UploadTicket,
+    UserMessage,
     read,
 )
 from codelab_client.session.hello import Hello
@@ -80,6 +82,7 @@ class Session:
         self._opened = asyncio.Event()  # the session was online once, or has failed
         self._failure: BaseException | None = None
         self._closing = False
+        self._sent: set[str] = set()
         self._turn_id: str | None = None
         self._cancelling = False
         owner = Owner(
@@ -135,11 +138,16 @@ class Session:
     async def send(self, content: str) -> str:
         """Send a message, which starts a turn or waits for the running one. Returns its `client_msg_id`."""
         message_id = uuid.uuid4().hex
+        self._sent.add(message_id)
         await self._replies.ask(
             {"type": "user_message", "content": content, "role": "user", "client_msg_id": message_id},
             self._accepts(message_id),
         )
         return message_id
+
+    def has_sent(self, client_msg_id: str) -> bool:
+        """Whether a message is one that this client has sent since the session was opened."""
+        return client_msg_id in self._sent
 
     async def approve(self, call_id: str, *, remember: Scope | None = None, pattern: str | None = None) -> None:
         """Approve a call; `remember` makes a rule that approves similar calls, see docs/protocol.md, "Approvals"."""
@@ -176,9 +184,10 @@ class Session:
         title: str | None = None,
         autonomy: str | None = None,
         when_busy: str | None = None,
+        thinking: str | None = None,
     ) -> SessionInfo:
         """Change the session's settings; None leaves one as it is. Returns the session's state."""
-        given = {"model": model, "title": title, "autonomy": autonomy, "when_busy": when_busy}
+        given = {"model": model, "title": title, "autonomy": autonomy, "when_busy": when_busy, "thinking": thinking}
         wanted = {name: value for name, value in given.items() if value is not None}
 
         def is_made(info: SessionInfo) -> bool:  # a reply to an earlier frame that was sent twice is not
@@ -417,8 +426,18 @@ class Session:
                 self._open_calls.settled(event.call_id)
         if isinstance(event, ToolCall):
             self._open_calls.take(event)
+        elif isinstance(event, UserMessage) and event.content is None and not self.has_sent(event.client_msg_id):
+            self._start(self._fetch_message(event))
         else:
             self._show(event)
+
+    async def _fetch_message(self, message: UserMessage) -> None:
+        """Show a long message of another window; if it cannot be fetched, without its content."""
+        with contextlib.suppress(payloads.TransferError):
+            secure = self.address.url.startswith("wss:")
+            found = await payloads.fetch(message.payload_url or "", message.payload_bytes, secure=secure)
+            message = replace(message, content=str(found))
+        self._show(message)
 
     def _keep_position(self) -> None:
         """Record where a later process goes on: never behind an open call, because it would not see the call."""
@@ -471,7 +490,7 @@ class Session:
         """What shows that a message was accepted: it waits, or a turn begins."""
 
         def is_reply(event: Event) -> bool:
-            if isinstance(event, Queued):
+            if isinstance(event, Queued | UserMessage):
                 return event.client_msg_id == message_id
             return isinstance(event, AgentStatus) and event.status == "thinking" and self.status == "idle"
 

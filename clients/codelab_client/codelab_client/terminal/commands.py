@@ -28,7 +28,9 @@ class Commands:
         self._commands: dict[str, tuple[Command, str]] = {
             "help": (self._help, "this list"),
             "agent": (self._agent, "the agents; /agent NAME switches"),
-            "model": (self._model, "/model NAME: the model that answers, one that the server offers"),
+            "model": (self._model, "the models; /model NAME: the one that answers"),
+            "thinking": (self._thinking, "/thinking none|low|medium|high: how much the model thinks before it answers"),
+            "thoughts": (self._thoughts, "what the model thought before its last answer"),
             "autonomy": (self._autonomy, "/autonomy manual|balanced|autonomous: what runs without asking"),
             "sessions": (self._sessions, "your conversations, the latest first"),
             "resume": (self._resume, "/resume ID: go on with another conversation"),
@@ -67,21 +69,47 @@ class Commands:
         if name:
             await self._conversation.session.switch_agent(name)
             return
-        found = await self._rest.get("/agents")
-        now = self._conversation.session.agent
+        session = self._conversation.session
+        agents = session.info.agents if session.info is not None else []
         self._table(
             [
-                ("▸" if agent.get("name") == now else " ", agent.get("name", ""), agent.get("description", ""))
-                for agent in _objects(found, "agents")
+                (
+                    "▸" if agent.get("name") == session.agent else " ",
+                    agent.get("name", ""),
+                    agent.get("description", ""),
+                )
+                for agent in agents or _objects(await self._rest.get("/agents"), "agents")
             ]
         )
 
     async def _model(self, name: str) -> None:
-        if not name:
-            self._say(self._conversation.model or "The server's default model", "")
+        session = self._conversation.session
+        if name:
+            info = await session.configure(model=name)
+            self._conversation.model = info.model or str(info.settings.get("model") or "")
             return
-        info = await self._conversation.session.configure(model=name)
-        self._conversation.model = str(info.settings.get("model") or "")
+        models = session.info.models if session.info is not None else []
+        self._table(
+            [
+                (
+                    "▸" if model.get("name") == self._conversation.model else " ",
+                    model.get("name", ""),
+                    f"{model.get('context_tokens', '?')} tokens",
+                    "images" if model.get("images") else "",
+                    f"thinking {', '.join(map(str, levels))}" if (levels := model.get("thinking")) else "",
+                )
+                for model in models
+            ]
+        )
+        if not models:
+            self._say(self._conversation.model or "The server's default model", "")
+
+    async def _thinking(self, level: str) -> None:
+        info = await self._conversation.session.configure(thinking=level or None)
+        self._say(safe_line(info.settings.get("thinking") or "The model decides"), "")
+
+    async def _thoughts(self, _: str) -> None:
+        self._say(self._conversation.thoughts.strip() or "The model has shown no thoughts")
 
     async def _autonomy(self, level: str) -> None:
         if level:

@@ -76,6 +76,8 @@ class Conversation:
         self.model = ""
         self.usage: Mapping[str, Any] = {}
         self.offline = ""
+        self.thoughts = ""  # the last ones
+        self._is_thinking, self._thinks_since = False, 0.0
         self._message_id = ""
         self._printed = False  # a part of the open message
         self._arguments: dict[str, Mapping[str, Any]] = {}
@@ -92,6 +94,12 @@ class Conversation:
     def take(self, event: on.Event) -> None:
         """Show one event."""
         match event:
+            case on.AssistantThought():
+                self._think(event)
+            case on.UserMessage():
+                if not self.session.has_sent(event.client_msg_id):
+                    self._end_text()
+                    self.screen.show(cards.user_message(event.content or "(a message that could not be fetched)"))
             case on.AssistantMessage():
                 self._write(event)
             case on.MessageDiscarded():
@@ -136,7 +144,7 @@ class Conversation:
             case on.TurnEnd():
                 self._end_turn(event)
             case on.SessionInfo():
-                self.model = str(event.settings.get("model") or "")
+                self.model = event.model or str(event.settings.get("model") or "")
             case on.Connected(again=again):
                 self.offline = ""
                 if again:
@@ -148,7 +156,20 @@ class Conversation:
             case on.Ignored():
                 self._say(safe(event.why), "yellow")
 
+    def _think(self, event: on.AssistantThought) -> None:
+        if not self._is_thinking:
+            self._end_text()
+            self._is_thinking, self.thoughts, self._thinks_since = True, "", time.monotonic()
+        self.thoughts = (self.thoughts + safe(event.content))[-_KEPT_CHARS:]
+
+    def _fold(self) -> None:
+        """The thoughts are over: one line stays of them."""
+        if self._is_thinking:
+            self._is_thinking = False
+            self._say(f"thought for {time.monotonic() - self._thinks_since:.0f} s · /thoughts shows it")
+
     def _write(self, event: on.AssistantMessage) -> None:
+        self._fold()
         if event.message_id != self._message_id:
             self._end_text()
             self._message_id = event.message_id
@@ -168,6 +189,7 @@ class Conversation:
         self._printed = False
 
     def _end_text(self) -> None:
+        self._fold()
         if self.tail.strip():
             self.screen.show(cards.answer(self.tail))
         self.tail, self._printed = "", False
@@ -324,6 +346,8 @@ class Conversation:
     def live(self) -> list[str]:
         """The lines above the input: running calls with their newest output, or the open text."""
         lines = self.tail.splitlines()[-_LIVE_LINES:] if self.tail.strip() else []
+        if self._is_thinking:
+            lines.append(f"thinking: {safe_line(self.thoughts[-300:].rstrip().rpartition(chr(10))[2])}")
         for running in self.running.values():
             seconds = time.monotonic() - running.begun
             lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")
