@@ -1,0 +1,413 @@
+"""What `codelab acp` does with messages and answers that it should not get, and the SDK's own client."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import acp
+import pytest
+from codelab_client.acp import prompts
+from codelab_client.acp.files import EditorWorkspace
+from codelab_client.acp.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_CANCELLED,
+    Peer,
+    RpcError,
+)
+from codelab_client.acp.params import Editor as Offers
+from codelab_client.acp.permissions import Permissions
+from codelab_client.acp.terminals import EditorTerminals
+from codelab_client.session.events import ToolCall
+from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.tree import Change
+from codelab_local import LocalCloud
+
+from tests.client.conftest import run
+from tests.client.editors import CODELAB, Editor
+from tests.scripted_model import Says, ScriptedModel, call
+
+Answer = Callable[[str, dict[str, Any]], Any]
+
+
+class Wire:
+    """A peer whose messages are kept. `answer` answers its requests: it may raise RpcError, or give None to wait."""
+
+    def __init__(self, answer: Answer = lambda *_: None, handle: Any = None) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self._answer = answer
+        self.peer = Peer(self._write, handle or self._refuse, lambda *_: None)
+
+    async def _refuse(self, method: str, _: Any) -> Any:
+        raise RpcError(METHOD_NOT_FOUND, method)
+
+    def _write(self, line: bytes) -> None:
+        message = json.loads(line)
+        self.sent.append(message)
+        if "method" in message and "id" in message:
+            try:
+                result = self._answer(message["method"], message["params"])
+            except RpcError as error:
+                self.receive({"id": message["id"], "error": {"code": error.code, "message": error.message}})
+            else:
+                if result is not None:
+                    self.receive({"id": message["id"], "result": result})
+
+    def receive(self, message: dict[str, Any]) -> None:
+        line = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        asyncio.get_running_loop().call_soon(self.peer.receive, line)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "answered_id"),
+    [
+        (b"nonsense", PARSE_ERROR, None),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}', PARSE_ERROR, None),
+        (b"[" * 100_000, PARSE_ERROR, None),
+        (b'{"jsonrpc": "2.0", "id": NaN, "method": "x"}', PARSE_ERROR, None),
+        (b'{"jsonrpc": "2.0", "id": ' + b"9" * 5_000 + b', "method": "x"}', PARSE_ERROR, None),
+        (b"[]", INVALID_REQUEST, None),
+        (b'"text"', INVALID_REQUEST, None),
+        (b'{"id": 1, "method": "x"}', INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": 1}', INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": {}, "method": "x"}', INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": true, "method": "x"}', INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": 3}', INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "x", "params": []}', INVALID_PARAMS, 1),
+        (b'{"jsonrpc": "2.0", "id": "a", "method": "x"}', METHOD_NOT_FOUND, "a"),
+    ],
+)
+def test_a_malformed_message_has_the_error_that_json_rpc_names(line: bytes, code: int, answered_id: Any) -> None:
+    async def receive() -> None:
+        wire = Wire()
+        wire.peer.receive(line)
+        await asyncio.sleep(0.01)
+        assert [(one["id"], one["error"]["code"]) for one in wire.sent] == [(answered_id, code)]
+
+    run(receive())
+
+
+def test_what_needs_no_answer_gets_none() -> None:
+    async def receive() -> None:
+        wire = Wire()
+        for line in (
+            b"",
+            b"  ",
+            b'{"jsonrpc": "2.0", "method": "unknown"}',
+            b'{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": []}}',
+            b'{"jsonrpc": "2.0", "id": 77, "result": {}}',
+            b'{"jsonrpc": "2.0", "id": [], "result": {}}',
+            b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "x"}}',
+        ):
+            wire.peer.receive(line)
+        await asyncio.sleep(0.01)
+        assert wire.sent == []
+
+    run(receive())
+
+
+def test_requests_are_cancelled_bounded_and_never_answered_twice() -> None:
+    async def receive() -> None:
+        async def wait(*_: Any) -> None:
+            await asyncio.sleep(30)
+
+        wire = Wire(handle=wait)
+        for number in range(120):
+            wire.peer.receive(b'{"jsonrpc": "2.0", "id": %d, "method": "x"}' % number)
+        wire.peer.receive(b'{"jsonrpc": "2.0", "id": 5, "method": "x"}')
+        await asyncio.sleep(0.01)
+        assert [one["id"] for one in wire.sent] == [*range(100, 120), None]
+        wire.peer.receive(b'{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 7}}')
+        await asyncio.sleep(0.01)
+        assert (wire.sent[-1]["id"], wire.sent[-1]["error"]["code"]) == (7, REQUEST_CANCELLED)
+        await wire.peer.aclose()
+        assert len({one["id"] for one in wire.sent}) == 121
+
+    run(receive())
+
+
+# -- the editor's answers --------------------------------------------------------------------------------------------
+
+BOTH = Offers(reads=True, writes=True)
+
+
+def workspace(root: Path, answer: Answer, offers: Offers = BOTH) -> EditorWorkspace:
+    return EditorWorkspace(root, Wire(answer).peer, offers, "s", lambda *_: None)
+
+
+def _error(*_: Any) -> Any:
+    raise RpcError(-32603, "no")
+
+
+@pytest.mark.parametrize("answer", [_error, lambda *_: {}, lambda *_: [], lambda *_: {"content": 3}, lambda *_: "x"])
+def test_without_a_text_of_the_editor_the_disk_counts(folder: Path, answer: Answer) -> None:
+    (folder / "a").write_text("disk")
+    assert run(workspace(folder, answer).read(("a",), 100)).data == b"disk"
+
+
+def test_the_editors_text_has_the_line_ends_of_the_disk(folder: Path) -> None:
+    (folder / "a").write_bytes(b"one\r\ntwo\r\n")
+    assert run(workspace(folder, lambda *_: {"content": "one\ntwo\n"}).read(("a",), 100)).data == b"one\r\ntwo\r\n"
+    assert run(workspace(folder, lambda *_: {"content": "1\n2\n"}).read(("a",), 100)).data == b"1\r\n2\r\n"
+
+
+def test_a_text_of_the_editor_is_not_larger_than_one_of_the_disk(folder: Path) -> None:
+    (folder / "a").write_text("x")
+    with pytest.raises(ToolFailure) as failed:
+        run(workspace(folder, lambda *_: {"content": "é" * 51}).read(("a",), 100))
+    assert failed.value.code == "FILE_TOO_LARGE"
+
+
+def test_the_editor_is_asked_for_nothing_outside_the_folder(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "up").symlink_to(tmp_path)
+    asked: list[Any] = []
+
+    def answer(method: str, params: dict[str, Any]) -> Any:
+        asked.append((method, params["path"]))
+        return {"content": "secret"}
+
+    for names in (("link",), ("up", "secret"), ("missing",)):
+        with pytest.raises(ToolFailure):
+            run(workspace(folder, answer).read(names, 100))
+        if names != ("missing",):
+            with pytest.raises(ToolFailure):
+                run(workspace(folder, answer).apply([Change(names, b"x")]))
+    assert asked == []
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+def test_a_link_that_is_swapped_while_the_editor_reads_gives_the_disks_text(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (folder / "a").write_text("harmless")
+
+    def answer(*_: Any) -> Any:
+        (folder / "a").unlink()
+        (folder / "a").symlink_to(tmp_path / "secret")
+        return {"content": (folder / "a").read_text()}
+
+    with pytest.raises(ToolFailure) as failed:
+        run(workspace(folder, answer).read(("a",), 100))
+    assert failed.value.code == "PATH_OUTSIDE_WORKSPACE"
+
+
+def test_if_the_editor_refuses_one_of_two_texts_neither_is_changed(folder: Path) -> None:
+    (folder / "a").write_text("old a")
+    (folder / "b").write_text("old b")
+
+    def answer(method: str, params: dict[str, Any]) -> Any:
+        if method == "fs/read_text_file":
+            return {"content": Path(params["path"]).read_text()}
+        if params["path"].endswith("b"):
+            raise RpcError(-32603, "read-only")
+        Path(params["path"]).write_text(params["content"])
+        return {}
+
+    with pytest.raises(ToolFailure) as failed:
+        run(workspace(folder, answer).apply([Change(("a",), b"new a"), Change(("b",), b"new b")]))
+    assert "read-only" in failed.value.message
+    assert ((folder / "a").read_text(), (folder / "b").read_text()) == ("old a", "old b")
+
+
+def test_a_text_that_the_user_changes_meanwhile_is_not_overwritten(folder: Path) -> None:
+    (folder / "a").write_text("disk")
+    texts = iter(["as read", "as typed meanwhile"])
+    files = workspace(folder, lambda *_: {"content": next(texts)})
+
+    async def change() -> None:
+        found = await files.read(("a",), 100)
+        await files.apply([Change(("a",), b"new", expected=found.version)])
+
+    with pytest.raises(ToolFailure) as failed:
+        run(change())
+    assert failed.value.code == "PATCH_APPLY_FAILED"
+    assert (folder / "a").read_text() == "disk"
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {},
+        [],
+        {"outcome": "allow"},
+        {"outcome": {}},
+        {"outcome": {"outcome": "selected"}},
+        {"outcome": {"outcome": "selected", "optionId": "allow_everything"}},
+        {"outcome": {"outcome": "selected", "optionId": True}},
+    ],
+)
+def test_what_is_no_clear_yes_is_a_no(folder: Path, outcome: Any) -> None:
+    asked = ToolCall(call_id="c", tool_name="run_command", requires_approval=True, arguments={"command": "rm -rf ."})
+    decision = run(Permissions(Wire(lambda *_: outcome).peer, "s", folder).decide(asked, []))
+    assert not decision.approves
+
+
+def test_a_call_that_cannot_be_shown_is_not_asked_about(folder: Path) -> None:
+    wire = Wire()
+    asked = ToolCall(call_id="c", tool_name="run_command", requires_approval=True, arguments=None)
+    assert not run(Permissions(wire.peer, "s", folder).decide(asked, [])).approves
+    assert wire.sent == []
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"terminal/create": {}},
+        {"terminal/create": {"terminalId": 3}},
+        {"terminal/create": {"terminalId": "t"}, "terminal/wait_for_exit": {}, "terminal/output": {"output": None}},
+    ],
+)
+def test_a_terminal_that_answers_nonsense_fails_the_call(folder: Path, answers: dict[str, Any]) -> None:
+    wire = Wire(lambda method, _: answers.get(method, {}))
+    terminals = EditorTerminals(wire.peer, "s", lambda *_: None)
+
+    async def show(*_: Any) -> None:
+        pass
+
+    with pytest.raises(ToolFailure) as failed:
+        run(terminals.run("true", folder, show, None))
+    assert failed.value.code == "EXECUTION_FAILED"
+
+
+def test_a_cancelled_command_gives_its_terminal_back(folder: Path) -> None:
+    wire = Wire(lambda method, _: {"terminalId": "t", "output": ""} if method != "terminal/wait_for_exit" else None)
+
+    async def show(*_: Any) -> None:
+        pass
+
+    async def cancel() -> None:
+        running = asyncio.ensure_future(EditorTerminals(wire.peer, "s", lambda *_: None).run("x", folder, show, 0.01))
+        await asyncio.sleep(0.05)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run(cancel())
+    assert wire.sent[-1]["method"] == "terminal/release"
+    assert "$/cancel_request" in [one["method"] for one in wire.sent]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"),
+    [
+        ([], "empty"),
+        ([{"type": "text", "text": "  "}], "empty"),
+        ([{"type": "text", "text": 3}], "text must be"),
+        ([{"type": "text", "text": "x" * 101}], "100 at most"),
+        ([{"type": "image", "data": "", "mimeType": "image/png"}], "image"),
+        ([{"type": "video"}], "unknown type"),
+        ([{"type": "resource", "resource": {"uri": "file:///x", "blob": "AA=="}}], "not text"),
+        ([{"type": "resource"}], "resource must be"),
+        ([{"type": "resource_link"}], "uri must be"),
+    ],
+)
+def test_a_prompt_that_cannot_be_sent_says_why(folder: Path, blocks: Any, said: str) -> None:
+    with pytest.raises(RpcError) as refused:
+        prompts.message(blocks, folder, 100)
+    assert refused.value.code == INVALID_PARAMS
+    assert said in refused.value.message
+
+
+def test_files_for_which_there_is_no_room_are_only_mentioned(folder: Path) -> None:
+    def file(name: str, content: str) -> dict[str, Any]:
+        return {"type": "resource", "resource": {"uri": f"file://{folder}/{name}", "text": content}}
+
+    text = prompts.message([file("large", "x" * 90), file("small", "y"), {"type": "text", "text": "!"}], folder, 100)
+    assert text == "@large@small!\n\n@small:\n```\ny\n```"
+    assert prompts.mention("https://example.com/a", folder) == "https://example.com/a"
+    assert prompts.mention("file:///etc/passwd", folder) == "file:///etc/passwd"
+    assert prompts.mention("file://[", folder) == "file://["
+
+
+# -- the process ----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_answer_waits_for_no_library() -> None:
+    program = "import sys, codelab_client.command_line, codelab_client.acp.serving; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "codelab_client.acp.agent" in loaded
+    assert not {"websockets", "rich", "prompt_toolkit", "sqlite3", "acp", "codelab_client.tools.tree"} & set(loaded)
+
+
+def test_requests_before_initialize_and_unknown_sessions_are_refused(environment: dict[str, str], folder: Path) -> None:
+    with Editor(environment) as editor:
+        for method, code in (("session/new", INVALID_REQUEST), ("nonsense", INVALID_REQUEST)):
+            editor.send({"id": 900, "method": method, "params": {}})
+            assert editor.until(lambda message: message.get("id") == 900)["error"]["code"] == code
+        editor.initialize()
+        for method, params, code in (
+            ("nonsense", {}, METHOD_NOT_FOUND),
+            ("session/new", {}, INVALID_PARAMS),
+            ("session/new", {"cwd": "relative", "mcpServers": []}, INVALID_PARAMS),
+            ("session/new", {"cwd": "/nowhere", "mcpServers": []}, INVALID_PARAMS),
+            ("session/new", {"cwd": "/", "mcpServers": []}, INVALID_PARAMS),
+            ("session/new", {"cwd": "\ud800/", "mcpServers": []}, INVALID_PARAMS),
+            ("session/new", {"cwd": str(folder), "mcpServers": {}}, INVALID_PARAMS),
+            ("session/prompt", {"sessionId": "x", "prompt": []}, -32002),
+            ("session/load", {"sessionId": "../x", "cwd": str(folder), "mcpServers": []}, -32002),
+            ("session/load", {"sessionId": "unknown", "cwd": str(folder), "mcpServers": []}, -32002),
+            ("authenticate", {"methodId": "nonsense"}, INVALID_PARAMS),
+        ):
+            editor.send({"id": 901, "method": method, "params": params})
+            assert editor.until(lambda message: message.get("id") == 901)["error"]["code"] == code, (method, params)
+        editor.send_raw(b"x" * 33_000_000)
+        assert editor.until(lambda message: message.get("id", 0) is None)["error"]["code"] == INVALID_REQUEST
+        assert editor.request("authenticate", methodId="token") == {}
+        editor.process.send_signal(signal.SIGTERM)
+        assert editor.process.wait(30) == 0
+
+
+def test_without_a_server_the_editor_is_told_what_to_do(environment: dict[str, str], folder: Path) -> None:
+    with Editor({**environment, "CODELAB_URL": "ws://localhost:9"}) as editor:
+        editor.initialize()
+        editor.send({"id": 900, "method": "session/new", "params": {"cwd": str(folder), "mcpServers": []}})
+        error = editor.until(lambda message: message.get("id") == 900)["error"]
+    assert "nothing listens there" in error["message"]
+    assert "make run" in error["message"]
+
+
+class SdkClient:
+    """A client as the SDK's users write one; it allows everything."""
+
+    def __init__(self) -> None:
+        self.updates: list[Any] = []
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append(update)
+
+    async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:
+        chosen = next(one for one in options if one.kind == "allow_once")
+        outcome = acp.schema.AllowedOutcome(outcome="selected", option_id=chosen.option_id)
+        return acp.RequestPermissionResponse(outcome=outcome)
+
+    def on_connect(self, connection: Any) -> None:
+        pass
+
+
+def test_the_sdks_own_client(cloud: LocalCloud, folder: Path, tmp_path: Path, model: ScriptedModel) -> None:
+    environment = {**os.environ, "CODELAB_URL": cloud.http, "XDG_STATE_HOME": str(tmp_path), "CODELAB_TOKEN": ""}
+    write = call("write_file", path="a.py", content="x")
+    script = model.script("acp-sdk", Says("I write", [write]), Says("Done"))
+
+    async def talk() -> None:
+        client: Any = SdkClient()
+        async with acp.spawn_agent_process(client, *CODELAB, env=environment) as (connection, _):
+            found = await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)
+            assert found.agent_info.name == "codelab"
+            session = await connection.new_session(cwd=str(folder), mcp_servers=[])
+            prompt = [acp.text_block(script)]
+            answer = await connection.prompt(session_id=session.session_id, prompt=prompt)
+            assert answer.stop_reason == "end_turn"
+            kinds = [update.session_update for update in client.updates]
+            assert {"agent_message_chunk", "tool_call", "tool_call_update", "session_info_update"} <= set(kinds)
+
+    run(talk())
+    assert (folder / "a.py").read_text() == "x"
