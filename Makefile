@@ -47,21 +47,25 @@ $(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml | 
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
-.PHONY: help setup run codelab test test-deep conformance bench bench-peers clean
+.PHONY: help setup run page codelab test test-deep conformance bench bench-peers clean
 
 PYTHON := $(VENV)/bin/python
 
 run: $(VENV)/.synced  ## run the whole system on this machine
-	@exec $(PYTHON) -m codelab_local --template template.yaml
+	@exec $(PYTHON) -m codelab_local --template template.yaml --build-page "nice -n 10 $(PYTHON) -m infra.page"
+
+page: $(VENV)/.synced  ## build the web page that make run serves (make run does it by itself)
+	@$(PYTHON) -m infra.page
 
 codelab: $(VENV)/.synced  ## talk to it in the terminal: [ARGS="--continue"]
 	@$(VENV)/bin/codelab $(ARGS)
 
 test: $(VENV)/.synced  ## run all tests but the slow sweeps
+	@$(UV) sync --quiet --frozen --inexact --group browser --python $(PYTHON)
 	$(PYTHON) -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 test-deep: $(VENV)/.synced  ## run the slow sweeps as well
-	@$(UV) sync --quiet --frozen --inexact --group deep --python $(PYTHON)
+	@$(UV) sync --quiet --frozen --inexact --group browser --group deep --python $(PYTHON)
 	$(PYTHON) -m pytest -m "deep or not deep" -p infra.docs.outcomes
 
 conformance: $(VENV)/.synced  ## run the tests that docs/conformance.md names
@@ -76,6 +80,6 @@ bench-peers: $(VENV)/.synced  ## compare with other servers: [ARGS="--all --plot
 	@$(PYTHON) -m benchmarks.peers $(ARGS)
 
 clean:  ## remove everything that the targets made
-	rm -rf .venv .venv-sam .uv .peers .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-sam .uv .peers .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 -include infra/build.mk

@@ -33,6 +33,8 @@ from codelab_local.internal_api import InternalApi
 from codelab_local.lambda_service import LambdaService
 from codelab_local.object_store import PREFIX, ObjectStore
 from codelab_local.origin_policy import OriginPolicy
+from codelab_local.page import Page
+from codelab_local.page_build import PageBuild
 from codelab_local.paths import PathForms
 from codelab_local.pool import Pool
 from codelab_local.processes import free_port, kill_group, spawn
@@ -67,6 +69,7 @@ class Cloud:
         self._model: subprocess.Popen[bytes] | None = None
         self._reaper: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
+        self._page_build = PageBuild(settings.build_page)
         self._overlay: dict[str, str] = {}
         self.failed = asyncio.Event()
         self.port = 0
@@ -116,6 +119,10 @@ class Cloud:
             self._watch.start()
         self._reaper = asyncio.get_running_loop().create_task(self._reap())
 
+    def build_page(self) -> None:
+        """Begin to build the project's web page: after the start, which it would slow down."""
+        self._page_build.start()
+
     async def stop(self) -> None:
         """Stop every process, close every port and remove the temporary folder.
 
@@ -126,6 +133,7 @@ class Cloud:
                 task.cancel()
         if self._schedules is not None:
             self._schedules.stop()
+        await self._page_build.stop()
         await self._public.stop(2.0)
         if self._gateway is not None:
             # The kept state should not contain connections of this run.
@@ -282,7 +290,9 @@ class Cloud:
             self._asking = asyncio.get_running_loop().create_task(self._ask_model(health, model_url))
 
     def _http_application(self, deployment: Deployment, health: Health, store: ObjectStore) -> Application:
-        """The template's HTTP API, S3, and a `/health` for applications without one."""
+        """The template's HTTP API, S3, the page, and a `/health` for applications without one."""
+        folder = self._settings.page
+        page = None if folder is None else Page(folder, self._page_build, f"http://{self.address}")
         gateway = None
         if deployment.http_api is not None:
             gateway = HttpGateway(
@@ -300,6 +310,9 @@ class Cloud:
                     return function.handle(request)
             if request.path.startswith(f"{PREFIX}/"):
                 return store.handle(request)
+            shown = None if page is None else page.handle(request)
+            if shown is not None:
+                return shown
             if gateway is not None and (request.path != "/health" or gateway.serves(request.method, request.path)):
                 return gateway.handle(request)
             return health.handle(request) if request.path == "/health" else Response.json({"message": "Not Found"}, 404)

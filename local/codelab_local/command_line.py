@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ,
             overrides=_pairs(parsed.env, "--env"),
             parameters=_pairs(parsed.parameter, "--parameter"),
+            build_page=parsed.build_page,
         )
         return asyncio.run(_run(settings, parsed.info, until_eof=parsed.until_eof))
     except StartError as error:
@@ -55,6 +56,7 @@ async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
             sys.stdout.write(f"ready {cloud.url}\n")
             sys.stdout.writelines(f"{line.replace('{address}', cloud.address)}\n" for line in settings.greeting)
             sys.stdout.flush()
+            cloud.build_page()
         else:
             starting.cancel()
             with contextlib.suppress(asyncio.CancelledError, StartError):
@@ -92,6 +94,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="set a variable of every function")
     parser.add_argument("--parameter", action="append", metavar="NAME=VALUE", help="set a parameter of the template")
     parser.add_argument("--until-eof", action="store_true", help="stop when stdin ends")
+    parser.add_argument(
+        "--build-page", default="", metavar="COMMAND", help="build the project's web page while the system runs"
+    )
     parser.add_argument("--info", help=argparse.SUPPRESS)  # Where a test wants the addresses.
     return parser.parse_args(arguments)
 

@@ -46,6 +46,9 @@ class Settings:
     demo_model: bool = False
     greeting: tuple[str, ...] = ()
     preload: frozenset[str] = frozenset()
+    page: Path | None = None
+    # The command that builds the page, from --build-page.
+    build_page: str = ""
     # From --env: overrides everything, in every function.
     overrides: Mapping[str, str] = field(default_factory=dict)
     caller: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +61,7 @@ class Settings:
         *,
         overrides: Mapping[str, str] | None = None,
         parameters: Mapping[str, str] | None = None,
+        build_page: str = "",
     ) -> "Settings":
         """Read the settings. Raises :class:`StartError` that names the invalid variable."""
         template = template.resolve()
@@ -96,6 +100,7 @@ class Settings:
             watch=not read.flag("LOCAL_NO_WATCH"),
             overrides=dict(overrides or {}),
             caller=dict(environ),
+            build_page=build_page,
             **project,
         )
 
@@ -189,6 +194,7 @@ _TABLE: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "service": (str, str),
     "greeting": (list, lambda values: tuple(map(str, values))),
     "preload": (list, lambda values: frozenset(map(str, values))),
+    "page": (str, Path),
 }
 
 
@@ -210,6 +216,8 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
             raise StartError(f"{path}: [tool.codelab-local] {key} must be a {kind.__name__}")
         fields["pass_names" if key == "pass" else key] = read(value)
     fields["parameters"] = {**fields.get("parameters", {}), **parameters}
+    if "page" in fields:
+        fields["page"] = path.parent / fields["page"]
     if "version" in document.get("project", {}):
         fields["version"] = str(document["project"]["version"])
     return fields

@@ -176,6 +176,7 @@ def test_replaces_a_text(chat: Chat) -> None:
     chat.ask("Replace “left” with “right” in a.py")
     message, calls = chat.result({"content": "left = 1\nprint(left)\n"})
     assert calls == [{"_tool": "write_file", "path": "a.py", "content": "right = 1\nprint(right)\n"}]
+    assert chat.result({"success": True}) == ("File a.py was changed", [])
     chat.ask("Replace “up” with “down” in a.py")
     message, calls = chat.result({"content": "left = 1\n"})
     assert (message, calls) == ("“up” is not in a.py.", [])

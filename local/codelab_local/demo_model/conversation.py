@@ -38,6 +38,8 @@ class Call:
                 )
             elif "exit_code" in result:
                 self.outcomes.add("passed" if result["exit_code"] == 0 else "not_passed")
+            elif result.get("success") is True:
+                self.outcomes.add("succeeded")
             self.values |= {name: value for name, value in result.items() if isinstance(value, str | int)}
         text = _text(result)
         lines = text.splitlines()

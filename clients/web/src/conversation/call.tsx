@@ -1,0 +1,255 @@
+import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
+import { useId } from 'preact/hooks';
+import { type Answer, ToolError } from '@codelab/client';
+import { n, t } from '../i18n/index.ts';
+import { live } from '../live.ts';
+import { DiffView } from '../review/diff.tsx';
+import { review } from '../review/state.ts';
+import { Icon } from '../shell/icon.tsx';
+import { type Change, changesOf } from '../workspace/changes.ts';
+import { folder } from '../workspace/open.ts';
+import type { CallView } from './entries.ts';
+import { Long } from './markdown.tsx';
+import { visible } from './safe.ts';
+
+const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
+
+/** A tool call: what it does, what became of it and, while it waits for a human, the decision. */
+export function CallCard({ call }: { call: Signal<CallView> }) {
+  const { frame, state, output, outcome, shown, decided } = call.value;
+  const title = useId();
+  const asking = state === 'asking';
+  const args = frame.arguments ?? {};
+  const subject = subjectOf(args);
+  const result = outcome ? resultText(outcome) : shown;
+  return (
+    <article class={`call ${state}`} aria-labelledby={title}>
+      <header id={title}>
+        <Icon name="tool" />
+        <code class="tool">{visible(frame.tool_name)}</code>
+        {subject && (
+          <bdi class="subject" title={subject}>
+            {subject}
+          </bdi>
+        )}
+        <span class="state">{t(`call.${state}`)}</span>
+      </header>
+      {frame.reason && <p class="note">{t('call.rule')}: {visible(frame.reason)}</p>}
+      {asking && <Asked call={call.value} decided={decided === true} />}
+      {!asking && (
+        <details>
+          <summary>{t('call.arguments')}</summary>
+          <pre dir="ltr" tabIndex={0}>
+            <Long text={visible(JSON.stringify(args, null, 2))} inline />
+          </pre>
+        </details>
+      )}
+      {output && (
+        <pre class="output" dir="ltr" tabIndex={0} aria-label={t('call.output')}>
+          {visible(output)}
+        </pre>
+      )}
+      {result !== undefined && (
+        <details>
+          <summary>{t('call.result')}</summary>
+          <pre dir="ltr" tabIndex={0}>
+            <Long text={visible(result)} inline />
+          </pre>
+        </details>
+      )}
+    </article>
+  );
+}
+
+function Asked({ call, decided }: { call: CallView; decided: boolean }) {
+  const { frame } = call;
+  const args = frame.arguments;
+  const mode = useSignal<'ask' | 'edit' | 'reject' | 'always'>('ask');
+  const feedback = useSignal('');
+  const problem = useSignal('');
+  const edited = useSignal(JSON.stringify(args ?? {}, null, 2));
+  const changes = useSignal<Change[] | string | undefined>(undefined);
+
+  useSignalEffect(() => {
+    const from = folder.value;
+    if (!from || !args) return;
+    changesOf(from, frame.tool_name, args).then(
+      (found) => (changes.value = found),
+      (error: unknown) => (changes.value = error instanceof ToolError ? error.message : String(error)),
+    );
+  });
+
+  const answer = (given: Answer) => {
+    live.value?.conversation.decided(frame.call_id);
+    live.value?.session.answer(frame.call_id, given);
+  };
+  const isReviewed = REVIEWED.includes(frame.tool_name) && Array.isArray(changes.value) && changes.value.length > 0;
+  const openReview = () => {
+    if (!Array.isArray(changes.value)) return;
+    review.value = { tool: frame.tool_name, args: args ?? {}, changes: changes.value, answer };
+  };
+  const { remember } = frame;
+  return (
+    <div class="asked">
+      {!args && <p class="note">{t('call.too_large', { n: n(frame.payload_bytes ?? 0) })}</p>}
+      {args && mode.value !== 'edit' && <Preview tool={frame.tool_name} args={args} changes={changes.value} />}
+      {mode.value === 'edit' && (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            try {
+              const given: unknown = JSON.parse(edited.value);
+              if (typeof given !== 'object' || given === null || Array.isArray(given)) throw new Error('{ … }');
+              answer({ decision: 'edit', arguments: given as Record<string, unknown> });
+            } catch (error) {
+              problem.value = t('call.badjson', { why: (error as Error).message });
+            }
+          }}
+        >
+          <textarea
+            class="json"
+            aria-label={t('call.arguments')}
+            dir="ltr"
+            spellcheck={false}
+            rows={Math.min(16, edited.value.split('\n').length + 1)}
+            value={edited.value}
+            onInput={(event) => (edited.value = event.currentTarget.value)}
+          />
+          <p class="problem" role="alert">
+            {problem.value}
+          </p>
+          <div class="buttons">
+            <button type="submit" class="primary">
+              {t('call.approve')}
+            </button>
+            <button type="button" onClick={() => (mode.value = 'ask')}>
+              {t('cancel')}
+            </button>
+          </div>
+        </form>
+      )}
+      {mode.value === 'reject' && (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            answer({ decision: 'reject', ...(feedback.value.trim() && { feedback: feedback.value.trim() }) });
+          }}
+        >
+          <input
+            type="text"
+            autoFocus
+            maxLength={10_000}
+            aria-label={t('call.reject.why')}
+            placeholder={t('call.reject.why')}
+            value={feedback.value}
+            onInput={(event) => (feedback.value = event.currentTarget.value)}
+          />
+          <div class="buttons">
+            <button type="submit" class="danger">
+              {t('call.reject')}
+            </button>
+            <button type="button" onClick={() => (mode.value = 'ask')}>
+              {t('cancel')}
+            </button>
+          </div>
+        </form>
+      )}
+      {mode.value === 'always' && remember && (
+        <div>
+          <p>
+            {t('call.always.rule', { rule: '' })}
+            <code>
+              {visible(frame.tool_name)}: {visible(remember.rule)}
+            </code>
+          </p>
+          <div class="buttons">
+            {remember.scopes.map((scope) => (
+              <button key={scope} type="button" onClick={() => answer({ decision: 'approve', remember: { scope } })}>
+                {t(`call.always.${scope}`)}
+              </button>
+            ))}
+            <button type="button" onClick={() => (mode.value = 'ask')}>
+              {t('cancel')}
+            </button>
+          </div>
+        </div>
+      )}
+      {mode.value === 'ask' && (
+        <div class="buttons">
+          <button type="button" class="primary" disabled={decided} onClick={() => answer({ decision: 'approve' })}>
+            {t('call.approve')}
+          </button>
+          {isReviewed && (
+            <button type="button" disabled={decided} onClick={openReview}>
+              {t('call.review')}
+            </button>
+          )}
+          <button type="button" disabled={decided || !args} onClick={() => (mode.value = 'edit')}>
+            {t('call.edit')}
+          </button>
+          <button type="button" disabled={decided} onClick={() => (mode.value = 'reject')}>
+            {t('call.reject')}
+          </button>
+          {remember ? (
+            <button type="button" disabled={decided} onClick={() => (mode.value = 'always')}>
+              {t('call.always')}
+            </button>
+          ) : (
+            <small>{t('call.never')}</small>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Preview({ tool, args, changes }: { tool: string; args: Record<string, unknown>; changes: Change[] | string | undefined }) {
+  if (Array.isArray(changes) && changes.length) {
+    return (
+      <>
+        {changes.map((change) => (
+          <DiffView key={change.path} change={change} />
+        ))}
+      </>
+    );
+  }
+  if (tool === 'run_command' || tool === 'run_persistent') {
+    return (
+      <pre class="command" dir="ltr" tabIndex={0}>
+        {visible(String(args['command'] ?? ''))}
+      </pre>
+    );
+  }
+  return (
+    <>
+      {typeof changes === 'string' && <p class="problem">{t('call.nofile', { why: visible(changes) })}</p>}
+      <dl class="arguments">
+        {Object.entries(args).map(([name, value]) => (
+          <div key={name}>
+            <dt>{visible(name)}</dt>
+            <dd>
+              <pre dir="ltr" tabIndex={0}>
+                <Long text={visible(typeof value === 'string' ? value : JSON.stringify(value, null, 2))} inline />
+              </pre>
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+function subjectOf(args: Record<string, unknown>): string {
+  const found = args['path'] ?? args['command'] ?? args['query'] ?? args['from'] ?? '';
+  const text = typeof found === 'string' ? visible(found) : '';
+  return typeof args['to'] === 'string' ? `${text} → ${visible(args['to'])}` : text;
+}
+
+function resultText(outcome: NonNullable<CallView['outcome']>): string {
+  if (outcome.error) {
+    return typeof outcome.error === 'string' ? outcome.error : `${outcome.error.code ?? ''} ${outcome.error.message ?? ''}`.trim();
+  }
+  const { result } = outcome;
+  if (typeof result === 'object' && result !== null && 'content' in result && typeof result.content === 'string') return result.content;
+  return JSON.stringify(result, null, 2) ?? '';
+}

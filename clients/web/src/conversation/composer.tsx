@@ -1,0 +1,112 @@
+import { signal, useSignal } from '@preact/signals';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { n, t } from '../i18n/index.ts';
+import { type Live, link, send } from '../live.ts';
+import { Icon } from '../shell/icon.tsx';
+import type { Image } from './entries.ts';
+
+export const draft = signal('');
+
+const IMAGE_BYTES = 5_000_000;
+
+export function Composer({ live }: { live: Live }) {
+  const area = useRef<HTMLTextAreaElement>(null);
+  const images = useSignal<readonly Image[]>([]);
+  const problem = useSignal('');
+  const { conversation, session } = live;
+  const limits = (conversation.info.value?.limits ?? {}) as Record<string, unknown>;
+  const most = typeof limits['user_message_chars'] === 'number' ? limits['user_message_chars'] : 10_000;
+  const takesImages = 'attachments' in limits || 'attachment_bytes' in limits || 'attachments_per_message' in limits;
+  const isLong = [...draft.value].length > most;
+  const isRunning = conversation.status.value !== 'idle' && conversation.status.value !== 'error';
+  const online = link.value.state === 'online';
+  const canSend = online && !isLong && (draft.value.trim() !== '' || images.value.length > 0);
+
+  useLayoutEffect(() => {
+    const element = area.current!;
+    element.style.height = 'auto';
+    element.style.height = `${Math.min(element.scrollHeight, 240)}px`;
+  }, [draft.value]);
+
+  const submit = () => {
+    if (!canSend) return;
+    send(draft.value, images.value);
+    draft.value = '';
+    images.value = [];
+    problem.value = '';
+    area.current!.focus();
+  };
+  const paste = (event: ClipboardEvent) => {
+    const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.startsWith('image/'));
+    if (!files.length) return;
+    event.preventDefault();
+    if (!takesImages) {
+      problem.value = t('composer.noimages');
+      return;
+    }
+    for (const file of files.filter((one) => one.size <= IMAGE_BYTES)) {
+      const reader = new FileReader();
+      reader.onload = () => (images.value = [...images.value, { name: file.name, url: String(reader.result) }]);
+      reader.readAsDataURL(file);
+    }
+  };
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      {images.value.length > 0 && (
+        <div class="images">
+          {images.value.map((image, index) => (
+            <figure key={index}>
+              <img src={image.url} alt={t('composer.image', { n: index + 1 })} />
+              <button
+                type="button"
+                class="icon"
+                aria-label={t('composer.remove')}
+                onClick={() => (images.value = images.value.filter((one) => one !== image))}
+              >
+                <Icon name="close" />
+              </button>
+            </figure>
+          ))}
+        </div>
+      )}
+      <textarea
+        id="message"
+        ref={area}
+        rows={1}
+        value={draft.value}
+        dir="auto"
+        aria-label={t('composer.label')}
+        placeholder={t('composer.hint')}
+        aria-invalid={isLong}
+        onInput={(event) => (draft.value = event.currentTarget.value)}
+        onPaste={paste}
+        onKeyDown={(event) => {
+          // With an input method, Enter only ends the composition.
+          if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
+            event.preventDefault();
+            submit();
+          }
+        }}
+      />
+      <div class="actions">
+        <span class="problem" role="status">
+          {isLong ? t('composer.long', { n: n([...draft.value].length), max: n(most) }) : problem.value}
+        </span>
+        {isRunning && (
+          <button type="button" class="round" aria-label={t('composer.stop')} title={t('composer.stop')} onClick={() => session.cancel()}>
+            <Icon name="stop" />
+          </button>
+        )}
+        <button type="submit" class="round primary" aria-label={t('composer.send')} title={t('composer.send')} disabled={!canSend}>
+          <Icon name="send" />
+        </button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,317 @@
+import { batch, signal } from '@preact/signals';
+import type { HistoryMessage, SessionEvent, SessionInfoFrame, Status, ToolCallFrame } from '@codelab/client';
+import { type CallView, callEntry, type Entry, type Image, type PlanStep, type Queued } from './entries.ts';
+
+/** Characters of a running command's output that are kept. */
+const OUTPUT_CHARS = 20_000;
+
+type EntryOf<Kind extends Entry['kind']> = Extract<Entry, { kind: Kind }>;
+
+/**
+ * What one session says, as entries: the history of turns that are over, then the frames. A frame of such a turn only
+ * completes what the history shows. No I/O.
+ */
+export class Conversation {
+  readonly entries = signal<readonly Entry[]>([]);
+  readonly queue = signal<readonly Queued[]>([]);
+  readonly status = signal<Status>('idle');
+  readonly agent = signal('');
+  readonly title = signal('');
+  readonly plan = signal<readonly PlanStep[]>([]);
+  readonly info = signal<SessionInfoFrame | undefined>(undefined);
+  readonly tokens = signal(0);
+  readonly contextUsed = signal<number | undefined>(undefined);
+  readonly cost = signal<number | undefined>(undefined);
+  /** The turn whose frames come now. */
+  #turnId = '';
+  #discarded = 0;
+  readonly #known = new Map<string, Entry>();
+  /** Turns that the history tells completely. */
+  readonly #told = new Set<string>();
+
+  /** Begin with the history, but for what the running turn has done: its frames tell that. */
+  begin(messages: readonly HistoryMessage[], runningTurn: string | undefined): void {
+    const made: Entry[] = [];
+    for (const message of messages) {
+      const turnId = text(message['turn_id']);
+      if (turnId && turnId !== runningTurn) this.#told.add(turnId);
+      if (turnId === runningTurn && message.role !== 'user') continue;
+      made.push(...this.#fromHistory(message, turnId));
+    }
+    for (const entry of made) this.#known.set(entry.key, entry);
+    this.entries.value = made;
+  }
+
+  /** Put an earlier page of the history before everything else. */
+  prepend(messages: readonly HistoryMessage[]): void {
+    const made = messages.flatMap((message) => this.#fromHistory(message, text(message['turn_id'])));
+    for (const entry of made) this.#known.set(entry.key, entry);
+    this.entries.value = [...made, ...this.entries.value];
+  }
+
+  /** The user sends a message. */
+  said(id: string, content: string, images: readonly Image[]): void {
+    this.#add({ kind: 'user', key: id, text: content, images, state: signal('sending') });
+  }
+
+  /** The server has a message, or refuses it. */
+  accepted(id: string): void {
+    const entry = this.#get(id, 'user');
+    if (entry) entry.state.value = 'sent';
+  }
+
+  refused(id: string, why: string, code: string): void {
+    this.accepted(id);
+    this.#add({ kind: 'error', key: `refused-${id}`, turnId: '', text: why, code });
+  }
+
+  /** This page decides about a call. */
+  decided(callId: string): void {
+    this.#update(callId, { decided: true });
+  }
+
+  take(event: SessionEvent): void {
+    batch(() => this.#take(event));
+  }
+
+  #take(event: SessionEvent): void {
+    if ('turn_id' in event && typeof event.turn_id === 'string') this.#turnId = event.turn_id;
+    const isTold = this.#told.has(this.#turnId);
+    if ((event.type as string) === 'user_message') return this.#userMessage(event as never);
+    switch (event.type) {
+      case 'assistant_thought': {
+        if (isTold) return;
+        const key = `thought-${event.message_id}`;
+        let entry = this.#get(key, 'thought');
+        if (!entry) {
+          entry = { kind: 'thought', key, turnId: event.turn_id, text: signal('') };
+          this.#add(entry);
+        }
+        entry.text.value += event.content;
+        return;
+      }
+      case 'assistant_message': {
+        if (isTold) return;
+        const entry = this.#get(event.message_id, 'assistant') ?? this.#message(event.message_id, event.turn_id, event.agent);
+        if (event.aborted) return this.#remove(event.message_id);
+        if (event.token) entry.text.value += event.token;
+        if (event.is_final) entry.final.value = true;
+        return;
+      }
+      case 'message_discarded':
+        this.#remove(`thought-${event.message_id}`);
+        return this.#remove(event.message_id);
+      case 'tool_call':
+        return this.#call(event);
+      case 'tool_progress':
+        return this.#output(event.call_id, event.result);
+      case 'call_started':
+        return this.#update(event.callId, { state: 'running', decided: false });
+      case 'call_output':
+        return this.#append(event.callId, event.stdout + event.stderr);
+      case 'call_finished':
+        return this.#update(event.callId, { state: event.outcome.error ? 'failed' : 'completed', outcome: event.outcome });
+      case 'call_update':
+        return this.#update(event.call_id, { state: event.state, decided: false });
+      case 'agent_status':
+        this.status.value = event.status;
+        return;
+      case 'agent_switched':
+        this.agent.value = event.to_agent;
+        if (isTold || this.#known.has(`switch-${event.seq}`)) return;
+        return this.#add({
+          kind: 'switched',
+          key: `switch-${event.seq}`,
+          turnId: this.#turnId,
+          from: event.from_agent,
+          to: event.to_agent,
+          reason: event.reason,
+        });
+      case 'plan':
+        this.plan.value = event.items;
+        return;
+      case 'error':
+        // A refusal is told to whoever sent the frame, unless it names a call.
+        if (event.call_id) this.#update(event.call_id, { decided: false });
+        else if (event.seq === undefined) return;
+        if (event.seq !== undefined && (isTold || this.#known.has(`error-${event.seq}`))) return;
+        return this.#add({
+          kind: 'error',
+          key: `error-${event.seq ?? `${event.call_id}-${this.#discarded++}`}`,
+          turnId: this.#turnId,
+          text: event.message,
+          code: event.error_code,
+        });
+      case 'queued':
+        return this.#queued(event.client_msg_id, event.position);
+      case 'turn_end':
+        return this.#turnEnd(event);
+      case 'session_info':
+        this.info.value = event;
+        this.status.value = event.status;
+        this.agent.value = event.agent;
+        this.title.value = event.title;
+        this.plan.value = event.plan;
+        this.#queueOf(event);
+        return;
+      default:
+    }
+  }
+
+  #turnEnd(event: Extract<SessionEvent, { type: 'turn_end' }>): void {
+    if (event.title) this.title.value = event.title;
+    const key = `end-${event.turn_id}`;
+    if (!this.#known.has(key)) {
+      const { usage } = event;
+      this.tokens.value += (usage.prompt_tokens ?? 0) + (usage.completion_tokens ?? 0);
+      if (usage.cost_usd != null) this.cost.value = (this.cost.value ?? 0) + usage.cost_usd;
+      const entry: Entry = { kind: 'end', key, turnId: event.turn_id, reason: event.reason, usage };
+      if (this.#told.has(event.turn_id)) this.#insertAfterTurn(entry);
+      else this.#add(entry);
+    }
+    const used = (event as unknown as { context_used?: unknown }).context_used;
+    if (typeof used === 'number') this.contextUsed.value = used;
+    // What was not settled before the end never will be.
+    for (const entry of this.entries.value) {
+      if (entry.kind !== 'call' || entry.turnId !== event.turn_id) continue;
+      if (['asking', 'approved', 'running', 'elsewhere'].includes(entry.call.value.state)) {
+        this.#update(entry.key, { state: event.reason === 'cancelled' ? 'cancelled' : 'completed' });
+      }
+    }
+    const [next, ...others] = this.queue.value;
+    if (next) {
+      this.queue.value = others.map((one) => ({ ...one, position: one.position - 1 }));
+      if (!this.#known.has(next.id)) this.said(next.id, next.text, []);
+      else this.#toEnd(next.id);
+      this.accepted(next.id);
+    }
+  }
+
+  #message(id: string, turnId: string, agent: string | undefined): EntryOf<'assistant'> {
+    const made: EntryOf<'assistant'> = {
+      kind: 'assistant',
+      key: id,
+      turnId,
+      text: signal(''),
+      final: signal(false),
+      agent: agent ?? '',
+    };
+    this.#add(made);
+    return made;
+  }
+
+  /** A message of the user as the log has it, from this window or another one. */
+  #userMessage(event: { client_msg_id?: string; turn_id?: string; content?: string; seq?: number }): void {
+    const id = event.client_msg_id ?? `said-${event.seq}`;
+    this.queue.value = this.queue.value.filter((one) => one.id !== id);
+    if (this.#known.has(id)) {
+      this.accepted(id);
+      return;
+    }
+    const turnId = event.turn_id ?? '';
+    const isShown = this.entries.value.some((entry) => entry.kind === 'user' && entry.turnId === turnId && turnId);
+    if (this.#told.has(turnId) || isShown) return;
+    this.#add({ kind: 'user', key: id, turnId, text: event.content ?? '', images: [], state: signal('sent') });
+  }
+
+  #call(frame: ToolCallFrame): void {
+    const state = frame.requires_approval ? 'asking' : frame.execute === false ? 'elsewhere' : 'approved';
+    const entry = this.#get(frame.call_id, 'call');
+    if (!entry) return this.#add(callEntry(frame, state));
+    const { call } = entry;
+    const settled = ['completed', 'failed', 'rejected', 'expired', 'cancelled', 'running'].includes(call.value.state);
+    call.value = { ...call.value, frame, ...(!settled && { state, decided: false }) };
+  }
+
+  #output(callId: string, piece: unknown): void {
+    if (typeof piece !== 'object' || piece === null) return;
+    const { stdout, stderr } = piece as Record<string, unknown>;
+    this.#append(callId, text(stdout) + text(stderr));
+  }
+
+  #append(callId: string, more: string): void {
+    const entry = this.#get(callId, 'call');
+    if (entry) this.#update(callId, { output: (entry.call.value.output + more).slice(-OUTPUT_CHARS) });
+  }
+
+  #update(callId: string, change: Partial<CallView>): void {
+    const entry = this.#get(callId, 'call');
+    if (entry) entry.call.value = { ...entry.call.value, ...change };
+  }
+
+  #queued(id: string, position: number): void {
+    const entry = this.#get(id, 'user');
+    if (!entry && this.queue.value.some((one) => one.id === id)) return;
+    const words = entry?.text ?? '';
+    this.entries.value = this.entries.value.filter((one) => one.key !== id);
+    this.queue.value = [...this.queue.value.filter((one) => one.id !== id), { id, text: words, position }].sort(
+      (one, other) => one.position - other.position,
+    );
+  }
+
+  #queueOf(info: SessionInfoFrame): void {
+    const told = (info as unknown as { queued?: { client_msg_id: string; content?: string }[] }).queued;
+    if (!Array.isArray(told)) return;
+    this.queue.value = told.map((one, index) => ({
+      id: one.client_msg_id,
+      text: one.content ?? this.queue.value.find((known) => known.id === one.client_msg_id)?.text ?? '',
+      position: index + 1,
+    }));
+  }
+
+  #fromHistory(message: HistoryMessage, turnId: string): Entry[] {
+    const id = text(message['message_id']) || message.id;
+    if (message.role === 'tool') {
+      const callId = text(message['call_id']);
+      this.#update(callId, { shown: message.content });
+      const known = this.#get(callId, 'call');
+      if (known) return [];
+    }
+    if (message.role === 'user') {
+      return [{ kind: 'user', key: id, turnId, text: message.content, images: [], state: signal('sent') }];
+    }
+    const made: Entry[] = [];
+    if (message.role === 'assistant') {
+      const words = { text: signal(message.content), final: signal(true) };
+      if (message.content) made.push({ kind: 'assistant', key: id, turnId, agent: text(message['agent']), ...words });
+      for (const call of (message['calls'] ?? []) as { call_id: string; tool_name: string; arguments?: Record<string, unknown> }[]) {
+        const frame = { type: 'tool_call', requires_approval: false, turn_id: turnId, ...call } as ToolCallFrame;
+        const entry = callEntry(frame, 'completed');
+        this.#known.set(entry.key, entry);
+        made.push(entry);
+      }
+    }
+    return made;
+  }
+
+  #get<Kind extends Entry['kind']>(key: string, kind: Kind): EntryOf<Kind> | undefined {
+    const entry = this.#known.get(key);
+    return entry?.kind === kind ? (entry as EntryOf<Kind>) : undefined;
+  }
+
+  #add(entry: Entry): void {
+    this.#known.set(entry.key, entry);
+    this.entries.value = [...this.entries.value, entry];
+  }
+
+  #toEnd(key: string): void {
+    const entry = this.#known.get(key);
+    if (entry) this.entries.value = [...this.entries.value.filter((one) => one.key !== key), entry];
+  }
+
+  #remove(key: string): void {
+    this.#known.delete(key);
+    this.entries.value = this.entries.value.filter((entry) => entry.key !== key);
+  }
+
+  #insertAfterTurn(entry: Entry): void {
+    const all = [...this.entries.value];
+    const last = all.findLastIndex((one) => one.turnId === entry.turnId);
+    this.#known.set(entry.key, entry);
+    if (last >= 0) this.entries.value = [...all.slice(0, last + 1), entry, ...all.slice(last + 1)];
+  }
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

@@ -1,0 +1,66 @@
+import { type Signal, signal } from '@preact/signals';
+import type { Outcome, PlanStep, ToolCallFrame } from '@codelab/client';
+
+export interface Image {
+  name: string;
+  /** A data: URL. */
+  url: string;
+}
+
+/** What the conversation shows, one below the other. Each has a signal, so that a token redraws one entry. */
+export type Entry =
+  | { kind: 'user'; key: string; turnId?: string | undefined; text: string; images: readonly Image[]; state: Signal<'sending' | 'sent'> }
+  | { kind: 'assistant'; key: string; turnId: string; text: Signal<string>; final: Signal<boolean>; agent: string }
+  | { kind: 'thought'; key: string; turnId: string; text: Signal<string> }
+  | { kind: 'call'; key: string; turnId: string; call: Signal<CallView> }
+  | { kind: 'switched'; key: string; turnId: string; from: string; to: string; reason: string }
+  | { kind: 'error'; key: string; turnId: string; text: string; code: string }
+  | { kind: 'notice'; key: string; turnId: string; text: string }
+  | { kind: 'end'; key: string; turnId: string; reason: string; usage: Usage };
+
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  llm_calls: number;
+  cost_usd?: number | null;
+}
+
+export type CallState =
+  | 'asking'
+  | 'approved'
+  | 'running'
+  | 'elsewhere'
+  | 'completed'
+  | 'failed'
+  | 'rejected'
+  | 'expired'
+  | 'cancelled';
+
+export interface CallView {
+  frame: ToolCallFrame;
+  state: CallState;
+  /** The newest output of a command. */
+  output: string;
+  outcome?: Outcome | undefined;
+  /** What the model saw of the result, from the history. */
+  shown?: string | undefined;
+  /** A decision of this page is on its way. */
+  decided?: boolean | undefined;
+}
+
+export interface Queued {
+  id: string;
+  text: string;
+  position: number;
+}
+
+export type { PlanStep };
+
+export function callEntry(frame: ToolCallFrame, state: CallState): Extract<Entry, { kind: 'call' }> {
+  return {
+    kind: 'call',
+    key: frame.call_id,
+    turnId: frame.turn_id ?? '',
+    call: signal({ frame, state, output: '' }),
+  };
+}

@@ -1,0 +1,41 @@
+import { t } from '../i18n/index.ts';
+import type { Live } from '../live.ts';
+import { draft } from './composer.tsx';
+
+/** The messages that wait for the running turn. */
+export function QueueView({ live }: { live: Live }) {
+  const { queue, info } = live.conversation;
+  if (!queue.value.length) return null;
+  const canWithdraw = Array.isArray((info.value as unknown as { queued?: unknown } | undefined)?.queued);
+  const withdraw = (id: string) => {
+    void live.session.send({ type: 'withdraw', client_msg_id: id } as never);
+    queue.value = queue.value.filter((one) => one.id !== id);
+  };
+  return (
+    <ul class="queue">
+      {queue.value.map((one) => (
+        <li key={one.id}>
+          <span dir="auto">{one.text}</span>
+          <small>{t('chat.queued', { n: one.position })}</small>
+          {canWithdraw && (
+            <>
+              <button
+                type="button"
+                class="quiet"
+                onClick={() => {
+                  withdraw(one.id);
+                  draft.value = one.text;
+                }}
+              >
+                {t('chat.edit')}
+              </button>
+              <button type="button" class="quiet" onClick={() => withdraw(one.id)}>
+                {t('chat.withdraw')}
+              </button>
+            </>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}

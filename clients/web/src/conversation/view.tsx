@@ -1,0 +1,186 @@
+import { useSignal, useSignalEffect } from '@preact/signals';
+import { memo } from 'preact/compat';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { n, t, type Key } from '../i18n/index.ts';
+import { type Live, link, loadEarlier, send } from '../live.ts';
+import { Icon } from '../shell/icon.tsx';
+import { CallCard } from './call.tsx';
+import { Composer } from './composer.tsx';
+import type { Entry } from './entries.ts';
+import { Long, Markdown } from './markdown.tsx';
+import { Plan } from './plan.tsx';
+import { QueueView } from './queue.tsx';
+import { visible } from './safe.ts';
+
+/** Pixels from the end within which the view follows what is written. */
+const NEAR = 80;
+
+export function ConversationView({ live }: { live: Live }) {
+  const { conversation } = live;
+  const scroller = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const following = useSignal(true);
+
+  useLayoutEffect(() => {
+    const element = scroller.current!;
+    const toEnd = () => following.value && (element.scrollTop = element.scrollHeight);
+    const watch = new ResizeObserver(toEnd);
+    watch.observe(content.current!);
+    watch.observe(element);
+    return () => watch.disconnect();
+  }, [live]);
+  const scrolled = () => {
+    const element = scroller.current!;
+    following.value = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
+  };
+  const entries = conversation.entries.value;
+  return (
+    <div class="conversation">
+      <div class="scroller" ref={scroller} onScroll={scrolled} tabIndex={0} role="region" aria-label={t('chat.label')}>
+        <div class="column" ref={content}>
+          {live.earlier && (
+            <button type="button" class="quiet" onClick={() => loadEarlier(live)}>
+              {t('chat.earlier')}
+            </button>
+          )}
+          {entries.length === 0 && <Welcome />}
+          {entries.map((entry) => (
+            <EntryView key={entry.key} entry={entry} />
+          ))}
+        </div>
+      </div>
+      <div class="dock">
+        {!following.value && (
+          <button
+            type="button"
+            class="to-end"
+            aria-label={t('chat.down')}
+            onClick={() => {
+              following.value = true;
+              scroller.current!.scrollTop = scroller.current!.scrollHeight;
+            }}
+          >
+            <Icon name="down" />
+          </button>
+        )}
+        <Plan items={conversation.plan.value} />
+        <QueueView live={live} />
+        <StatusLine live={live} />
+        <Composer live={live} />
+      </div>
+    </div>
+  );
+}
+
+function Welcome() {
+  return (
+    <section class="welcome">
+      <h2>{t('chat.empty')}</h2>
+      <p>{t('chat.empty.text')}</p>
+      <ul aria-label={t('chat.try')}>
+        {(['chat.try.1', 'chat.try.2', 'chat.try.3'] as const).map((key) => (
+          <li key={key}>
+            <button type="button" disabled={link.value.state !== 'online'} onClick={() => send(t(key), [])}>
+              {t(key)}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+const EntryView = memo(function EntryView({ entry }: { entry: Entry }) {
+  switch (entry.kind) {
+    case 'user':
+      return <UserMessage entry={entry} />;
+    case 'assistant':
+      return <AssistantMessage entry={entry} />;
+    case 'thought':
+      return <Thought entry={entry} />;
+    case 'call':
+      return <CallCard call={entry.call} />;
+    case 'switched':
+      return (
+        <p class="note" title={visible(entry.reason)}>
+          {t('agent')}: {t('chat.switched', { from: visible(entry.from), to: visible(entry.to) })}
+        </p>
+      );
+    case 'error':
+      return (
+        <div class="failure" role="alert">
+          <Icon name="warn" />
+          <p dir="auto">{visible(entry.text)}</p>
+          {entry.code && <code>{entry.code}</code>}
+        </div>
+      );
+    case 'notice':
+      return <p class="note">{entry.text}</p>;
+    case 'end': {
+      const { prompt_tokens, completion_tokens, llm_calls, cost_usd } = entry.usage;
+      const key = `turn.${entry.reason}` as Key;
+      return (
+        <p class="note end">
+          <span>{t(key)}</span>
+          <span>{t('turn.usage', { prompt: n(prompt_tokens ?? 0), completion: n(completion_tokens ?? 0), calls: n(llm_calls ?? 0) })}</span>
+          {cost_usd != null && <span>${cost_usd.toFixed(4)}</span>}
+        </p>
+      );
+    }
+  }
+});
+
+function UserMessage({ entry }: { entry: Extract<Entry, { kind: 'user' }> }) {
+  return (
+    <article class={`said ${entry.state.value}`} aria-label={t('chat.you')}>
+      <div class="words" dir="auto">
+        <Long text={entry.text} />
+      </div>
+      {entry.images.length > 0 && (
+        <div class="images">
+          {entry.images.map((image, index) => (
+            <img key={index} src={image.url} alt={image.name} />
+          ))}
+        </div>
+      )}
+      {entry.state.value === 'sending' && <small>{t('chat.sending')}</small>}
+    </article>
+  );
+}
+
+function AssistantMessage({ entry }: { entry: Extract<Entry, { kind: 'assistant' }> }) {
+  return (
+    <article class={`answer ${entry.final.value ? '' : 'writing'}`} aria-label={entry.agent || t('agent')} aria-busy={!entry.final.value}>
+      <Markdown text={entry.text.value} />
+    </article>
+  );
+}
+
+function Thought({ entry }: { entry: Extract<Entry, { kind: 'thought' }> }) {
+  return (
+    <details class="thought">
+      <summary>{t('chat.thought')}</summary>
+      <div dir="auto">
+        <Long text={entry.text.value} />
+      </div>
+    </details>
+  );
+}
+
+/** One line of constant height: what the agent does, or what is wrong with the connection. */
+function StatusLine({ live }: { live: Live }) {
+  const now = useSignal(Date.now());
+  useSignalEffect(() => {
+    if (link.value.state !== 'offline') return;
+    const timer = setInterval(() => (now.value = Date.now()), 500);
+    return () => clearInterval(timer);
+  });
+  const status = live.conversation.status.value;
+  const state = link.value;
+  const offline = state.state === 'offline' ? t('link.offline', { s: Math.max(0, Math.ceil((state.until - now.value) / 1000)) }) : '';
+  return (
+    <p class={`status ${status}`} role="status">
+      {offline || (status === 'idle' ? '' : t(`status.${status}`))}
+    </p>
+  );
+}

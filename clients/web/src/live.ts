@@ -1,0 +1,175 @@
+import { effect, signal } from '@preact/signals';
+import { createSession, newSessionId, type Session, SessionError, type SessionEvent, type SessionSummary } from '@codelab/client';
+import { Conversation } from './conversation/conversation.ts';
+import type { Image } from './conversation/entries.ts';
+import { FrameLog } from './inspector/log.ts';
+import { dialogue } from './workspace/dialogue.ts';
+import { folder, lastChanged, version } from './workspace/open.ts';
+import { tools } from './workspace/tools.ts';
+import { stored } from './shell/stored.ts';
+
+export type LinkState =
+  | { state: 'connecting' | 'online' }
+  | { state: 'offline'; until: number }
+  | { state: 'ended'; why: string; unauthorized: boolean };
+
+/** The open session, with what it has said and what went over the wire. */
+export interface Live {
+  session: Session;
+  conversation: Conversation;
+  log: FrameLog;
+  /** Asks for the page of the history before those that are shown; undefined if there is none. */
+  earlier?: string | undefined;
+}
+
+export const live = signal<Live | undefined>(undefined);
+export const link = signal<LinkState>({ state: 'connecting' });
+/** Whether this page executes calls, or leaves them to another client such as a terminal. */
+export const executes = stored('executes', true, (value) => value !== false);
+/** Tells the list of sessions to look again. */
+export const sessionsChanged = signal(0);
+
+const TOKEN = 'codelab.token';
+let opening = 0;
+
+export function token(): string {
+  return sessionStorage.getItem(TOKEN) ?? '';
+}
+
+export function useToken(value: string): void {
+  sessionStorage.setItem(TOKEN, value.trim());
+  void open(sessionOfAddress());
+}
+
+/** The session that the address names, so that a reload and a second window show the same one. */
+export function sessionOfAddress(): string | undefined {
+  const found = /^#\/s\/([A-Za-z0-9_.:-]{1,128})$/.exec(decodeURIComponent(location.hash));
+  return found?.[1];
+}
+
+/** Leave the open session, if any, and open another; without an id, a new one. */
+export async function open(id?: string): Promise<void> {
+  const sessionId = id ?? newSessionId();
+  const number = ++opening;
+  const before = live.value;
+  live.value = undefined;
+  link.value = { state: 'connecting' };
+  if (sessionOfAddress() !== sessionId) history.replaceState(null, '', `#/s/${sessionId}`);
+  void before?.session.close();
+  const conversation = new Conversation();
+  const log = new FrameLog();
+  const { supported, tools: executed } = tools({
+    folder: () => folder.value,
+    dialogue,
+    changed: (paths) => {
+      lastChanged.value = paths;
+      version.value++;
+    },
+  });
+  const session = createSession({
+    url: location.origin.replace(/^http/, 'ws'),
+    sessionId,
+    token,
+    tools: executed,
+    viewer: !executes.value,
+    client: { name: 'codelab-web', version: '0.1.0' },
+    capabilities: { tools_supported: supported },
+    // The whole log: its frames tell what the history does not, such as how calls ended.
+    lastSeq: 0,
+    onWire: (entry) => log.add(entry),
+    onEvent: (event) => number === opening && take(event, conversation, session),
+  });
+  const made: Live = { session, conversation, log };
+  try {
+    if (id) await begin(made);
+    if (number !== opening) return;
+    live.value = made;
+    await session.open();
+    sessionsChanged.value++;
+  } catch (error) {
+    if (number === opening) ended(error);
+  }
+}
+
+/** Show the history of turns that are over. */
+async function begin(made: Live): Promise<void> {
+  const { rest, sessionId } = made.session;
+  try {
+    const page = await rest.history(sessionId, { limit: 100 });
+    const state = await rest.request<{ turn_id?: string | null }>('GET', `/sessions/${sessionId}`);
+    made.conversation.begin(page.messages, state.turn_id ?? undefined);
+    made.earlier = page.next_cursor ?? undefined;
+  } catch (error) {
+    // A session begins to exist when it is connected to.
+    if (!(error instanceof SessionError && error.code === 'SESSION_NOT_FOUND')) throw error;
+  }
+}
+
+export async function loadEarlier(from: Live): Promise<void> {
+  if (!from.earlier) return;
+  const page = await from.session.rest.history(from.session.sessionId, { limit: 100, cursor: from.earlier });
+  from.conversation.prepend(page.messages);
+  live.value = { ...from, earlier: page.next_cursor ?? undefined };
+}
+
+function take(event: SessionEvent, conversation: Conversation, session: Session): void {
+  switch (event.type) {
+    case 'online':
+      link.value = { state: 'online' };
+      break;
+    case 'offline':
+      link.value = { state: 'offline', until: Date.now() + event.retryInMs };
+      break;
+    case 'ended':
+      ended(event.error);
+      break;
+    case 'turn_end':
+      sessionsChanged.value++;
+      break;
+    case 'resync_required':
+      void session.rest.history(session.sessionId, { limit: 100 }).then((page) => conversation.begin(page.messages, undefined));
+      break;
+    default:
+  }
+  conversation.take(event);
+}
+
+function ended(error: unknown): void {
+  const unauthorized = error instanceof SessionError && error.kind === 'unauthorized';
+  link.value = { state: 'ended', why: error instanceof Error ? error.message : '', unauthorized };
+}
+
+/** Send a message; what becomes of it shows in the conversation. */
+export function send(text: string, images: readonly Image[]): void {
+  const { session, conversation } = live.value!;
+  const turn = session.prompt(text, {
+    ...(images.length && {
+      attachments: images.map(({ name, url }) => {
+        const [, type = '', data = ''] = /^data:([^;]+);base64,(.*)$/.exec(url) ?? [];
+        return { type: 'image', name, media_type: type, data };
+      }),
+    }),
+  });
+  conversation.said(turn.id, text, images);
+  turn.ended.catch(() => {});
+  turn.accepted.then(
+    () => conversation.accepted(turn.id),
+    (error: SessionError) => conversation.refused(turn.id, error.message, error.code ?? ''),
+  );
+}
+
+/** The sessions of the user, newest first. */
+export async function listSessions(cursor?: string): Promise<{ sessions: SessionSummary[]; next_cursor?: string | null }> {
+  const from = live.value;
+  if (!from) return { sessions: [] };
+  return from.session.rest.sessions({ limit: 50, ...(cursor && { cursor }) });
+}
+
+// A new choice of who executes needs another connection.
+let known = executes.value;
+effect(() => {
+  if (executes.value === known) return;
+  known = executes.value;
+  const from = live.peek();
+  if (from) void open(from.session.sessionId);
+});

@@ -1,0 +1,14 @@
+import './style.css';
+import { render } from 'preact';
+import { open, sessionOfAddress } from './live.ts';
+import { App } from './shell/app.tsx';
+import './shell/theme.ts';
+import { reopen } from './workspace/open.ts';
+
+render(<App />, document.getElementById('app')!);
+void reopen().catch(() => {});
+void open(sessionOfAddress());
+addEventListener('hashchange', () => {
+  const named = sessionOfAddress();
+  if (named) void open(named);
+});

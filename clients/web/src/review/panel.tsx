@@ -1,0 +1,131 @@
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { visible } from '../conversation/safe.ts';
+import { t } from '../i18n/index.ts';
+import { Dialog } from '../shell/dialog.tsx';
+import type { Question } from '../workspace/dialogue.ts';
+import { reviewedArguments } from './arguments.ts';
+import { type Review, review } from './state.ts';
+
+/** The changes of a call in the merge view: each hunk is accepted or rejected, and the text can be edited. */
+export function ReviewPanel({ given }: { given: Review }) {
+  const after = useRef(new Map<string, string | null>());
+  const failed = useSignal('');
+  const place = useRef<HTMLDivElement>(null);
+
+  useEffect(() => {
+    let ends: (() => void)[] = [];
+    let gone = false;
+    void import('../workspace/editor.ts').then(({ mergeEditor }) => {
+      if (gone) return;
+      ends = given.changes.map((change) => {
+        const host = place.current!.querySelector<HTMLElement>(`[data-path="${CSS.escape(change.path)}"]`)!;
+        return mergeEditor(host, change, t('review.title', { path: change.path }), (text) => after.current.set(change.path, text));
+      });
+    });
+    return () => {
+      gone = true;
+      for (const end of ends) end();
+    };
+  }, [given]);
+
+  const close = () => (review.value = undefined);
+  const apply = () => {
+    const args = reviewedArguments(given.tool, given.args, given.changes, after.current);
+    if (args === null) given.answer({ decision: 'reject', feedback: 'The user rejected every change' });
+    else if (args === undefined) given.answer({ decision: 'approve' });
+    else given.answer({ decision: 'edit', arguments: args });
+    close();
+  };
+  return (
+    <Dialog wide title={t('review.title', { path: given.changes.map((change) => visible(change.path)).join(', ') })} onClose={close}>
+      <p class="note">{t('review.help')}</p>
+      <div class="merge" ref={place}>
+        {given.changes.map((change) => (
+          <section key={change.path}>
+            {given.changes.length > 1 && <h3>{visible(change.path)}</h3>}
+            {change.after === null ? <p>{t('call.deletes', { path: visible(change.path) })}</p> : <div class="host" data-path={change.path} />}
+          </section>
+        ))}
+      </div>
+      <p class="problem" role="alert">
+        {failed.value}
+      </p>
+      <div class="buttons">
+        <button type="button" class="primary" onClick={apply}>
+          {t('review.apply')}
+        </button>
+        <button
+          type="button"
+          class="danger"
+          onClick={() => {
+            given.answer({ decision: 'reject' });
+            close();
+          }}
+        >
+          {t('review.rejectall')}
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** What a tool asks: one of several actions, or the chunks of a diff. */
+export function QuestionPanel({ question }: { question: Question }) {
+  const selected = useSignal<ReadonlySet<number>>(
+    new Set(question.kind === 'review' ? question.files.flatMap((file) => file.hunks).map((_, index) => index + 1) : []),
+  );
+  let number = 0;
+  return (
+    <Dialog wide={question.kind === 'review'} title={t(question.kind === 'review' ? 'review.choose' : 'prompt.title')} onClose={() => question.answer(undefined as never)}>
+      <p dir="auto">{visible(question.message)}</p>
+      {question.kind === 'choose' ? (
+        <div class="buttons">
+          {question.actions.map((action) => (
+            <button key={action} type="button" onClick={() => question.answer(action)}>
+              {visible(action)}
+            </button>
+          ))}
+        </div>
+      ) : (
+        <>
+          <div class="chunks">
+            {question.files.map((file) => (
+              <section key={file.to ?? file.from}>
+                <h3>
+                  <bdi>{visible(file.to ?? file.from ?? '')}</bdi>
+                </h3>
+                {file.hunks.map((hunk) => {
+                  const own = ++number;
+                  return (
+                    <label key={own} class="chunk">
+                      <input
+                        type="checkbox"
+                        checked={selected.value.has(own)}
+                        onChange={(event) => {
+                          const next = new Set(selected.value);
+                          if (event.currentTarget.checked) next.add(own);
+                          else next.delete(own);
+                          selected.value = next;
+                        }}
+                      />
+                      <pre dir="ltr">{visible(hunk.raw.join('\n'))}</pre>
+                    </label>
+                  );
+                })}
+              </section>
+            ))}
+          </div>
+          <div class="buttons">
+            <button type="button" class="primary" onClick={() => question.answer(selected.value)}>
+              {t('call.approve.reviewed')}
+            </button>
+            <button type="button" class="danger" onClick={() => question.answer(undefined)}>
+              {t('review.rejectall')}
+            </button>
+          </div>
+        </>
+      )}
+    </Dialog>
+  );
+}

@@ -1,0 +1,113 @@
+import { useSignal } from '@preact/signals';
+import { ConversationView } from '../conversation/view.tsx';
+import { t } from '../i18n/index.ts';
+import { InspectorView } from '../inspector/view.tsx';
+import { link, live, open, sessionOfAddress, useToken } from '../live.ts';
+import { QuestionPanel, ReviewPanel } from '../review/panel.tsx';
+import { review } from '../review/state.ts';
+import { SessionsView } from '../sessions/view.tsx';
+import { questions } from '../workspace/dialogue.ts';
+import { FilesView } from '../workspace/view.tsx';
+import { Icon } from './icon.tsx';
+import { stored } from './stored.ts';
+import { TopBar } from './topbar.tsx';
+
+type Side = 'files' | 'inspector' | '';
+type Pane = 'chat' | 'files' | 'inspector' | 'sessions';
+
+/** What is beside the conversation, where there is room; and which pane is shown where there is not. */
+const side = stored<Side>('side', '', (value) => (value === 'files' || value === 'inspector' ? value : ''));
+
+export function App() {
+  const pane = useSignal<Pane>('chat');
+  const drawer = useSignal(false);
+  const choose = (next: Pane) => {
+    pane.value = next;
+    if (next === 'files' || next === 'inspector') side.value = side.value === next && window.innerWidth >= 900 ? '' : next;
+    drawer.value = next === 'sessions' ? !drawer.value : false;
+  };
+  const isPressed = (one: Pane) => (one === 'chat' ? pane.value === 'chat' : one === 'sessions' ? drawer.value : side.value === one);
+  const [question] = questions.value;
+  return (
+    <div class={`app pane-${pane.value} side-${side.value || 'none'} ${drawer.value ? 'drawer' : ''}`}>
+      <a class="skip" href="#message" onClick={(event) => (event.preventDefault(), document.getElementById('message')?.focus())}>
+        {t('app.skip')}
+      </a>
+      <TopBar />
+      <nav class="views" aria-label={t('nav.views')}>
+        {(['sessions', 'chat', 'files', 'inspector'] as const).map((one) => (
+          <button key={one} type="button" class={`to-${one}`} aria-pressed={isPressed(one)} onClick={() => choose(one)}>
+            <Icon name={one} />
+            <span>{t(`nav.${one}`)}</span>
+          </button>
+        ))}
+      </nav>
+      <aside class="left" aria-label={t('nav.sessions')}>
+        <SessionsView onChoice={() => ((pane.value = 'chat'), (drawer.value = false))} />
+      </aside>
+      <main>{live.value ? <ConversationView key={live.value.session.sessionId} live={live.value} /> : <Gate />}</main>
+      {side.value && (
+        <aside class="right" aria-label={t(`nav.${side.value}`)}>
+          {side.value === 'files' ? <FilesView /> : live.value && <InspectorView live={live.value} />}
+        </aside>
+      )}
+      {link.value.state === 'ended' && live.value && <Ended />}
+      {review.value && <ReviewPanel given={review.value} />}
+      {question && <QuestionPanel key={question} question={question} />}
+    </div>
+  );
+}
+
+/** What is there without a session: the connection begins, or needs a token. */
+function Gate() {
+  const state = link.value;
+  if (state.state !== 'ended') return <p class="note gate">{t('link.connecting')}</p>;
+  return state.unauthorized ? <TokenForm why={state.why} /> : <Lost why={state.why} />;
+}
+
+function Ended() {
+  const state = link.value;
+  if (state.state !== 'ended') return null;
+  return <div class="over">{state.unauthorized ? <TokenForm why={state.why} /> : <Lost why={state.why} />}</div>;
+}
+
+function Lost({ why }: { why: string }) {
+  return (
+    <section class="gate" role="alert">
+      <h2>{t('link.ended')}</h2>
+      <p>{why}</p>
+      <button type="button" class="primary" onClick={() => open(sessionOfAddress())}>
+        {t('link.again')}
+      </button>
+    </section>
+  );
+}
+
+function TokenForm({ why }: { why: string }) {
+  const value = useSignal('');
+  const had = sessionStorage.getItem('codelab.token');
+  return (
+    <form
+      class="gate"
+      onSubmit={(event) => {
+        event.preventDefault();
+        useToken(value.value);
+      }}
+    >
+      <h2>{t('token.title')}</h2>
+      <p>{t('token.text')}</p>
+      {had && (
+        <p class="problem" role="alert">
+          {t('token.refused')} {why}
+        </p>
+      )}
+      <label>
+        {t('token.label')}
+        <input type="password" autoComplete="off" required value={value.value} onInput={(event) => (value.value = event.currentTarget.value)} />
+      </label>
+      <button type="submit" class="primary">
+        {t('token.use')}
+      </button>
+    </form>
+  );
+}

@@ -1,0 +1,155 @@
+import { useSignal } from '@preact/signals';
+import { visible } from '../conversation/safe.ts';
+import { language, type Language, n, t } from '../i18n/index.ts';
+import { link, live } from '../live.ts';
+import { Dialog } from './dialog.tsx';
+import { Icon } from './icon.tsx';
+import { theme, type Theme } from './theme.ts';
+
+export function TopBar() {
+  const settings = useSignal(false);
+  const open = live.value;
+  const state = link.value.state;
+  const title = open?.conversation.title.value ?? '';
+  const linkText = state === 'offline' ? t('link.offline', { s: '…' }) : t(`link.${state}`);
+  return (
+    <header class="top">
+      <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
+        <rect width="32" height="32" rx="8" />
+        <path d="M13 10 7 16l6 6M19 10l6 6-6 6" />
+      </svg>
+      <h1 dir="auto">{visible(title) || t('app.name')}</h1>
+      <span class={`link ${state}`} title={linkText}>
+        <span class="hidden">{linkText}</span>
+      </span>
+      {open && <Meter />}
+      {open && <AgentChoice />}
+      <button type="button" class="icon" aria-label={t('nav.settings')} title={t('nav.settings')} onClick={() => (settings.value = true)}>
+        <Icon name="settings" />
+      </button>
+      {settings.value && <SettingsDialog onClose={() => (settings.value = false)} />}
+    </header>
+  );
+}
+
+function AgentChoice() {
+  const { conversation, session } = live.value!;
+  const agent = conversation.agent.value;
+  const agents = conversation.info.value?.agents ?? [];
+  const names = new Set([...agents.map((one) => one.name), ...(agent ? [agent] : [])]);
+  return (
+    <select
+      class="agent"
+      aria-label={t('agent')}
+      value={agent}
+      onChange={(event) => void session.switchAgent(event.currentTarget.value).catch(() => {})}
+    >
+      {[...names].map((name) => (
+        <option key={name} value={name} title={agents.find((one) => one.name === name)?.description}>
+          {visible(name)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** What the session has used, and how full the model's context is. */
+function Meter() {
+  const { conversation } = live.value!;
+  const { tokens, cost, contextUsed, info } = conversation;
+  const most = info.value?.models?.find((model) => model.name === info.value?.model)?.context_tokens;
+  const share = typeof most === 'number' && contextUsed.value !== undefined ? Math.min(1, contextUsed.value / most) : undefined;
+  const text = [
+    share !== undefined && t('meter.context', { n: n(contextUsed.value!), max: n(most!) }),
+    t('meter.tokens', { n: n(tokens.value) }),
+    cost.value !== undefined && t('meter.cost', { cost: cost.value.toFixed(4) }),
+  ].filter(Boolean);
+  return (
+    <span class="meter" title={text.join('\n')}>
+      <span class="hidden">{text.join(', ')}</span>
+      {share !== undefined && <progress max={1} value={share} aria-label={t('meter.context', { n: n(contextUsed.value!), max: n(most!) })} />}
+      <span aria-hidden="true">{compact(tokens.value)}</span>
+      {cost.value !== undefined && <span aria-hidden="true">${cost.value.toFixed(3)}</span>}
+    </span>
+  );
+}
+
+function compact(value: number): string {
+  return value.toLocaleString(language.value, { notation: 'compact', maximumFractionDigits: 1 });
+}
+
+function SettingsDialog({ onClose }: { onClose(): void }) {
+  const open = live.value;
+  const problem = useSignal('');
+  const settings = (open?.conversation.info.value?.settings ?? {}) as Record<string, unknown>;
+  const info = open?.conversation.info.value;
+  const models = info?.models ?? [];
+  const levels = models.find((model) => model.name === info?.model)?.thinking ?? [];
+  const configure = (change: Record<string, string>) => {
+    problem.value = '';
+    void open?.session.configure(change).catch((error: Error) => (problem.value = error.message));
+  };
+  return (
+    <Dialog title={t('nav.settings')} onClose={onClose}>
+      <div class="fields">
+        <Choice label={t('language')} value={language.value} options={{ en: 'English', ru: 'Русский' }} onChoice={(value) => (language.value = value as Language)} />
+        <Choice
+          label={t('theme')}
+          value={theme.value}
+          options={{ system: t('theme.system'), light: t('theme.light'), dark: t('theme.dark') }}
+          onChoice={(value) => (theme.value = value as Theme)}
+        />
+        {open && (
+          <>
+            <Choice
+              label={t('autonomy')}
+              value={String(settings['autonomy'] ?? 'balanced')}
+              options={{ manual: t('autonomy.manual'), balanced: t('autonomy.balanced'), autonomous: t('autonomy.autonomous') }}
+              onChoice={(autonomy) => configure({ autonomy })}
+            />
+            <Choice
+              label={t('busy')}
+              value={String(settings['when_busy'] ?? 'queue')}
+              options={{ queue: t('busy.queue'), interrupt: t('busy.interrupt'), reject: t('busy.reject') }}
+              onChoice={(when_busy) => configure({ when_busy })}
+            />
+            {models.length > 0 && (
+              <Choice
+                label={t('model')}
+                value={info?.model ?? ''}
+                options={Object.fromEntries(models.map(({ name }) => [name, name]))}
+                onChoice={(model) => configure({ model })}
+              />
+            )}
+            {levels.length > 0 && (
+              <Choice
+                label={t('thinking')}
+                value={String(settings['thinking'] ?? '')}
+                options={Object.fromEntries([...('thinking' in settings ? [] : ['']), ...levels].map((level) => [level, level || '—']))}
+                onChoice={(thinking) => thinking && configure({ thinking })}
+              />
+            )}
+          </>
+        )}
+      </div>
+      <p class="problem" role="alert">
+        {problem.value}
+      </p>
+    </Dialog>
+  );
+}
+
+function Choice(given: { label: string; value: string; options: Record<string, string>; onChoice(value: string): void }) {
+  return (
+    <label>
+      {given.label}
+      <select value={given.value} onChange={(event) => given.onChoice(event.currentTarget.value)}>
+        {Object.entries(given.options).map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

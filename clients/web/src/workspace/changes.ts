@@ -1,0 +1,95 @@
+import { ToolError } from '@codelab/client';
+import type { Folder } from './folder.ts';
+import { applied, parsed } from './patches.ts';
+
+/** A file before and after a call; null stands for no file. */
+export interface Change {
+  path: string;
+  before: string | null;
+  after: string | null;
+}
+
+/** What a call that writes would change now. Throws a ToolError if it cannot be executed. */
+export async function changesOf(folder: Folder, tool: string, args: Record<string, unknown>): Promise<Change[]> {
+  const path = String(args['path'] ?? '');
+  switch (tool) {
+    case 'write_file':
+      return [{ path, before: await present(folder, path), after: String(args['content'] ?? '') }];
+    case 'edit_file': {
+      const { content } = await folder.read(path);
+      return [{ path, before: content, after: edited(content, args['edits']) }];
+    }
+    case 'apply_patch':
+    case 'apply_patch_review':
+      return patched(folder, String(args['diff'] ?? ''));
+    default:
+      return [];
+  }
+}
+
+/** Make changes: all of them, or none if one fails. */
+export async function make(folder: Folder, changes: readonly Change[]): Promise<void> {
+  const done: Change[] = [];
+  try {
+    for (const change of changes) {
+      done.push(change);
+      if (change.after === null) await folder.remove(change.path);
+      else await folder.write(change.path, change.after);
+    }
+  } catch (error) {
+    for (const change of done.reverse()) {
+      try {
+        if (change.before !== null) await folder.write(change.path, change.before);
+        else if (await folder.has(change.path)) await folder.remove(change.path);
+      } catch {
+        // The error of the change itself is the one to tell.
+      }
+    }
+    throw error;
+  }
+}
+
+async function patched(folder: Folder, diff: string): Promise<Change[]> {
+  const changes = new Map<string, Change>();
+  const now = async (path: string) => changes.get(path)?.after ?? (changes.has(path) ? null : present(folder, path));
+  const set = async (path: string, after: string | null) => {
+    const before = changes.has(path) ? changes.get(path)!.before : await present(folder, path);
+    changes.set(path, { path, before, after });
+  };
+  for (const file of parsed(diff)) {
+    const before = file.from === null ? '' : await now(file.from);
+    if (before === null) throw new ToolError('FILE_NOT_FOUND', `File not found: ${file.from}`);
+    if (file.to !== null && file.to !== file.from && (await now(file.to)) !== null) {
+      throw new ToolError('PATCH_APPLY_FAILED', `${file.to} exists`);
+    }
+    const after = applied(file, before);
+    if (file.to === null && after) throw new ToolError('PATCH_APPLY_FAILED', `${file.from} has more than the diff deletes`);
+    const isCopy = file.header.some((line) => line.startsWith('copy from '));
+    if (file.from !== null && file.from !== file.to && !isCopy) await set(file.from, null);
+    if (file.to !== null) await set(file.to, after);
+  }
+  return [...changes.values()];
+}
+
+/** A text with exact, once-only replacements. */
+export function edited(content: string, edits: unknown): string {
+  if (!Array.isArray(edits) || !edits.length) throw new ToolError('INVALID_ARGUMENTS', 'edits must be a list');
+  let text = content;
+  for (const [index, edit] of (edits as Record<string, unknown>[]).entries()) {
+    const [old, fresh] = [edit?.['old'], edit?.['new']];
+    if (typeof old !== 'string' || typeof fresh !== 'string' || !old) {
+      throw new ToolError('INVALID_ARGUMENTS', `Edit ${index + 1} needs the texts old and new`);
+    }
+    const count = text.split(old).length - 1;
+    if (!count) throw new ToolError('EXECUTION_FAILED', `Edit ${index + 1}: the file does not have this text`);
+    if (count > 1 && edit['replace_all'] !== true) {
+      throw new ToolError('EXECUTION_FAILED', `Edit ${index + 1}: the file has this text ${count} times; add the lines around it`);
+    }
+    text = text.split(old).join(fresh);
+  }
+  return text;
+}
+
+async function present(folder: Folder, path: string): Promise<string | null> {
+  return (await folder.has(path)) ? (await folder.read(path)).content : null;
+}

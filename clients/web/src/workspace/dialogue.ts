@@ -1,0 +1,36 @@
+import { signal } from '@preact/signals';
+import type { FilePatch } from './patches.ts';
+
+/** What a tool asks the user. */
+export type Question =
+  | { kind: 'choose'; message: string; actions: readonly string[]; answer(action: string | undefined): void }
+  | { kind: 'review'; message: string; files: readonly FilePatch[]; answer(chunks: ReadonlySet<number> | undefined): void };
+
+export interface Dialogue {
+  choose(message: string, actions: readonly string[], signal: AbortSignal): Promise<string | undefined>;
+  review(message: string, files: readonly FilePatch[], signal: AbortSignal): Promise<ReadonlySet<number> | undefined>;
+}
+
+/** The questions that wait, oldest first. */
+export const questions = signal<readonly Question[]>([]);
+
+function ask<Answer>(make: (answer: (value: Answer | undefined) => void) => Question, aborted: AbortSignal): Promise<Answer | undefined> {
+  return new Promise((resolve, reject) => {
+    const end = () => (questions.value = questions.value.filter((one) => one !== question));
+    const question = make((value) => {
+      end();
+      resolve(value);
+    });
+    aborted.addEventListener('abort', () => {
+      end();
+      reject(aborted.reason);
+    });
+    questions.value = [...questions.value, question];
+  });
+}
+
+export const dialogue: Dialogue = {
+  choose: (message, actions, aborted) => ask<string>((answer) => ({ kind: 'choose', message, actions, answer }), aborted),
+  review: (message, files, aborted) =>
+    ask<ReadonlySet<number>>((answer) => ({ kind: 'review', message, files, answer }), aborted),
+};

@@ -1,0 +1,159 @@
+import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
+import { css } from '@codemirror/lang-css';
+import { html } from '@codemirror/lang-html';
+import { javascript } from '@codemirror/lang-javascript';
+import { json } from '@codemirror/lang-json';
+import { markdown } from '@codemirror/lang-markdown';
+import { python } from '@codemirror/lang-python';
+import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from '@codemirror/language';
+import { unifiedMergeView } from '@codemirror/merge';
+import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/search';
+import { EditorState, type Extension } from '@codemirror/state';
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
+} from '@codemirror/view';
+import { tags } from '@lezer/highlight';
+import type { Change } from './changes.ts';
+
+/** The page's colours by what they mean; style.css defines them for both themes. */
+const COLOURS = HighlightStyle.define([
+  { tag: [tags.keyword, tags.modifier, tags.operatorKeyword], color: 'var(--code-keyword)' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--code-string)' },
+  { tag: [tags.comment, tags.meta], color: 'var(--code-comment)', fontStyle: 'italic' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--code-number)' },
+  { tag: [tags.function(tags.variableName), tags.definition(tags.variableName), tags.className], color: 'var(--code-name)' },
+  { tag: tags.heading, fontWeight: 'bold' },
+  { tag: tags.link, textDecoration: 'underline' },
+]);
+
+const THEME = EditorView.theme({
+  '&': { color: 'var(--ink)', backgroundColor: 'var(--paper)', height: '100%', fontSize: '0.875rem' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.55' },
+  '.cm-gutters': { backgroundColor: 'var(--paper)', color: 'var(--faint)', border: 'none' },
+  '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: 'var(--tint)' },
+  '.cm-cursor': { borderLeftColor: 'var(--ink)' },
+  '&.cm-focused': { outline: '2px solid var(--accent)', outlineOffset: '-2px' },
+  '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': { backgroundColor: 'var(--selected) !important' },
+  '.cm-changedLine, .cm-inlineChangedLine': { backgroundColor: 'var(--added) !important' },
+  '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important', paddingLeft: '6px' },
+  '.cm-changedText': { background: 'var(--added-strong) !important' },
+  '.cm-deletedChunk .cm-deletedText, .cm-deletedText': { background: 'var(--removed-strong) !important' },
+  '.cm-chunkButtons button': {
+    border: '1px solid var(--line)',
+    borderRadius: '6px',
+    cursor: 'pointer',
+    margin: '0 3px',
+    padding: '2px 10px',
+    font: 'inherit',
+    color: 'var(--ink)',
+    background: 'var(--paper)',
+  },
+  '.cm-chunkButtons button[name=accept]': { background: 'var(--accent)', color: 'var(--on-accent)' },
+  '.cm-panels': { backgroundColor: 'var(--raised)', color: 'var(--ink)' },
+  '.cm-specialChar': { color: 'var(--bad)' },
+});
+
+function languageOf(path: string): Extension {
+  const extension = /\.(\w+)$/.exec(path)?.[1]?.toLowerCase() ?? '';
+  if (['js', 'mjs', 'cjs', 'jsx'].includes(extension)) return javascript({ jsx: true });
+  if (['ts', 'tsx', 'mts'].includes(extension)) return javascript({ jsx: extension === 'tsx', typescript: true });
+  if (extension === 'py') return python();
+  if (extension === 'json') return json();
+  if (['md', 'markdown'].includes(extension)) return markdown();
+  if (['html', 'htm', 'svg', 'xml'].includes(extension)) return html();
+  if (extension === 'css') return css();
+  return [];
+}
+
+const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+function basics(path: string, label: string): Extension[] {
+  return [
+    lineNumbers(),
+    history(),
+    drawSelection(),
+    indentOnInput(),
+    bracketMatching(),
+    highlightActiveLine(),
+    highlightSelectionMatches(),
+    highlightSpecialChars({ addSpecialChars: BIDI }),
+    search({ top: true }),
+    syntaxHighlighting(COLOURS),
+    THEME,
+    EditorView.lineWrapping,
+    EditorView.contentAttributes.of({ 'aria-label': label }),
+    languageOf(path),
+  ];
+}
+
+/** A shadow root, in which CodeMirror's styles are constructed sheets, which a strict policy allows. */
+function rootIn(host: HTMLElement): ShadowRoot {
+  const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
+  root.replaceChildren();
+  return root;
+}
+
+export interface Editor {
+  text(): string;
+  /** Show another text, unless it is the same. */
+  show(text: string): void;
+  goTo(line: number): void;
+  end(): void;
+}
+
+/** An editor of a file. `saved` is called with Ctrl-S. */
+export function fileEditor(host: HTMLElement, path: string, text: string, label: string, on: { changed(): void; saved(): void }): Editor {
+  const root = rootIn(host);
+  const view = new EditorView({
+    root,
+    parent: root,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        ...basics(path, label),
+        keymap.of([{ key: 'Mod-s', preventDefault: true, run: () => (on.saved(), true) }, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
+        EditorView.updateListener.of((update) => update.docChanged && on.changed()),
+      ],
+    }),
+  });
+  const ends = text.includes('\r\n') ? '\r\n' : '\n';
+  return {
+    text: () => view.state.doc.toString().replaceAll('\n', ends),
+    show: (next) => {
+      const plain = next.replaceAll('\r\n', '\n');
+      if (plain !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: plain } });
+    },
+    goTo: (line) => {
+      const at = view.state.doc.line(Math.max(1, Math.min(line, view.state.doc.lines))).from;
+      view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: 'center' }) });
+      view.focus();
+    },
+    end: () => view.destroy(),
+  };
+}
+
+/** The proposed text with the present one beside each hunk. Calls `changed` with what the user makes of it. */
+export function mergeEditor(host: HTMLElement, change: Change, label: string, changed: (text: string) => void): () => void {
+  const root = rootIn(host);
+  const proposed = change.after ?? '';
+  const ends = proposed.includes('\r\n') ? '\r\n' : '\n';
+  const view = new EditorView({
+    root,
+    parent: root,
+    state: EditorState.create({
+      doc: proposed,
+      extensions: [
+        ...basics(change.path, label),
+        keymap.of([...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
+        unifiedMergeView({ original: (change.before ?? '').replaceAll('\r\n', '\n'), mergeControls: true, collapseUnchanged: { margin: 3, minSize: 6 } }),
+        EditorView.updateListener.of((update) => update.docChanged && changed(update.state.doc.toString().replaceAll('\n', ends))),
+      ],
+    }),
+  });
+  return () => view.destroy();
+}

@@ -1,0 +1,145 @@
+import { signal } from '@preact/signals';
+import { Folder, MOST_BYTES } from './folder.ts';
+import { SAMPLE } from './sample.ts';
+
+/** Where the folder comes from, kept so that a reload opens it again. */
+type Origin = { kind: 'own'; directory: string; name: string } | { kind: 'disk'; handle: FileSystemDirectoryHandle; name: string };
+
+export const folder = signal<Folder | undefined>(undefined);
+/** A folder of the disk that the browser gives again only on a click. */
+export const waiting = signal<string | undefined>(undefined);
+/** Counts changes by the agent or the user, so that the tree and the editor look again. */
+export const version = signal(0);
+/** The paths of the agent's last change. */
+export const lastChanged = signal<readonly string[]>([]);
+
+export const canOpenDisk = 'showDirectoryPicker' in window;
+/** Without a secure context (https, or this machine) a browser gives no storage for files. */
+export const canStore = 'storage' in navigator && 'getDirectory' in navigator.storage;
+
+const ZIP_BYTES = 100_000_000;
+const ZIP_FILES = 5_000;
+
+/** Open what was open before; a newcomer gets the sample project. */
+export async function reopen(): Promise<void> {
+  if (!canStore) return;
+  const origin = await remembered();
+  if (!origin) return openSample();
+  if (origin.kind === 'own') return show(await ownDirectory(origin.directory), origin);
+  const asked = origin.handle as unknown as { queryPermission?(what: object): Promise<string> };
+  if ((await asked.queryPermission?.({ mode: 'readwrite' })) === 'granted') return show(origin.handle, origin);
+  waiting.value = origin.name;
+}
+
+export async function openSample(): Promise<void> {
+  const directory = await ownDirectory('sample');
+  const made = new Folder(directory, 'sample');
+  for (const [path, content] of Object.entries(SAMPLE)) if (!(await made.has(path))) await made.write(path, content);
+  await show(directory, { kind: 'own', directory: 'sample', name: 'sample' });
+}
+
+/** Unpack a zip into the browser's storage. */
+export async function openZip(file: File): Promise<void> {
+  if (file.size > ZIP_BYTES) throw new Error(`The zip has more than ${ZIP_BYTES / 1e6} MB`);
+  const { unzip } = await import('fflate');
+  let [count, total] = [0, 0];
+  const unpacked = await new Promise<Record<string, Uint8Array>>((resolve, reject) => {
+    file.arrayBuffer().then(
+      (body) =>
+        unzip(
+          new Uint8Array(body),
+          {
+            // Sizes are the zip's own claims; what it really holds is counted below.
+            filter: ({ originalSize }) => originalSize <= MOST_BYTES && ++count <= ZIP_FILES && (total += originalSize) <= ZIP_BYTES,
+          },
+          (error, files) => (error ? reject(error) : resolve(files)),
+        ),
+      reject,
+    );
+  });
+  const name = file.name.replace(/\.zip$/i, '') || 'zip';
+  const directory = `zip-${Date.now()}`;
+  const root = await ownDirectory(directory);
+  const made = new Folder(root, name);
+  const paths = Object.keys(unpacked);
+  const common = commonDirectory(paths);
+  for (const path of paths) {
+    if (path.endsWith('/') || unpacked[path]!.length > MOST_BYTES) continue;
+    await made.write(path.slice(common.length), new Uint8Array(unpacked[path]!));
+  }
+  await show(root, { kind: 'own', directory, name });
+}
+
+export async function openDisk(): Promise<void> {
+  const origin = waiting.value === undefined ? undefined : await remembered();
+  let handle: FileSystemDirectoryHandle;
+  if (origin?.kind === 'disk') {
+    handle = origin.handle;
+    const asked = handle as unknown as { requestPermission(what: object): Promise<string> };
+    if ((await asked.requestPermission({ mode: 'readwrite' })) !== 'granted') return;
+  } else {
+    const picker = window as unknown as { showDirectoryPicker(what: object): Promise<FileSystemDirectoryHandle> };
+    handle = await picker.showDirectoryPicker({ mode: 'readwrite', id: 'codelab' });
+  }
+  await show(handle, { kind: 'disk', handle, name: handle.name });
+}
+
+export async function close(): Promise<void> {
+  folder.value = undefined;
+  waiting.value = undefined;
+  await remember(undefined);
+}
+
+/** All files as a zip. */
+export async function zipped(from: Folder): Promise<Blob> {
+  const { zip } = await import('fflate');
+  const files: Record<string, Uint8Array> = {};
+  for await (const item of from.walk('.')) if (item.type === 'file') files[item.path] = await from.bytes(item.path);
+  return new Promise((resolve, reject) =>
+    zip(files, (error, data) => (error ? reject(error) : resolve(new Blob([new Uint8Array(data)], { type: 'application/zip' })))),
+  );
+}
+
+async function show(handle: FileSystemDirectoryHandle, origin: Origin): Promise<void> {
+  waiting.value = undefined;
+  folder.value = new Folder(handle, origin.name);
+  version.value++;
+  await remember(origin);
+}
+
+async function ownDirectory(name: string): Promise<FileSystemDirectoryHandle> {
+  const storage = await navigator.storage.getDirectory();
+  const workspaces = await storage.getDirectoryHandle('workspaces', { create: true });
+  return workspaces.getDirectoryHandle(name, { create: true });
+}
+
+function commonDirectory(paths: readonly string[]): string {
+  const first = paths[0]?.match(/^[^/]+\//)?.[0] ?? '';
+  return paths.every((path) => path.startsWith(first)) ? first : '';
+}
+
+// Handles survive only in IndexedDB.
+
+function database(): Promise<IDBDatabase> {
+  return new Promise((resolve, reject) => {
+    const opening = indexedDB.open('codelab-page', 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore('workspace');
+    opening.onsuccess = () => resolve(opening.result);
+    opening.onerror = () => reject(opening.error);
+  });
+}
+
+async function remembered(): Promise<Origin | undefined> {
+  const store = (await database()).transaction('workspace').objectStore('workspace');
+  return new Promise((resolve) => {
+    const reading = store.get('origin');
+    reading.onsuccess = () => resolve(reading.result);
+    reading.onerror = () => resolve(undefined);
+  });
+}
+
+async function remember(origin: Origin | undefined): Promise<void> {
+  const store = (await database()).transaction('workspace', 'readwrite').objectStore('workspace');
+  if (origin) store.put(origin, 'origin');
+  else store.delete('origin');
+}

@@ -1,0 +1,70 @@
+"""The page in a real browser, against the system with the scripted model."""
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from codelab_local import LocalCloud
+
+from infra import page as page_build
+from tests.page.tab import Tab
+from tests.security.chromium import find
+
+_names = (f"page_{n}" for n in itertools.count(1))
+
+OpenTab = Callable[..., Tab]
+
+
+@pytest.fixture(scope="session")
+def built() -> None:
+    """The page, built from its sources."""
+    node = shutil.which("node")
+    if node is None or shutil.which("npm") is None or page_build.version(node) < page_build.MINIMUM:
+        pytest.skip("these tests need Node.js 20.19 or later with npm")
+    page_build.build()
+
+
+@pytest.fixture(scope="session")
+def browser(request: pytest.FixtureRequest, built: None) -> Iterator[Any]:
+    program = find()
+    if program is None:
+        if request.config.getoption("markexpr") == "not deep":
+            pytest.skip("Chromium is not installed: apt-get install chromium")
+        pytest.fail("make test-deep needs Chromium: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: make test installs it")
+    with playwright.sync_playwright() as driver:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
+        running = driver.chromium.launch(executable_path=program, args=flags)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_tab(browser: Any, cloud: LocalCloud) -> Iterator[OpenTab]:
+    """Opens tabs, each in a browser profile of its own unless `beside` names another tab.
+
+    After the test, no tab may have had an error, broken its policy or asked another host.
+    """
+    opened: list[Tab] = []
+
+    def open_one(
+        session: str | None = None, *, beside: Tab | None = None, at: LocalCloud = cloud, **context: Any
+    ) -> Tab:
+        profile = beside.context if beside else browser.new_context(locale="en-US", **context)
+        tab = Tab(profile, at.http, session or next(_names))
+        opened.append(tab)
+        return tab
+
+    yield open_one
+    for tab in opened:
+        tab.context.close()
+    for tab in opened:
+        assert tab.errors == []
+        assert tab.foreign == []
+
+
+@pytest.fixture
+def tab(open_tab: OpenTab) -> Tab:
+    return open_tab().online()

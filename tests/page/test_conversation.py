@@ -1,0 +1,186 @@
+"""A user talks, decides and looks on, in the page."""
+
+import sys
+import threading
+import zlib
+
+import pytest
+
+from infra import page as page_build
+from tests.page.conftest import OpenTab
+from tests.page.tab import Tab
+from tests.scripted_model import Says, ScriptedModel, call
+from tests.waiting import until
+
+GREETING = "def main() -> None:\n    pass\n\n\nmain()\n"
+
+
+def test_the_first_answer_is_markdown(tab: Tab, model: ScriptedModel) -> None:
+    text = "# Hello\n\nThis is **bold**.\n\n```python\nprint('<b>')\n```\n\n1. one\n2. two"
+    tab.say(model.script("first", Says(text)))
+    tab.ended()
+    assert tab.page.locator(".answer h1").inner_text() == "Hello"
+    assert tab.page.locator(".answer strong").inner_text() == "bold"
+    assert tab.page.locator(".answer pre code").inner_text().strip() == "print('<b>')"
+    assert tab.page.locator(".answer ol > li").count() == 2
+
+
+def test_an_approval_with_an_edit_is_executed_as_edited(tab: Tab, model: ScriptedModel) -> None:
+    asked = Says("I create it.", calls=[call("write_file", path="notes/todo.txt", content="milk\n")])
+    tab.say(model.script("edited", asked, Says("Done.")))
+    card = tab.page.locator(".call.asking")
+    card.get_by_text("+milk").wait_for()
+    assert tab.file("notes/todo.txt") is None
+    tab.press("Edit")
+    arguments = card.get_by_role("textbox", name="Arguments")
+    arguments.fill(arguments.input_value().replace("milk", "bread"))
+    tab.press("Approve")
+    tab.ended()
+    assert tab.file("notes/todo.txt") == "bread\n"
+    assert "edited_arguments" in str(model.requests["edited"][-1])
+
+
+def test_hunks_are_reviewed_one_by_one(tab: Tab, model: ScriptedModel) -> None:
+    """The first hunk is rejected in the merge view, the second accepted: only that one is written."""
+    before = tab.file("greeter/text.py")
+    assert before is not None
+    after = before.replace("Hello", "Good morning").replace("Goodbye", "Farewell")
+    asked = Says("Two changes.", calls=[call("write_file", path="greeter/text.py", content=after)])
+    tab.say(model.script("hunks", asked, Says("Done.")))
+    tab.press("Review the changes")
+    tab.page.get_by_role("button", name="Reject", exact=True).and_(tab.page.locator("[name=reject]")).first.click()
+    tab.page.locator("[name=accept]").first.click()
+    tab.press("Apply the reviewed text")
+    tab.ended()
+    assert tab.file("greeter/text.py") == before.replace("Goodbye", "Farewell")
+
+
+def test_a_rejection_tells_the_agent_why(tab: Tab, model: ScriptedModel) -> None:
+    asked = Says("I delete it.", calls=[call("delete_file", path="main.py")])
+    tab.say(model.script("rejected", asked, Says("I keep it.")))
+    tab.press("Reject")
+    tab.page.get_by_role("textbox", name="What should the agent do").fill("Keep main.py")
+    tab.press("Reject")
+    tab.ended()
+    assert "Keep main.py" in str(model.requests["rejected"][-1])
+    assert tab.file("main.py") is not None
+
+
+def test_the_agent_is_offered_what_a_page_can_execute(tab: Tab, model: ScriptedModel) -> None:
+    """A page has no shell, so the model is not made to believe that there is one."""
+    tab.say(model.script("offered", Says("Hello.")))
+    tab.ended()
+    [asked] = model.requests["offered"]
+    assert "apply_patch_review" in str(asked)
+    assert "run_command" not in str(asked)
+
+
+def test_a_broken_connection_neither_loses_nor_doubles_text(tab: Tab, model: ScriptedModel) -> None:
+    words = " ".join(f"word{n}" for n in range(400))
+    tab.say(model.script("cut", Says(words, piece=12, delay=0.005)))
+    tab.press("Inspector")
+    for _ in range(3):
+        seen = len("".join(tab.answers))
+        until(lambda seen=seen: len("".join(tab.answers)) > seen + 60)  # type: ignore[misc]
+        tab.press("Cut the socket")
+    tab.ended()
+    assert tab.answers == [words]
+    assert tab.page.locator(".row.open").count() >= 1
+    # A replay from the beginning changes nothing either.
+    tab.press("Replay from")
+    tab.page.locator(".row.repeat").first.wait_for()
+    assert tab.answers == [words]
+
+
+def test_a_hostile_answer_is_text(tab: Tab, model: ScriptedModel, tmp_path: object) -> None:
+    """Nothing in it runs, loads or leads anywhere but to the web; what deceives a reader is made visible."""
+    hostile = "\n\n".join(
+        [
+            "<script>window.owned = 1</script>",
+            "<img src=x onerror='window.owned = 2'>",
+            "<svg onload='window.owned = 3'><style>@import 'https://evil.test/x.css'</style></svg>",
+            "<iframe srcdoc='<script>parent.owned = 4</script>'></iframe>",
+            "![beacon](https://evil.test/beacon.png)",
+            "![data](data:image/svg+xml,<svg/onload=alert(1)>)",
+            "[click](javascript:window.owned=5) [data](data:text/html,<script>1</script>) [good](https://example.com/)",
+            "<a href='javascript:window.owned=6'>x</a>",
+            "[ref]\n\n[ref]: javascript:window.owned=7",
+            "<math><mtext><table><mglyph><style><img src=x onerror='window.owned=8'>",
+            "<form action='https://evil.test'><button>send</button></form>",
+        ]
+    )
+    asked = Says(hostile, calls=[call("write_file", path="note.txt", content="a\u202eb\u2066c\u200bd\n")])
+    tab.say(model.script("hostile", asked, Says("Done.")))
+    card = tab.page.locator(".call.asking")
+    card.wait_for()
+    found = tab.run("""() => ({
+      owned: window.owned,
+      elements: [...document.querySelectorAll('.answer *')].map((element) => element.localName),
+      links: [...document.querySelectorAll('.answer a')].map((link) => [link.href, link.rel, link.target]),
+      handlers: [...document.querySelectorAll('.answer *')].flatMap((element) => element.getAttributeNames())
+        .filter((name) => name.startsWith('on') || name === 'style' || name === 'src'),
+    })""")
+    assert found["owned"] is None
+    forbidden = {"script", "img", "svg", "iframe", "style", "form", "math", "input", "object", "embed", "link", "base"}
+    assert not {*found["elements"]} & (forbidden - {"svg"})  # The button that copies has an icon.
+    assert {link for link, _, _ in found["links"]} == {"https://example.com/", "https://evil.test/x.css"}  # Typed out.
+    assert {tuple(rest) for _, *rest in found["links"]} == {("noopener noreferrer nofollow", "_blank")}
+    assert found["handlers"] == []
+    shown = card.inner_text()
+    assert "⟨U+202E⟩" in shown
+    assert "⟨U+2066⟩" in shown
+    assert "⟨U+200B⟩" in shown
+    assert "\u202e" not in shown
+
+
+def test_a_reload_shows_the_same_conversation(tab: Tab, model: ScriptedModel) -> None:
+    """In the middle of a turn: the text so far, the question and the call that waits."""
+    go = threading.Event()
+    asked = Says("First I read.", calls=[call("read_file", path="README.md")])
+    tab.say(model.script("reload", asked, Says("And then I think.", until=go)))
+    tab.page.locator(".call.completed").wait_for()
+    tab.page.reload()
+    tab.online()
+    tab.page.locator(".call").wait_for()
+    go.set()
+    tab.ended()
+    assert tab.answers == ["First I read.", "And then I think."]
+    assert tab.page.locator(".said").count() == 1
+    tab.page.reload()
+    tab.ended()
+    assert tab.answers == ["First I read.", "And then I think."]
+    assert tab.page.locator(".said").count() == 1
+
+
+@pytest.mark.deep
+def test_two_windows_show_and_decide_the_same(open_tab: OpenTab, model: ScriptedModel) -> None:
+    first = open_tab().online()
+    second = open_tab(first.session, beside=first).online()
+    asked = Says("I write.", calls=[call("write_file", path="two.txt", content="two\n")])
+    first.say(model.script("two", asked, Says("Written.")))
+    for one in (first, second):
+        one.page.locator(".call.asking").wait_for()
+    second.press("Approve")
+    for one in (first, second):
+        one.ended()
+        assert one.answers == ["I write.", "Written."]
+        assert one.file("two.txt") == "two\n"
+    results = [frame for frame in model.requests["two"] if "two.txt" in str(frame)]
+    assert results
+
+
+def test_the_script_is_small_until_the_editor_is_needed(built: None, capsys: pytest.CaptureFixture[str]) -> None:
+    names = page_build.first_scripts()
+    sizes = {name: len(zlib.compress((page_build.DIST / name).read_bytes(), 9)) for name in names}
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\nscripts of the page, compressed: {sum(sizes.values()) / 1000:.0f} KB in {len(names)} files\n"
+        )
+    assert sum(sizes.values()) < 150_000
+
+
+def test_the_page_is_what_the_index_names(tab: Tab) -> None:
+    """The policy holds for the page itself: no inline script, and everything from its own origin."""
+    loaded = tab.run("() => performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert all(name.startswith(tab.origin) for name in loaded)
+    assert tab.run("() => [...document.scripts].every((script) => script.src && !script.text)")
