@@ -17,12 +17,13 @@ from codelab.sessions.spending import Spending
 from codelab.turns.caller import Caller
 from codelab.turns.cancel import cancel
 from codelab.turns.control import Refresh, change_rules, configure, hello, refresh
+from codelab.turns.inbox import withdraw
 from codelab.wiring import engine
 
 if TYPE_CHECKING:
     from codelab.gateway.tokens import TokenVerifier
 
-app = WebSocketApp(hello, configure, change_rules, cancel)
+app = WebSocketApp(hello, configure, change_rules, cancel, withdraw)
 
 #: Seconds that a replay waits for `$connect` to return; until then posts are answered as for a closed connection.
 CONNECT_S = 5.0
@@ -30,12 +31,12 @@ CONNECT_S = 5.0
 
 @app.route(Resume)
 def resume(frame: Resume, caller: Caller, engine: Engine) -> None:
-    replay.resume(engine, caller, frame.last_seq)
+    replay.resume(engine, caller, frame.last_seq, request_id=frame.request_id)
 
 
 @app.route(Ping)
 def ping(frame: Ping, caller: Caller, engine: Engine) -> None:
-    pong = {**(frame.model_extra or {}), **Pong().wire()}
+    pong = {**(frame.model_extra or {}), **Pong(request_id=frame.request_id).wire()}
     if len(dumps(pong).encode()) > limits.INLINE_FRAME_BYTES:
         raise ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, "The pong must fit into one frame")
     engine.poster.post(caller.connection_id, pong)
@@ -47,7 +48,7 @@ def upload_request(frame: UploadRequest, caller: Caller, engine: Engine) -> None
     now, new_id = engine.clock(), engine.ids()
     ticket = engine.payloads.ticket(caller.user, caller.session_id, frame.bytes, now, new_id)
     engine.reserve(caller, Spending(stored_bytes=frame.bytes))
-    engine.poster.post(caller.connection_id, ticket.wire())
+    engine.poster.post(caller.connection_id, ticket.model_copy(update={"request_id": frame.request_id}).wire())
 
 
 @cache
@@ -70,7 +71,7 @@ def refresh_token(frame: RefreshToken, caller: Caller, engine: Engine) -> None:
         raise ProtocolError(ErrorCode.UNAUTHORIZED, "The token belongs to another user")
     # Either token may have been revoked, so admission checks the older one.
     caller = replace(caller, issued=min(caller.issued or identity.issued, identity.issued))
-    engine.handle(refresh, Refresh(identity.expires), caller)
+    engine.handle(refresh, Refresh(identity.expires, frame.request_id), caller)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -38,7 +38,8 @@ _DEPLOY = {
 _CLIENT: dict[str, list[dict[str, Any]]] = {
     "user_message": [
         {"content": "Read main.dart and tell me what it does", "role": "user"},
-        {"content": "And now add a test", "client_msg_id": "m-2"},
+        {"content": "And now add a test", "client_msg_id": "m-2", "request_id": "r-1"},
+        {"content": "Without mocks, please", "client_msg_id": "m-3", "when_busy": "steer"},
     ],
     "tool_result": [
         {"call_id": _CALL, "result": {"content": "void main() {}\n"}},
@@ -73,7 +74,8 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
         },
     ],
     "resume": [{"last_seq": 41}],
-    "cancel": [{}, {"turn_id": _TURN}],
+    "cancel": [{"request_id": "r-2"}, {"turn_id": _TURN}, {"client_msg_id": "m-2"}, {"queued": True}],
+    "withdraw": [{"client_msg_id": "m-2"}],
     "ping": [{"sent_at": 1767225600000}],
     "session_config": [
         {"when_busy": "interrupt", "autonomy": "balanced", "title": "Sorting"},
@@ -232,6 +234,7 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "turn_id": _TURN,
             "last_seq": 41,
             "pending_calls": [_PENDING],
+            "queued": [{"client_msg_id": "m-2", "preview": "And now add a test", "at": 1767225600000}],
             "settings": {"when_busy": "interrupt"},
             "agents": [{"name": "coder", "description": "Writes and changes code"}],
             "model": "gpt-5-mini",
@@ -261,7 +264,12 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "at": 1767225600000,
         }
     ],
-    "queued": [{"client_msg_id": "m-2", "position": 1, "seq": 13}],
+    "queued": [{"client_msg_id": "m-2", "position": 1, "preview": "And now add a test", "seq": 13}],
+    "withdrawn": [{"client_msg_ids": ["m-2"], "seq": 14}],
+    "ack": [
+        {"request_id": "r-1", "outcome": "queued", "client_msg_id": "m-2"},
+        {"request_id": "r-2", "outcome": "cancelling", "turn_id": _TURN},
+    ],
     "upload_ticket": [
         {
             "payload_ref": _UPLOAD,

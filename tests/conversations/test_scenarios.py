@@ -26,19 +26,23 @@ __all__ = ["guarded", "guarded_cloud"]
 
 PAGE = (Path(__file__).parents[2] / "docs/protocol.md").read_text(encoding="utf-8")
 _SECTION = re.compile(r"^### (.+?)\n\n```mermaid\n(.+?)```", re.MULTILINE | re.DOTALL)
-_MESSAGE = re.compile(r"^  (I->>S|S->>I): (\w+)((?: \w+=\S+)*)( …)?$")
+_MESSAGE = re.compile(r"^  ([IW]->>S|S->>[IW]): (\w+)((?: \w+=\S+)*)( …)?$")
 _UPLOAD = "  I->>B: PUT the whole tool_result"
 
 WRITE = call("write_file", path="a.py", content="1")
 
 
 class Line(NamedTuple):
-    """An arrow of a diagram, or a note (`kind` is its text). `repeats`: one or more frames of this kind."""
+    """An arrow of a diagram, or a note (`kind` is its text). `repeats`: one or more frames of this kind.
+
+    `window`: which client's it is.
+    """
 
     sender: str
     kind: str
     fields: dict[str, Any]
     repeats: bool = False
+    window: str = "I"
 
     def fits(self, frame: dict[str, Any]) -> bool:
         return frame["type"] == self.kind and all(frame.get(name) == value for name, value in self.fields.items())
@@ -51,14 +55,16 @@ def lines_of(diagram: str) -> list[Line]:
         if (match := _MESSAGE.match(line)) is not None:
             arrow, kind, fields, repeats = match.groups()
             pairs = dict(pair.split("=") for pair in fields.split())
-            found.append(Line(arrow[0], kind, {name: _value(text) for name, text in pairs.items()}, bool(repeats)))
+            window = arrow.replace("S", "").strip("->")
+            sender = "S" if arrow[0] == "S" else "I"
+            given = {name: _value(text) for name, text in pairs.items()}
+            found.append(Line(sender, kind, given, bool(repeats), window))
         elif line == _UPLOAD:
             found.append(Line("I", "PUT", {}))
         elif line.startswith("  Note over I,S: "):
             found.append(Line("", line.partition(": ")[2], {}))
         else:
-            assert "I->>S" not in line, line
-            assert "S->>I" not in line, line
+            assert not re.match(r"  ([IW]->>S|S->>[IW])", line), line
     return found
 
 
@@ -84,6 +90,9 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "A large result": [[Says("", [call("read_file", path="a.py")]), Says("A long file.")]],
     "The user cancels the turn": [[Says("word " * 2_000, delay=0.01)]],
     "A message while a turn runs": [[Says("The first answer", silence=3.0)], [Says("The second answer")]],
+    "A message steers the turn": [[Says("", [call("read_file", path="a.py")])], [Says("That is all.")]],
+    "A message is withdrawn": [[Says("The only answer", silence=3.0)], [Says("never asked")]],
+    "Two windows follow one conversation": [[Says("To both")], [Says("To both again", silence=3.0)]],
     "The token expires": [[Says("never asked")], [Says("Welcome back")]],
     "Something is wrong": [[Says(status=400)]],
 }
@@ -93,7 +102,7 @@ class Scene:
     """A conversation that follows a diagram, in a session with `seq` logged frames."""
 
     def __init__(self, open_ide: Callable[[], Ide], says: list[str], seq: int = 0) -> None:
-        self._open, self._says = open_ide, deque(says)
+        self._open, self.says = open_ide, deque(says)
         self._seq = seq
         self._logged: dict[int, dict[str, Any]] = {}
         self._replies: deque[dict[str, Any]] = deque()
@@ -139,7 +148,7 @@ class Scene:
         """The fields that a diagram leaves out."""
         match kind:
             case "user_message" | "switch_agent":
-                return {"content": self._says.popleft()}
+                return {"content": self.says.popleft()}
             case "tool_result":
                 return {"call_id": self._call["call_id"], "result": {"content": "1", "success": True}}
             case "hitl_decision":
@@ -202,8 +211,12 @@ def test_the_diagram_shows_what_happens(ide: Open, guarded: Open, model: Scripte
         scene = Scene(lambda: ide(session, extensions=True), says, seq=begun.expect("agent_switched")["seq"])
     else:
         scene = Scene(lambda: ide(session, extensions=True), says)
+    scenes = {"I": scene}
     for line in DIAGRAMS[title]:
-        scene.play(line)
+        if line.window not in scenes:
+            scenes[line.window] = Scene(lambda: ide(session, extensions=True), [])
+            scenes[line.window].says = scene.says
+        scenes[line.window].play(line)
     assert scene.at_its_end()
 
 

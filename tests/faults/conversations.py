@@ -180,6 +180,49 @@ CONVERSATIONS = [
         loose=True,
     ),
     Conversation(
+        "a message that interrupts",
+        {"first": [_STOPPED], "second": [_ANSWER]},
+        [say("first")],
+        during=[(1_000, say("second", 2, when_busy="interrupt"))],
+        loose=True,
+    ),
+    Conversation(
+        "steering",
+        {"one": [says("Reading. ", PAUSE, calls=[READ_A])], "steer": [says("Then ", "so.")]},
+        [say("one")],
+        during=[(500, say("steer", 2, when_busy="steer"))],
+        execute=execute,
+    ),
+    Conversation(
+        "steering a turn that ends",
+        {"one": [says("One ", PAUSE, "moment.")], "steer": [_ANSWER], "third": [says("Third.")]},
+        [say("one")],
+        during=[(500, say("third", 3)), (3_800, say("steer", 2, when_busy="steer"))],
+    ),
+    Conversation(
+        "withdrawal",
+        {"first": [says("One ", PAUSE, "moment.")], "third": [_ANSWER]},
+        [say("first")],
+        during=[
+            (100, say("second", 2)),
+            (3_500, say("third", 3)),
+            (7_000, {"type": "withdraw", "client_msg_id": "m2", "request_id": "r1"}),
+        ],
+    ),
+    Conversation(
+        "a cancel that overtakes its message",
+        {"first": [says("One ", PAUSE, "moment.")], "third": [_ANSWER]},
+        [say("first"), say("third", 3)],
+        during=[(100, {"type": "cancel", "client_msg_id": "m2"}), (4_000, say("second", 2))],
+    ),
+    Conversation(
+        "cancel, and the queue with it",
+        {"first": [_STOPPED], "third": [_ANSWER]},
+        [say("first"), say("third", 3)],
+        during=[(100, say("second", 2)), (4_000, {"type": "cancel", "queued": True})],
+        loose=True,
+    ),
+    Conversation(
         "agent switch",
         {"one": [says("Reading. ", calls=[READ_A]), _ANSWER], "two": [says("Here I am.")]},
         [

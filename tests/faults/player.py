@@ -450,7 +450,7 @@ class Player:
             self._reconnect(0)
 
 
-_CONTROL = ("hello", "resume", "cancel", "ping", "session_config", "upload_request")
+_CONTROL = ("hello", "resume", "cancel", "withdraw", "ping", "session_config", "upload_request")
 
 
 def _resume(ide: Ide) -> Frame:

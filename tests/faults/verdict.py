@@ -123,7 +123,7 @@ def _register(found: Outcome) -> Iterator[Complaint]:
         return
     if (register["phase"], register["status"]) != ("idle", "idle"):
         yield STUCK, f"phase {register['phase']}, status {register['status']}"
-    left = {"due_at", "due_shard", "calls", "inbox", "lease", "lease_until", "alive_until", "cancelled_at"}
+    left = {"due_at", "due_shard", "calls", "inbox", "steering", "lease", "lease_until", "alive_until", "cancelled_at"}
     left = (left | {"message_id"}) & set(register)
     left |= {name for name in register if name.startswith(("post#", "slot"))}
     if left:
@@ -138,7 +138,12 @@ def _register(found: Outcome) -> Iterator[Complaint]:
 
 def _inputs(found: Outcome) -> Iterator[Complaint]:
     said = Counter(item["content"] for item in found.of_kind("MESSAGE") if item["role"] == "user")
+    withdrawn = {each for frame in found.events if frame["type"] == "withdrawn" for each in frame["client_msg_ids"]}
     for item in found.of_kind("INPUT"):
+        if item["sk"].removeprefix("INPUT#") in withdrawn or "ttl" in item:
+            if item["content"] and said[item["content"]]:
+                yield DOUBLED, f"input {item['content']!r} was withdrawn and is in the history"
+            continue
         times = said.pop(item["content"], 0)
         if times != 1:
             yield DOUBLED if times else LOST, f"input {item['content']!r} is {times} times in the history"

@@ -11,6 +11,7 @@ export type ClientFrame =
   | HelloFrame
   | ResumeFrame
   | CancelFrame
+  | WithdrawFrame
   | PingFrame
   | SessionConfigFrame
   | RefreshTokenFrame
@@ -19,25 +20,27 @@ export type ClientFrame =
 
 /** A frame from the server. */
 export type ServerFrame =
-  | AssistantMessageFrame
-  | LoggedMessageFrame
-  | ToolCallFrame
-  | ToolProgressFrame
-  | AgentStatusFrame
   | ErrorFrame
-  | TurnEndFrame
-  | AgentSwitchedFrame
   | ContextUpdatedFrame
-  | PlanFrame
-  | CallUpdateFrame
-  | AssistantThoughtFrame
   | SessionInfoFrame
   | RuleListFrame
   | ResumedFrame
   | ResyncRequiredFrame
   | PongFrame
-  | QueuedFrame
+  | AckFrame
   | UploadTicketFrame
+  | AssistantMessageFrame
+  | LoggedMessageFrame
+  | ToolCallFrame
+  | ToolProgressFrame
+  | AgentStatusFrame
+  | TurnEndFrame
+  | AgentSwitchedFrame
+  | PlanFrame
+  | CallUpdateFrame
+  | AssistantThoughtFrame
+  | QueuedFrame
+  | WithdrawnFrame
   | MessageDiscardedFrame;
 
 /** A message of the user. Starts a turn, or waits until the running turn ends. */
@@ -49,6 +52,13 @@ export interface UserMessageFrame {
   role?: "user" | "assistant" | "system" | "tool" | null;
   /** An id of your choice. The server accepts a message with the same id only once. */
   client_msg_id?: string | null;
+  /** What to do if a turn is running, instead of the session's `when_busy`. */
+  when_busy?: "queue" | "steer" | "interrupt" | "reject" | null;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** The outcome of a call: exactly one of `result` (any JSON, including null) and `error`. */
@@ -66,6 +76,11 @@ export interface ToolResultFrame {
   partial?: boolean | null;
   /** Where this piece begins, in characters from the output's start. */
   offset?: number | null;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** The user's decision about a call that awaits approval. */
@@ -81,6 +96,11 @@ export interface HitlDecisionFrame {
   feedback?: string | null;
   /** Remember the decision for similar calls by this agent with this tool. */
   remember?: Remember | null;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
   /** An alias of `modified_arguments`. */
   modified_args?: Record<string, unknown> | null;
 }
@@ -94,6 +114,11 @@ export interface ContextUpdateFrame {
   data?: ContextFile | null;
   /** If given, it must be this connection's session. */
   session_id?: string | null;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** Switch to another agent; with `content`, also send it a message. */
@@ -107,6 +132,11 @@ export interface SwitchAgentFrame {
   reason?: string | null;
   /** As in `user_message`, for `content`. */
   client_msg_id?: string | null;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** The client introduces itself and turns on extension frames. Answered by `session_info`. */
@@ -123,6 +153,11 @@ export interface HelloFrame {
    * earlier ones; without this field, those stay. Not from a viewer.
    */
   instructions?: Instruction[] | null;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** Replay every frame after `last_seq`, then continue live. */
@@ -130,6 +165,11 @@ export interface ResumeFrame {
   type: "resume";
   /** The client has every frame up to this `seq`; 0: it has none. */
   last_seq: number;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** Stop the running turn. Not an error if no turn is running. */
@@ -137,11 +177,40 @@ export interface CancelFrame {
   type: "cancel";
   /** Stop only this turn. */
   turn_id?: string | null;
+  /**
+   * Cancel only this message: the turn that answers it is stopped; if it waits, it is withdrawn; if it has not arrived
+   * yet, it will not be accepted.
+   */
+  client_msg_id?: string | null;
+  /** True: also withdraw all messages that wait. */
+  queued?: boolean | null;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
+}
+
+/** Take back a message that waits, or that has not arrived yet. The running turn is not affected. */
+export interface WithdrawFrame {
+  type: "withdraw";
+  /** The message's id. */
+  client_msg_id: string;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** Answered by `pong` with the same fields. Keeps API Gateway from closing an idle connection. */
 export interface PingFrame {
   type: "ping";
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
   [field: string]: unknown;
 }
 
@@ -150,14 +219,22 @@ export interface SessionConfigFrame {
   type: "session_config";
   /** The model to use from the next step on, one that the server offers. */
   model?: string | null;
-  /** What to do with a message that arrives during a turn. */
-  when_busy?: "queue" | "reject" | "interrupt" | null;
+  /**
+   * What to do with a message that arrives during a turn: let it wait, give it to the model at the turn's next step,
+   * stop the turn, or refuse the message.
+   */
+  when_busy?: "queue" | "steer" | "interrupt" | "reject" | null;
   /** How much the agent may do without asking. */
   autonomy?: "manual" | "balanced" | "autonomous" | null;
   /** The session's title. */
   title?: string | null;
   /** How much the model thinks before it answers, one of the levels that `session_info.models` lists for it. */
   thinking?: "none" | "low" | "medium" | "high" | null;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** Replace the connection's token, before or after it has expired, with a new one of the same user. */
@@ -165,6 +242,11 @@ export interface RefreshTokenFrame {
   type: "refresh_token";
   /** A JWT whose `sub` is the connection's user. */
   token: string;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** Request a URL to upload a frame that is too large for a WebSocket message. Answered by `upload_ticket`. */
@@ -172,6 +254,11 @@ export interface UploadRequestFrame {
   type: "upload_request";
   /** The exact size of the frame's JSON in UTF-8 bytes. */
   bytes: number;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /** List the remembered rules, or revoke one. Answered by `rules`. */
@@ -181,6 +268,203 @@ export interface RulesFrame {
   action: "list" | "revoke";
   /** With `revoke`: the rule to revoke. */
   rule_id?: string | null;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
+}
+
+/** A refusal of one frame (no `seq`), or the failure of a turn (with one). */
+export interface ErrorFrame {
+  type: "error";
+  /** What is wrong, for a human. */
+  content: string;
+  /** The same as `content`. */
+  message: string;
+  /** What is wrong, for a program. */
+  error_code: ErrorCode;
+  /** Details that help to correct it; `field` names the offending field. */
+  details: Record<string, unknown>;
+  /** Whether the same frame may succeed later. */
+  retryable: boolean;
+  /** The call named in the refused frame. */
+  call_id?: string;
+  /** The refused frame's, if it had one. */
+  client_msg_id?: string;
+  /** In how many seconds to try again, if known; also in `details`. */
+  retry_after?: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** The `request_id` of the frame that this answers, if it had one. */
+  request_id?: string;
+}
+
+/** The context after a change; the answer to `context_update`. An extension frame. */
+export interface ContextUpdatedFrame {
+  type: "context_updated";
+  /** The action of the `context_update`. */
+  action: string;
+  /** The file that was added or removed. */
+  path?: string;
+  /** The number of context files now. */
+  files: number;
+  /** Their size in the model's context, in estimated tokens. */
+  context_size: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** The `request_id` of the frame that this answers, if it had one. */
+  request_id?: string;
+}
+
+/** The session's state; the answer to `hello`, `session_config` and `refresh_token`. An extension frame. */
+export interface SessionInfoFrame {
+  type: "session_info";
+  /** The session's id, given by the client or made by the server. */
+  session_id: string;
+  /** The current agent. */
+  agent: string;
+  /** What the agent is doing. */
+  status: Status;
+  /** The session's title; may be empty. */
+  title: string;
+  /** The running turn. */
+  turn_id?: string;
+  /** The `seq` of the newest frame. */
+  last_seq: number;
+  /** The open calls. */
+  pending_calls: PendingCall[];
+  /** The messages that wait. */
+  queued: QueuedMessage[];
+  /** The agent's current plan; may be empty. */
+  plan: PlanStep[];
+  /** The settings made by `session_config`. */
+  settings: Record<string, unknown>;
+  /** The agents that the session can switch to. */
+  agents: AgentInfo[];
+  /** The model that answers next: the chosen one, else the agent's or the server's. */
+  model: string;
+  /** The models that the session can choose; the server's default first. */
+  models: ModelInfo[];
+  /** The server's limits on sizes and counts. */
+  limits: Record<string, number>;
+  /**
+   * The user's quotas by name: `messages_per_minute`, `requests_per_minute`, `tokens_per_day`,
+   * `connections_per_minute`, `stored_bytes_per_day`, `open_turns`. Those without a limit are absent.
+   */
+  quotas?: Record<string, Quota>;
+  /** The protocol version of the server. */
+  protocol_version: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** The `request_id` of the frame that this answers, if it had one. */
+  request_id?: string;
+}
+
+/** The remembered rules; the answer to `rules`. An extension frame. */
+export interface RuleListFrame {
+  type: "rules";
+  /** The session's rules, then the user's, oldest first. */
+  rules: RuleInfo[];
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** The `request_id` of the frame that this answers, if it had one. */
+  request_id?: string;
+}
+
+/**
+ * The replay is complete; with `more`, send `resume` again. Execute only calls listed in `open_calls`. An extension
+ * frame.
+ */
+export interface ResumedFrame {
+  type: "resumed";
+  /** The `seq` of the last replayed frame. */
+  last_seq: number;
+  /** The open calls. Execute no others. */
+  open_calls: PendingCall[];
+  /** True: there are more frames; send `resume` again. */
+  more?: boolean;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** The `request_id` of the frame that this answers, if it had one. */
+  request_id?: string;
+}
+
+/** The log does not reach back to the client's `last_seq`; load the history over REST instead. An extension frame. */
+export interface ResyncRequiredFrame {
+  type: "resync_required";
+  /** The `seq` of the newest frame. */
+  last_seq: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** The `request_id` of the frame that this answers, if it had one. */
+  request_id?: string;
+}
+
+/** The answer to `ping`, with all of its fields. An extension frame. */
+export interface PongFrame {
+  type: "pong";
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** The `request_id` of the frame that this answers, if it had one. */
+  request_id?: string;
+  [field: string]: unknown;
+}
+
+/** What became of a frame with a `request_id` that has no other answer. An extension frame. */
+export interface AckFrame {
+  type: "ack";
+  /**
+   * `started`, `queued`: the message began a turn, or waits. `cancelling`: the turn ends, or has just ended.
+   * `withdrawn`: the message waited or had not arrived, and will not be answered. `switched`, `unchanged`: the agent
+   * is another one now, or was this one already. `repeated`: the same frame was accepted before. `accepted`: all else.
+   */
+  outcome: "accepted" | "repeated" | "started" | "queued" | "cancelling" | "nothing_to_cancel" | "withdrawn" | "nothing_to_withdraw" | "switched" | "unchanged";
+  /** The turn that was started or is cancelled. */
+  turn_id?: string;
+  /** The message that the frame contained or named, with the id that it got. */
+  client_msg_id?: string;
+  /** The call that the frame named. */
+  call_id?: string;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** The `request_id` of the frame that this answers, if it had one. */
+  request_id?: string;
+}
+
+/** Where to upload a frame, once; the answer to `upload_request`. An extension frame. */
+export interface UploadTicketFrame {
+  type: "upload_ticket";
+  /** Put this into the frame that you send in place of the uploaded one. */
+  payload_ref: string;
+  /** PUT the frame's JSON here. */
+  url: string;
+  /** Send exactly these headers with the PUT. */
+  headers: Record<string, string>;
+  /** When the ticket expires, in milliseconds since the epoch. */
+  expires_at: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+  /** The `request_id` of the frame that this answers, if it had one. */
+  request_id?: string;
 }
 
 /** A delta of the answer. `content` repeats `token`: the seed documents use both names. */
@@ -303,29 +587,6 @@ export interface AgentStatusFrame {
   at?: number;
 }
 
-/** A refusal of one frame (no `seq`), or the failure of a turn (with one). */
-export interface ErrorFrame {
-  type: "error";
-  /** What is wrong, for a human. */
-  content: string;
-  /** The same as `content`. */
-  message: string;
-  /** What is wrong, for a program. */
-  error_code: ErrorCode;
-  /** Details that help to correct it; `field` names the offending field. */
-  details: Record<string, unknown>;
-  /** Whether the same frame may succeed later. */
-  retryable: boolean;
-  /** The call named in the refused frame. */
-  call_id?: string;
-  /** In how many seconds to try again, if known; also in `details`. */
-  retry_after?: number;
-  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
-  seq?: number;
-  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
-  at?: number;
-}
-
 /** A turn ended: how, and what it cost. An extension frame. */
 export interface TurnEndFrame {
   type: "turn_end";
@@ -365,23 +626,6 @@ export interface AgentSwitchedFrame {
   confidence?: number;
   /** Repeats `from_agent`, `to_agent`, `reason`, `timestamp` and `confidence`. */
   metadata: Record<string, unknown>;
-  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
-  seq?: number;
-  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
-  at?: number;
-}
-
-/** The context after a change; the answer to `context_update`. An extension frame. */
-export interface ContextUpdatedFrame {
-  type: "context_updated";
-  /** The action of the `context_update`. */
-  action: string;
-  /** The file that was added or removed. */
-  path?: string;
-  /** The number of context files now. */
-  files: number;
-  /** Their size in the model's context, in estimated tokens. */
-  context_size: number;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
   /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
@@ -434,98 +678,6 @@ export interface AssistantThoughtFrame {
   at?: number;
 }
 
-/** The session's state; the answer to `hello`, `session_config` and `refresh_token`. An extension frame. */
-export interface SessionInfoFrame {
-  type: "session_info";
-  /** The session's id, given by the client or made by the server. */
-  session_id: string;
-  /** The current agent. */
-  agent: string;
-  /** What the agent is doing. */
-  status: Status;
-  /** The session's title; may be empty. */
-  title: string;
-  /** The running turn. */
-  turn_id?: string;
-  /** The `seq` of the newest frame. */
-  last_seq: number;
-  /** The open calls. */
-  pending_calls: PendingCall[];
-  /** The agent's current plan; may be empty. */
-  plan: PlanStep[];
-  /** The settings made by `session_config`. */
-  settings: Record<string, unknown>;
-  /** The agents that the session can switch to. */
-  agents: AgentInfo[];
-  /** The model that answers next: the chosen one, else the agent's or the server's. */
-  model: string;
-  /** The models that the session can choose; the server's default first. */
-  models: ModelInfo[];
-  /** The server's limits on sizes and counts. */
-  limits: Record<string, number>;
-  /**
-   * The user's quotas by name: `messages_per_minute`, `requests_per_minute`, `tokens_per_day`,
-   * `connections_per_minute`, `stored_bytes_per_day`, `open_turns`. Those without a limit are absent.
-   */
-  quotas?: Record<string, Quota>;
-  /** The protocol version of the server. */
-  protocol_version: string;
-  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
-  seq?: number;
-  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
-  at?: number;
-}
-
-/** The remembered rules; the answer to `rules`. An extension frame. */
-export interface RuleListFrame {
-  type: "rules";
-  /** The session's rules, then the user's, oldest first. */
-  rules: RuleInfo[];
-  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
-  seq?: number;
-  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
-  at?: number;
-}
-
-/**
- * The replay is complete; with `more`, send `resume` again. Execute only calls listed in `open_calls`. An extension
- * frame.
- */
-export interface ResumedFrame {
-  type: "resumed";
-  /** The `seq` of the last replayed frame. */
-  last_seq: number;
-  /** The open calls. Execute no others. */
-  open_calls: PendingCall[];
-  /** True: there are more frames; send `resume` again. */
-  more?: boolean;
-  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
-  seq?: number;
-  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
-  at?: number;
-}
-
-/** The log does not reach back to the client's `last_seq`; load the history over REST instead. An extension frame. */
-export interface ResyncRequiredFrame {
-  type: "resync_required";
-  /** The `seq` of the newest frame. */
-  last_seq: number;
-  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
-  seq?: number;
-  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
-  at?: number;
-}
-
-/** The answer to `ping`, with all of its fields. An extension frame. */
-export interface PongFrame {
-  type: "pong";
-  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
-  seq?: number;
-  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
-  at?: number;
-  [field: string]: unknown;
-}
-
 /** The message was accepted and waits until the running turn ends. An extension frame. */
 export interface QueuedFrame {
   type: "queued";
@@ -533,23 +685,21 @@ export interface QueuedFrame {
   client_msg_id: string;
   /** Its place in the queue, from 1. */
   position: number;
+  /** The beginning of its text, at most 200 characters. */
+  preview: string;
+  /** True: the running turn gets it at its next step, if there is one. */
+  steer?: boolean;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
   /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
   at?: number;
 }
 
-/** Where to upload a frame, once; the answer to `upload_request`. An extension frame. */
-export interface UploadTicketFrame {
-  type: "upload_ticket";
-  /** Put this into the frame that you send in place of the uploaded one. */
-  payload_ref: string;
-  /** PUT the frame's JSON here. */
-  url: string;
-  /** Send exactly these headers with the PUT. */
-  headers: Record<string, string>;
-  /** When the ticket expires, in milliseconds since the epoch. */
-  expires_at: number;
+/** Messages that waited were taken back: nobody will answer them. An extension frame. */
+export interface WithdrawnFrame {
+  type: "withdrawn";
+  /** The messages' ids. */
+  client_msg_ids: string[];
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
   /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
@@ -572,11 +722,16 @@ export interface MessageDiscardedFrame {
 /** Stands for any client frame that was uploaded instead of sent. */
 export interface ReferencedFrame {
   /** The frame's type. */
-  type: "user_message" | "tool_result" | "hitl_decision" | "context_update" | "switch_agent" | "hello" | "resume" | "cancel" | "ping" | "session_config" | "refresh_token" | "upload_request" | "rules";
+  type: "user_message" | "tool_result" | "hitl_decision" | "context_update" | "switch_agent" | "hello" | "resume" | "cancel" | "withdraw" | "ping" | "session_config" | "refresh_token" | "upload_request" | "rules";
   /** The frame's `call_id`, if it has one. */
   call_id?: string | null;
   /** The `payload_ref` of the `upload_ticket`. */
   payload_ref: string;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
 }
 
 /**
@@ -693,6 +848,18 @@ export interface PromptDetails {
   files_tokens: number;
   /** The conversation, with the results of calls. */
   history_tokens: number;
+}
+
+/** A message that waits, in `session_info`. The list is in the order in which they will be answered. */
+export interface QueuedMessage {
+  /** The message's id, given by the client or made by the server. */
+  client_msg_id: string;
+  /** The beginning of its text, at most 200 characters. */
+  preview: string;
+  /** When it was accepted, in milliseconds since the epoch. */
+  at: number;
+  /** True: the running turn gets it at its next step, if there is one. */
+  steer?: boolean;
 }
 
 /** A user's quota over all sessions. */

@@ -86,7 +86,8 @@ class Engine:
             creates=decision.creates,
         )
         if decided.transition is not None:
-            self.run_effects(decided.transition, is_awaited=not caller.connection_id)
+            request_id = getattr(event, "request_id", None)
+            self.run_effects(decided.transition, is_awaited=not caller.connection_id, request_id=request_id)
         bind(session=decided.register.pk, turn=decided.register.turn_id)
         self.revive(decided.register)
         return decided
@@ -140,26 +141,33 @@ class Engine:
             if error.code is not ErrorCode.SESSION_NOT_FOUND:
                 raise
 
-    def run_effects(self, transition: Transition, patience_s: float = PATIENCE_S, *, is_awaited: bool = False) -> None:
+    def run_effects(
+        self,
+        transition: Transition,
+        patience_s: float = PATIENCE_S,
+        *,
+        is_awaited: bool = False,
+        request_id: str | None = None,
+    ) -> None:
         """Invoke, post, reply, report as posted, count. The sweep repairs what is lost here, except the count.
 
         Failures are logged, not raised: the commit stands, so the sender must not try again. A refused post is retried
         for `patience_s` seconds. `is_awaited`: somebody waits for the end, so the count runs in parallel. Otherwise it
-        comes last, because in parallel it would slow down the invoke.
+        comes last, because in parallel it would slow down the invoke. Replies repeat the `request_id`.
         """
         _note_given_up(transition)
         if not (is_awaited and transition.spent):
-            self._reach_out(transition, patience_s)
+            self._reach_out(transition, patience_s, request_id)
             self._count(transition)
             return
         counting = threading.Thread(target=self._count, args=(transition,), name="count")
         counting.start()
         try:
-            self._reach_out(transition, patience_s)
+            self._reach_out(transition, patience_s, request_id)
         finally:  # a call that is in flight when Lambda freezes the process would break
             counting.join()
 
-    def _reach_out(self, transition: Transition, patience_s: float) -> None:
+    def _reach_out(self, transition: Transition, patience_s: float, request_id: str | None) -> None:
         register = transition.after
         if transition.invoke is not None:
             self.invoke(register, transition.invoke)
@@ -169,9 +177,10 @@ class Engine:
             self._resend(fan_out, transition)
             for first, last in transition.repost:
                 self._repost(fan_out, register, first, last)
+        names = {} if request_id is None else {"request_id": request_id}
         for connection_id, frame in transition.replies:
             with _left_to_the_sweep(register):
-                fan_out.reply(connection_id, self._with_urls(frame, transition), register)
+                fan_out.reply(connection_id, self._with_urls(frame, transition) | names, register)
         fan_out.drain()
         with _left_to_the_sweep(register):
             self.report(register, fan_out)

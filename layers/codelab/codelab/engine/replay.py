@@ -23,10 +23,13 @@ _PAGE = 100
 _NOT_YET_S = 0.05
 
 
-def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.0) -> None:
+def resume(
+    engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.0, request_id: str | None = None
+) -> None:
     """Replay to the caller's connection and end with `resumed`, or with `resync_required` if the log is too short.
 
-    Waits at most `patience_s` seconds for a connection whose `$connect` has not returned yet.
+    That answer repeats the `request_id`. Waits at most `patience_s` seconds for a connection whose `$connect` has not
+    returned yet.
     """
     begun = engine.decide(
         caller.user, caller.session_id, lambda draft: control.begin_replay(draft, caller, last_seq), caller=caller
@@ -36,16 +39,16 @@ def resume(engine: Engine, caller: Caller, last_seq: int, patience_s: float = 0.
     engine.revive(begun.after)
     replay = _Replay(engine, caller, last_seq, patience_s)
     try:
-        _replay(engine, caller, begun, replay)
+        _replay(engine, caller, begun, replay, request_id)
     except _Stopped:
         _switch_to_live(engine, caller)
 
 
-def _replay(engine: Engine, caller: Caller, begun: Transition, replay: "_Replay") -> None:
+def _replay(engine: Engine, caller: Caller, begun: Transition, replay: "_Replay", request_id: str | None) -> None:
     last_seq, end = replay.seq, engine.store.log_end(begun.after.pk, begun.after.last_seq)
     if last_seq > end or not replay.up_to(begun.after, min(end, last_seq + limits.REPLAY_FRAMES)):
         _switch_to_live(engine, caller)
-        replay.post(ResyncRequired(last_seq=end).wire())
+        replay.post(ResyncRequired(last_seq=end, request_id=request_id).wire())
         return
     engine.run_effects(begun)  # sends the calls that this connection executes from now on
     register, more = begun.after, replay.seq < end
@@ -54,7 +57,9 @@ def _replay(engine: Engine, caller: Caller, begun: Transition, replay: "_Replay"
         replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
         if replay.seq > register.last_seq:  # the last frames may contain a call that was opened after the switch
             register = engine.store.read(register.pk) or register
-    resumed = Resumed(last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None)
+    resumed = Resumed(
+        last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None, request_id=request_id
+    )
     replay.post(resumed.wire())
 
 

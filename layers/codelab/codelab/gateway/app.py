@@ -16,11 +16,11 @@ from codelab.engine.engine import Engine
 from codelab.gateway.identity import caller_of, name_in_log
 from codelab.observability import logger, metrics
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import FRAMES, ClientFrame, Referenced, RefreshToken, parse_frame
-from codelab.protocol.outgoing import Error
+from codelab.protocol.incoming import FRAMES, NAMING, ClientFrame, Referenced, RefreshToken, parse_frame
+from codelab.protocol.outgoing import Ack, Error
 from codelab.sessions.keys import partition
 from codelab.turns.caller import Caller
-from codelab.turns.decision import Decision
+from codelab.turns.decision import Decided, Decision
 from codelab.wiring import posting_engine
 
 #: What a proxy integration must return. Nobody receives it, because the routes have no route response.
@@ -60,19 +60,23 @@ class WebSocketApp:
         caller = caller_of(event)
         name_in_log(caller, context)
         try:
-            self._dispatch(event, caller)
+            frame = parse_frame(event.get("body"))
         except ProtocolError as error:
             self._refuse(caller, error)
+            return ACCEPTED
+        try:
+            self._dispatch(frame, caller)
+        except ProtocolError as error:
+            self._refuse(caller, error, frame)
         except AwsError:
             logger().exception("aws call failed", extra=metrics(HandlersFailed=1))
-            self._refuse(caller, ProtocolError(ErrorCode.DATABASE_ERROR, "Storage failed; send the frame again"))
+            self._refuse(caller, ProtocolError(ErrorCode.DATABASE_ERROR, "Storage failed; send the frame again"), frame)
         except Exception:
             logger().exception("handler failed", extra=metrics(HandlersFailed=1))
-            self._refuse(caller, ProtocolError(ErrorCode.AGENT_ERROR, "Internal error; send the frame again"))
+            self._refuse(caller, ProtocolError(ErrorCode.AGENT_ERROR, "Internal error; send the frame again"), frame)
         return ACCEPTED
 
-    def _dispatch(self, event: Mapping[str, Any], caller: Caller) -> None:
-        frame = parse_frame(event.get("body"))
+    def _dispatch(self, frame: ClientFrame, caller: Caller) -> None:
         kind = FRAMES[getattr(frame, "type", "")]
         if 0 < 1000 * caller.expires <= self._engine.clock() and kind is not RefreshToken:
             self._check_refreshed(caller)
@@ -86,14 +90,28 @@ class WebSocketApp:
                 payloads, now = self._engine.payloads, self._engine.clock()
                 frame = frame.uploaded(payloads.fetch(caller.user, caller.session_id, frame.payload_ref, now))
             if decision is not None:
-                self._engine.handle(decision, frame, caller)
+                decided = self._engine.handle(decision, frame, caller)
+                if frame.request_id is not None:
+                    self._acknowledge(frame, caller, decided)
             elif handle is not None:
                 handle(frame, caller, self._engine)
-        except ProtocolError as error:  # name the refused frame
-            error.call_id = error.call_id or getattr(frame, "call_id", None)
-            if client_msg_id := getattr(frame, "client_msg_id", None):
-                error.details["client_msg_id"] = client_msg_id
+        except ProtocolError as error:  # the uploaded frame has more names than the one that refers to it
+            _name(error, frame)
             raise
+
+    def _acknowledge(self, frame: ClientFrame, caller: Caller, decided: Decided) -> None:
+        """Tell the sender what became of the frame, unless its reply does."""
+        if decided.transition is not None and decided.transition.replies:
+            return
+        found = decided.outcome
+        ack = Ack(
+            request_id=frame.request_id,
+            outcome=found.outcome,
+            turn_id=found.turn_id,
+            client_msg_id=found.client_msg_id,
+            call_id=getattr(frame, "call_id", None),
+        )
+        self._engine.poster.post(caller.connection_id, ack.wire())
 
     def _check_refreshed(self, caller: Caller) -> None:
         """Raise ProtocolError SESSION_EXPIRED unless the connection has a newer token than that of `$connect`."""
@@ -104,6 +122,18 @@ class WebSocketApp:
                 ErrorCode.SESSION_EXPIRED, "The token has expired; send refresh_token, or reconnect with a new token"
             )
 
-    def _refuse(self, caller: Caller, error: ProtocolError) -> None:
+    def _refuse(self, caller: Caller, error: ProtocolError, frame: ClientFrame | None = None) -> None:
         """Post the error, even if the connection's token has expired: it reveals nothing about the session."""
+        if frame is not None:
+            _name(error, frame)
         self._engine.poster.post(caller.connection_id, Error.of(error).wire())
+
+
+def _name(error: ProtocolError, frame: ClientFrame) -> None:
+    """Have the error name the refused frame."""
+    error.call_id = error.call_id or getattr(frame, "call_id", None)
+    for name in NAMING:
+        if (given := getattr(frame, name, None)) is not None:
+            error.names.setdefault(name, given)
+    if client_msg_id := getattr(frame, "client_msg_id", None):
+        error.details["client_msg_id"] = client_msg_id

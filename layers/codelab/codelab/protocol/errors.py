@@ -232,4 +232,6 @@ class ProtocolError(Exception):
         self.message = message
         self.call_id = call_id
         self.details = details or {}
+        #: What else names the refused frame: its `client_msg_id` and its `request_id`.
+        self.names: dict[str, str] = {}
         self.retryable = FACTS[code].retryable if retryable is None else retryable

@@ -23,6 +23,8 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError, known_code
 from codelab.protocol.tools.declared import Capabilities
 
+#: What becomes of a message that arrives during a turn.
+WhenBusy = Literal["queue", "steer", "interrupt", "reject"]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.ID_CHARS)]
 
 
@@ -32,6 +34,12 @@ class ClientFrame(BaseModel):
     # defer_build: most functions parse only one or a few kinds of frame.
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
+
+    request_id: Id | None = Field(
+        default=None,
+        description="An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another "
+        "answer gets an `ack`.",
+    )
 
 
 class UserMessage(ClientFrame):
@@ -47,6 +55,9 @@ class UserMessage(ClientFrame):
     )
     client_msg_id: Id | None = Field(
         default=None, description="An id of your choice. The server accepts a message with the same id only once."
+    )
+    when_busy: WhenBusy | None = Field(
+        default=None, description="What to do if a turn is running, instead of the session's `when_busy`."
     )
 
 
@@ -286,6 +297,19 @@ class Cancel(ClientFrame):
 
     type: Literal["cancel"]
     turn_id: Id | None = Field(default=None, description="Stop only this turn.")
+    client_msg_id: Id | None = Field(
+        default=None,
+        description="Cancel only this message: the turn that answers it is stopped; if it waits, it is withdrawn; if "
+        "it has not arrived yet, it will not be accepted.",
+    )
+    queued: bool = Field(default=False, description="True: also withdraw all messages that wait.")
+
+
+class Withdraw(ClientFrame):
+    """Take back a message that waits, or that has not arrived yet. The running turn is not affected."""
+
+    type: Literal["withdraw"]
+    client_msg_id: Id = Field(description="The message's id.")
 
 
 class Ping(ClientFrame):
@@ -303,8 +327,10 @@ class SessionConfig(ClientFrame):
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="The model to use from the next step on, one that the server offers."
     )
-    when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
-        default=None, description="What to do with a message that arrives during a turn."
+    when_busy: WhenBusy | None = Field(
+        default=None,
+        description="What to do with a message that arrives during a turn: let it wait, give it to the model at the "
+        "turn's next step, stop the turn, or refuse the message.",
     )
     autonomy: Literal["manual", "balanced", "autonomous"] | None = Field(
         default=None, description="How much the agent may do without asking."
@@ -366,6 +392,7 @@ FRAMES: dict[str, type[ClientFrame]] = {
     "hello": Hello,
     "resume": Resume,
     "cancel": Cancel,
+    "withdraw": Withdraw,
     "ping": Ping,
     "session_config": SessionConfig,
     "refresh_token": RefreshToken,
@@ -398,9 +425,10 @@ class Referenced(ClientFrame):
                 call_id=self.call_id,
                 details={"field": "payload_ref"},
             )
+        update = {"request_id": self.request_id} if frame.request_id is None else {}
         if isinstance(frame, UserMessage | SwitchAgent) and frame.client_msg_id is None:
-            return frame.model_copy(update={"client_msg_id": self.payload_ref})
-        return frame
+            update["client_msg_id"] = self.payload_ref
+        return frame.model_copy(update=update)
 
 
 #: Looks like a number too large for a double: a big exponent, or hundreds of digits.
@@ -411,6 +439,10 @@ _NULL_IS_A_VALUE = {"tool_result": frozenset({"result"})}
 
 #: Fields with two accepted names. A frame may have both only if they are equal.
 SYNONYMS = (("arguments", "args"), ("modified_arguments", "modified_args"))
+
+
+#: The fields by which an `error` names the refused frame.
+NAMING = ("client_msg_id", "request_id")
 
 
 def parse_json(body: str) -> Any:
@@ -432,6 +464,16 @@ def parse_frame(body: str | None) -> ClientFrame:
     raw = parse_json(body or "")
     if not isinstance(raw, dict):
         raise ProtocolError(ErrorCode.INVALID_FORMAT, "A frame must be a JSON object")
+    try:
+        return _parse(raw)
+    except ProtocolError as error:
+        for name in NAMING:
+            if isinstance(given := raw.get(name), str) and 0 < len(given) <= limits.ID_CHARS:
+                error.names.setdefault(name, given)
+        raise
+
+
+def _parse(raw: dict[str, Any]) -> ClientFrame:
     frame_type = raw.get("type")
     if not isinstance(frame_type, str):
         raise ProtocolError(

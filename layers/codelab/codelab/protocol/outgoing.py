@@ -23,6 +23,21 @@ class Status(StrEnum):
     ERROR = "error"
 
 
+#: What became of a frame that has no other answer.
+Acknowledged = Literal[
+    "accepted",
+    "repeated",
+    "started",
+    "queued",
+    "cancelling",
+    "nothing_to_cancel",
+    "withdrawn",
+    "nothing_to_withdraw",
+    "switched",
+    "unchanged",
+]
+
+
 class _Part(BaseModel):
     # Most functions send only a few kinds of frame.
     model_config = ConfigDict(defer_build=True)
@@ -50,6 +65,14 @@ class ServerFrame(BaseModel):
     def wire(self) -> dict[str, Any]:
         """The frame as it is sent, without absent fields."""
         return self.model_dump(mode="json", exclude_none=True)
+
+
+class Reply(ServerFrame):
+    """Base of the answers to a frame of one connection."""
+
+    request_id: str | None = Field(
+        default=None, description="The `request_id` of the frame that this answers, if it had one."
+    )
 
 
 class AssistantMessage(ServerFrame):
@@ -168,7 +191,7 @@ class AgentStatus(ServerFrame):
     message: str = Field(description="The status for a human.")
 
 
-class Error(ServerFrame):
+class Error(Reply):
     """A refusal of one frame (no `seq`), or the failure of a turn (with one)."""
 
     type: Literal["error"] = "error"
@@ -178,6 +201,7 @@ class Error(ServerFrame):
     details: dict[str, Any] = Field(description="Details that help to correct it; `field` names the offending field.")
     retryable: bool = Field(description="Whether the same frame may succeed later.")
     call_id: str | None = Field(default=None, description="The call named in the refused frame.")
+    client_msg_id: str | None = Field(default=None, description="The refused frame's, if it had one.")
     retry_after: int | None = Field(
         default=None, description="In how many seconds to try again, if known; also in `details`."
     )
@@ -192,6 +216,8 @@ class Error(ServerFrame):
             details=error.details,
             retryable=error.retryable,
             call_id=error.call_id,
+            client_msg_id=error.names.get("client_msg_id"),
+            request_id=error.names.get("request_id"),
             retry_after=error.details.get("retry_after"),
         )
 
@@ -253,7 +279,7 @@ class AgentSwitched(ServerFrame):
     )
 
 
-class ContextUpdated(ServerFrame):
+class ContextUpdated(Reply):
     """The context after a change; the answer to `context_update`."""
 
     extension: ClassVar[bool] = True
@@ -378,7 +404,18 @@ class ModelInfo(_Part):
     )
 
 
-class SessionInfo(ServerFrame):
+class QueuedMessage(_Part):
+    """A message that waits, in `session_info`. The list is in the order in which they will be answered."""
+
+    client_msg_id: str = Field(description="The message's id, given by the client or made by the server.")
+    preview: str = Field(description="The beginning of its text, at most 200 characters.")
+    at: int = Field(description="When it was accepted, in milliseconds since the epoch.")
+    steer: bool | None = Field(
+        default=None, description="True: the running turn gets it at its next step, if there is one."
+    )
+
+
+class SessionInfo(Reply):
     """The session's state; the answer to `hello`, `session_config` and `refresh_token`."""
 
     extension: ClassVar[bool] = True
@@ -391,6 +428,7 @@ class SessionInfo(ServerFrame):
     turn_id: str | None = Field(default=None, description="The running turn.")
     last_seq: int = Field(description="The `seq` of the newest frame.")
     pending_calls: list[PendingCall] = Field(description="The open calls.")
+    queued: list[QueuedMessage] = Field(description="The messages that wait.")
     plan: list[PlanStep] = Field(description="The agent's current plan; may be empty.")
     settings: dict[str, Any] = Field(description="The settings made by `session_config`.")
     agents: list[AgentInfo] = Field(description="The agents that the session can switch to.")
@@ -428,7 +466,7 @@ class RuleInfo(_Part):
     created_at: int = Field(description="When the rule was made, in milliseconds since the epoch.")
 
 
-class RuleList(ServerFrame):
+class RuleList(Reply):
     """The remembered rules; the answer to `rules`."""
 
     extension: ClassVar[bool] = True
@@ -437,7 +475,7 @@ class RuleList(ServerFrame):
     rules: list[RuleInfo] = Field(description="The session's rules, then the user's, oldest first.")
 
 
-class Resumed(ServerFrame):
+class Resumed(Reply):
     """The replay is complete; with `more`, send `resume` again. Execute only calls listed in `open_calls`."""
 
     extension: ClassVar[bool] = True
@@ -448,7 +486,7 @@ class Resumed(ServerFrame):
     more: bool | None = Field(default=None, description="True: there are more frames; send `resume` again.")
 
 
-class ResyncRequired(ServerFrame):
+class ResyncRequired(Reply):
     """The log does not reach back to the client's `last_seq`; load the history over REST instead."""
 
     extension: ClassVar[bool] = True
@@ -457,7 +495,7 @@ class ResyncRequired(ServerFrame):
     last_seq: int = Field(description="The `seq` of the newest frame.")
 
 
-class Pong(ServerFrame):
+class Pong(Reply):
     """The answer to `ping`, with all of its fields."""
 
     model_config = ConfigDict(extra="allow")
@@ -475,9 +513,41 @@ class Queued(ServerFrame):
     type: Literal["queued"] = "queued"
     client_msg_id: str = Field(description="The message's id, given by the client or made by the server.")
     position: int = Field(description="Its place in the queue, from 1.")
+    preview: str = Field(description="The beginning of its text, at most 200 characters.")
+    steer: bool | None = Field(
+        default=None, description="True: the running turn gets it at its next step, if there is one."
+    )
 
 
-class UploadTicket(ServerFrame):
+class Withdrawn(ServerFrame):
+    """Messages that waited were taken back: nobody will answer them."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["withdrawn"] = "withdrawn"
+    client_msg_ids: list[str] = Field(description="The messages' ids.")
+
+
+class Ack(Reply):
+    """What became of a frame with a `request_id` that has no other answer."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["ack"] = "ack"
+    outcome: Acknowledged = Field(
+        description="`started`, `queued`: the message began a turn, or waits. `cancelling`: the turn ends, or has just "
+        "ended. `withdrawn`: the message waited or had not arrived, and will not be answered. `switched`, `unchanged`: "
+        "the agent is another one now, or was this one already. `repeated`: the same frame was accepted before. "
+        "`accepted`: all else."
+    )
+    turn_id: str | None = Field(default=None, description="The turn that was started or is cancelled.")
+    client_msg_id: str | None = Field(
+        default=None, description="The message that the frame contained or named, with the id that it got."
+    )
+    call_id: str | None = Field(default=None, description="The call that the frame named.")
+
+
+class UploadTicket(Reply):
     """Where to upload a frame, once; the answer to `upload_request`."""
 
     extension: ClassVar[bool] = True

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode
-from codelab.protocol.incoming import Id, UserMessage
+from codelab.protocol.incoming import Id, UserMessage, WhenBusy
 from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute, with_example
 from codelab.rest.errors import refusals
@@ -32,6 +32,9 @@ class NewMessage(Body):
         default=None, description="The model sees other roles than `user` as quoted text, never as instructions"
     )
     client_msg_id: Id | None = None
+    when_busy: WhenBusy | None = Field(
+        default=None, description="What to do if a turn is running, instead of the session's `when_busy`"
+    )
 
 
 class AcceptedMessage(BaseModel):
@@ -70,11 +73,15 @@ class History(BaseModel):
     "/message", status_code=202, responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.RATE_LIMITED)
 )
 def send_message(new: NewMessage, sender: Sender, idempotency_key: IdempotencyKey = None) -> AcceptedMessage:
-    """Send a message. During a turn, the session's `when_busy` decides; by default the message waits."""
+    """Send a message. During a turn, `when_busy` decides, else the session's; by default the message waits."""
     sessions = engine()
     message_id = new.client_msg_id or idempotency_key or "msg_" + sessions.ids()
     frame = UserMessage.model_construct(
-        type="user_message", content=new.message, role=new.role or "user", client_msg_id=message_id
+        type="user_message",
+        content=new.message,
+        role=new.role or "user",
+        client_msg_id=message_id,
+        when_busy=new.when_busy,
     )
     decided = sessions.handle(messages.user_message, frame, sender(new.session_id))
     register, message = decided.register, messages.accepted(decided)

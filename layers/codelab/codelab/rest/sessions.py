@@ -12,6 +12,7 @@ from codelab.engine.deleter import Deleter
 from codelab.engine.fork import fork
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.incoming import WhenBusy
 from codelab.protocol.outgoing import Status
 from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute, timestamp, with_example
@@ -102,9 +103,7 @@ class SettingsChange(Body):
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="The model to use from the next step on, one that the server offers"
     )
-    when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
-        default=None, description="What to do with a message that arrives during a turn"
-    )
+    when_busy: WhenBusy | None = Field(default=None, description="What to do with a message that arrives during a turn")
     autonomy: Literal["manual", "balanced", "autonomous"] | None = Field(
         default=None, description="How much the agent may do without asking"
     )

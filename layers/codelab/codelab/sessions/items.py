@@ -108,7 +108,10 @@ def _content(stored: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class InputItem:
-    """An accepted user message. The client's id makes a repeat recognisable. `seq` is the end of the log before it."""
+    """An accepted user message. The client's id makes a repeat recognisable. `seq` is the end of the log before it.
+
+    `withdrawn_until`: it was withdrawn before it arrived. Its item keeps it from being accepted until this time (s).
+    """
 
     replaces: ClassVar[bool] = False
 
@@ -117,16 +120,19 @@ class InputItem:
     role: str
     at: int
     seq: int = 0
+    withdrawn_until: int = 0
 
     def key(self) -> str:
         return keys.input_key(self.input_id)
 
     def row(self) -> dict[str, Any]:
-        return {"sk": self.key(), "content": self.content, "role": self.role, "at": self.at, "seq": self.seq}
+        row = {"sk": self.key(), "content": self.content, "role": self.role, "at": self.at, "seq": self.seq}
+        return {**row, "ttl": self.withdrawn_until} if self.withdrawn_until else row
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "InputItem":
-        return cls(item["sk"].removeprefix("INPUT#"), item["content"], item["role"], item["at"], item["seq"])
+        input_id, withdrawn_until = item["sk"].removeprefix("INPUT#"), item.get("ttl", 0)
+        return cls(input_id, item["content"], item["role"], item["at"], item["seq"], withdrawn_until)
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,10 @@ class Register:
     calls: dict[str, CallEntry] = field(default_factory=dict)
     #: Open calls that belong to no turn; settled ones are only in their CALL items.
     out_of_turn_calls: dict[str, OutOfTurnCall] = field(default_factory=dict)
+    #: The messages that wait; those of them that the turn gets at its next step, and those that it got, the newest.
     inbox: list[str] = field(default_factory=list)
+    steering: list[str] = field(default_factory=list)
+    steered: list[str] = field(default_factory=list)
     files: dict[str, FileEntry] = field(default_factory=dict)
     #: The digest of the project's instructions, and their tokens; empty and 0 if there are none.
     instructions: str = ""
@@ -307,6 +310,8 @@ class Register:
             calls=_copies(self.calls),
             out_of_turn_calls=_copies(self.out_of_turn_calls),
             inbox=list(self.inbox),
+            steering=list(self.steering),
+            steered=list(self.steered),
             files=_copies(self.files),
             connections=_copies(self.connections),
             outbox=_copies(self.outbox),

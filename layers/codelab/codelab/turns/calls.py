@@ -18,7 +18,7 @@ from codelab.turns import approval_rules, commands, files, policy, turn
 from codelab.turns.caller import Caller
 from codelab.turns.connections import executor_of, touch
 from codelab.turns.decision import decision
-from codelab.turns.draft import Draft
+from codelab.turns.draft import Draft, Outcome
 from codelab.turns.shown_results import shown_result
 from codelab.turns.text import excerpt, shortened, within_bytes
 
@@ -121,6 +121,7 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
 def _repeat(draft: Draft) -> Transition | None:
     """A repeat only posts frames again that are not yet reported as posted, except those that a step will post."""
     register = draft.register
+    draft.outcome = Outcome("repeated")
     unposted = sorted((first, entry.last) for first, entry in register.outbox.items())
     draft.repost = [(first, last) for first, last in unposted if first != register.announced_seq]
     return draft.finish() if draft.repost else None

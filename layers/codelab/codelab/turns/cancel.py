@@ -5,22 +5,46 @@ from codelab.protocol.incoming import Cancel
 from codelab.sessions import keys
 from codelab.sessions.register import CallState, Phase
 from codelab.sessions.transition import Transition
-from codelab.turns import calls, turn
+from codelab.turns import calls, inbox, turn
 from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
-from codelab.turns.draft import Draft
+from codelab.turns.draft import Draft, Outcome
 
 
-@decision(Cancel)
+@decision(Cancel, reads=lambda frame: [keys.input_key(frame.client_msg_id)] if frame.client_msg_id else [])
 def cancel(draft: Draft, caller: Caller, frame: Cancel) -> Transition | None:
-    """Cancel the running turn, or only the turn that the frame names. None, without an error, if it does not run."""
+    """Cancel the running turn, or only what the frame names: a turn, or a message in whatever state it is.
+
+    None, without an error, if there is nothing to cancel.
+    """
     register = draft.register
-    if register.phase is Phase.IDLE or frame.turn_id not in (None, register.turn_id):
+    message_id = frame.client_msg_id
+    stops = register.phase is not Phase.IDLE and frame.turn_id in (None, register.turn_id)
+    withdraws = list(register.inbox) if frame.queued else []
+    if message_id is not None:
+        is_answered = message_id not in register.inbox and draft.item(keys.input_key(message_id)) is not None
+        if not is_answered and inbox.take_back(draft, caller, message_id):
+            stops = False
+        else:
+            stops = stops and message_id in _answered(draft)
+    if not (stops or withdraws or draft.outcome.outcome == "withdrawn"):
+        draft.outcome = Outcome("nothing_to_cancel", client_msg_id=message_id)
         return None
     touch(draft, caller)
-    stop(draft)
+    if withdraws:
+        inbox.remove(draft, withdraws)
+        draft.outcome = Outcome("withdrawn", client_msg_id=message_id)
+    if stops:
+        draft.outcome = Outcome("cancelling", register.turn_id, message_id)
+        stop(draft)
     return draft.finish()
+
+
+def _answered(draft: Draft) -> list[str]:
+    """The messages that the running turn answers."""
+    first = draft.item(keys.message_key(draft.register.turn_n))
+    return [*draft.register.steered, *([first["message_id"]] if first and "message_id" in first else [])]
 
 
 def stop(draft: Draft) -> None:

@@ -20,6 +20,7 @@ from codelab.turns import (
     calls,
     connections,
     handover,
+    inbox,
     instructions,
     messages,
     models,
@@ -29,7 +30,7 @@ from codelab.turns import (
 from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
-from codelab.turns.draft import Draft
+from codelab.turns.draft import Draft, Outcome
 from codelab.turns.quotas import Asks
 
 #: Time (ms) after which writers post to a connection again, even if its replay has not ended.
@@ -43,6 +44,7 @@ class Refresh:
     """The connection has a new, valid token, which expires at `expires` (seconds)."""
 
     expires: int
+    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ def switch_agent(draft: Draft, caller: Caller, frame: SwitchAgent) -> Transition
     touch(draft, caller)
     if register.phase is not Phase.IDLE:
         handover.forbid(register)  # in this turn no agent overrides the user
+    draft.outcome = Outcome("unchanged" if register.agent == frame.agent_type else "switched")
     if register.agent != frame.agent_type:
         handover.switch(draft, frame.agent_type, frame.reason or "The user chose this agent")
     if not frame.content:
@@ -247,7 +250,7 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
     """
     register = draft.register
     of_user = quotas.wanted(user_plan, Asks.SHOWN, draft.settings, draft.now)
-    draft.need([keys.PLAN, *of_user, *map(keys.call_key, register.open_calls)])
+    draft.need([keys.PLAN, *of_user, *map(keys.call_key, register.open_calls), *inbox.wanted(draft)])
     plan = draft.item(keys.PLAN)
     return SessionInfo(
         session_id=register.session_id,
@@ -257,6 +260,7 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
         turn_id=register.turn_id if register.phase is not Phase.IDLE else None,
         last_seq=register.last_seq,
         pending_calls=_shown_calls(draft),
+        queued=inbox.shown(draft),
         plan=[PlanStep.model_validate(step) for step in PlanItem.of(plan).steps] if plan else [],
         settings=register.settings,
         agents=[

@@ -4,7 +4,7 @@ The loop does no I/O. It reads and writes through an `Access`: the engine's is t
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SlotTaken, Sto
 from codelab.sessions.transition import Transition
 from codelab.turns import admission
 from codelab.turns.caller import Caller
-from codelab.turns.draft import Draft, Inputs, NeedsItems, NeedsLog, NeedsObject
+from codelab.turns.draft import Draft, Inputs, NeedsItems, NeedsLog, NeedsObject, Outcome
 from codelab.turns.quotas import Asks
 
 E = TypeVar("E")
@@ -66,6 +66,7 @@ class Decided:
 
     register: Register
     transition: Transition | None
+    outcome: Outcome = field(default_factory=Outcome)
 
 
 class BeingDeleted(ProtocolError):
@@ -157,10 +158,10 @@ def decide_and_commit(
             draft = _draft(register, inputs, caller if creates else None, log_end, include_hidden=include_hidden)
             transition = decide(draft, *event)
             if transition is None:
-                return Decided(draft.before or draft.register, None)
+                return Decided(draft.before or draft.register, None, draft.outcome)
             if transition.writes:
                 access.commit(transition)
-            return Decided(transition.after, transition)
+            return Decided(transition.after, transition, draft.outcome)
         except NeedsItems as needs:
             found = access.items(needs.keys)
             items |= {key: found.get(key) for key in needs.keys}

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from codelab.config import Settings
 from codelab.protocol import limits
-from codelab.protocol.outgoing import AgentStatus, PayloadFrame, ServerFrame, Status
+from codelab.protocol.outgoing import Acknowledged, AgentStatus, PayloadFrame, ServerFrame, Status
 from codelab.sessions import keys, slots
 from codelab.sessions.approval_rules import ApprovalRules
 from codelab.sessions.items import (
@@ -72,6 +72,14 @@ class Inputs:
     lost: frozenset[str] = frozenset()
 
 
+class Outcome(NamedTuple):
+    """What became of the event, for its sender: the fields of `ack`."""
+
+    outcome: Acknowledged = "accepted"
+    turn_id: str | None = None
+    client_msg_id: str | None = None
+
+
 @dataclass(slots=True)
 class Draft:
     """Collects a Transition. `before` is the register as read (None: new), `register` the draft's own copy."""
@@ -92,6 +100,7 @@ class Draft:
     replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
     reply_payloads: dict[str, Content] = field(default_factory=dict)
     objects: dict[str, str] = field(default_factory=dict)
+    outcome: Outcome = field(default_factory=Outcome)
     relies_on: ApprovalRules | None = None
     takes_over: bool = False
     #: A step is dispatched, whose status `finish` announces; and the announced frames that are to be posted now.

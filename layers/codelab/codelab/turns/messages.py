@@ -2,17 +2,17 @@
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import UserMessage
+from codelab.protocol.incoming import UserMessage, WhenBusy
 from codelab.protocol.outgoing import Queued
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase
 from codelab.sessions.transition import Transition
-from codelab.turns import cancel, quotas, turn
+from codelab.turns import cancel, inbox, quotas, turn
 from codelab.turns.caller import Caller
 from codelab.turns.connections import choose_executor, touch
 from codelab.turns.decision import Decided, decision
-from codelab.turns.draft import Draft
+from codelab.turns.draft import Draft, Outcome
 from codelab.turns.quotas import Asks
 
 
@@ -22,45 +22,75 @@ def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition
 
     Raises ProtocolError BUSY, RATE_LIMITED.
     """
-    return accept(draft, caller, frame.client_msg_id, frame.content, frame.role)
+    return accept(draft, caller, frame.client_msg_id, frame.content, frame.role, frame.when_busy)
 
 
-def accept(draft: Draft, caller: Caller, message_id: str | None, content: str, role: str = "user") -> Transition:
-    """Accept a message from any frame. Without the client's `message_id`, a repeat is another message."""
+def accept(
+    draft: Draft,
+    caller: Caller,
+    message_id: str | None,
+    content: str,
+    role: str = "user",
+    when_busy: WhenBusy | None = None,
+) -> Transition:
+    """Accept a message from any frame. Without the client's `message_id`, a repeat is another message.
+
+    `when_busy` overrides the session's setting.
+    """
     register = draft.register
     if register.phase is Phase.DISPATCHED and (unposted := draft.announced_messages):
         # They will be posted before `queued`. One round trip also tells whether this is a repeat.
         draft.need([keys.input_key(message_id or draft.inputs.event_id), *unposted])
     repeats = is_repeat(draft, message_id)
     touch(draft, caller)
-    if repeats:
-        return draft.finish()
     message = InputItem(message_id or draft.inputs.event_id, content, role, draft.now, register.last_seq)
+    if repeats:
+        return _repeat(draft, message)
     try:
         quotas.accept_message(draft, caller.plan)
     except ProtocolError:
         if draft.item(message.key()) is not None:  # a repeat of an accepted message
-            return draft.finish()
+            return _repeat(draft, message)
         raise
     if register.phase is Phase.IDLE:
         draft.puts.append(message)
         choose_executor(draft, caller)
         turn.begin(draft, message)
+        draft.outcome = Outcome("started", register.turn_id, message.input_id)
         return draft.finish()
-    when_busy = register.settings.get("when_busy", "queue")
+    when_busy = when_busy or register.settings.get("when_busy", "queue")
     is_full = len(register.inbox) >= limits.INBOX
     if (when_busy == "reject" or is_full) and draft.item(message.key()) is not None:
-        return draft.finish()  # a repeat of an accepted message, perhaps that of the running turn
+        return _repeat(draft, message)  # perhaps that of the running turn
     if when_busy == "reject":
         raise ProtocolError(ErrorCode.BUSY, "A turn is running; send the message again after it ends")
     if is_full:
         raise ProtocolError(ErrorCode.BUSY, f"{limits.INBOX} messages are already queued")
     draft.puts.append(message)
-    place = 0 if when_busy == "interrupt" else len(register.inbox)
+    steers = when_busy == "steer" and not register.cancelled_at
+    places = [register.inbox.index(waiting) + 1 for waiting in register.steering] if steers else [len(register.inbox)]
+    place = 0 if when_busy == "interrupt" else max(places, default=0)
     register.inbox.insert(place, message.input_id)
-    draft.emit(Queued(client_msg_id=message.input_id, position=place + 1))
+    if steers:
+        register.steering.append(message.input_id)
+    draft.emit(
+        Queued(
+            client_msg_id=message.input_id,
+            position=place + 1,
+            preview=inbox.preview(content),
+            steer=steers or None,
+        )
+    )
+    draft.outcome = Outcome("queued", client_msg_id=message.input_id)
     if when_busy == "interrupt":
         cancel.stop(draft)
+    return draft.finish()
+
+
+def _repeat(draft: Draft, message: InputItem) -> Transition:
+    found = draft.item(message.key())
+    is_withdrawn = found is not None and InputItem.of(found).withdrawn_until
+    draft.outcome = Outcome("withdrawn" if is_withdrawn else "repeated", client_msg_id=message.input_id)
     return draft.finish()
 
 

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Literal
 
+from codelab.protocol import limits
 from codelab.protocol.errors import ProtocolError
 from codelab.protocol.outgoing import AssistantMessage, Error, LoggedMessage, Status, TurnEnd
 from codelab.sessions import keys
@@ -24,6 +25,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     register.turn_id = draft.inputs.new_id()
     register.turn_seq = register.last_seq
     register.usage = {}
+    register.steered = []
     register.handovers = 0
     register.last_activity = draft.now
     if not register.title:
@@ -58,11 +60,24 @@ def next_step(draft: Draft) -> None:
     step = draft.register.step + 1
     most = draft.settings.max_steps
     if step <= most:
+        _steer(draft)
         draft.dispatch_step(step)
         return
     text = f"Stopped: this turn reached its limit of {most} steps."
     say(draft, text, draft.inputs.new_id())
     end(draft, "max_steps", text)
+
+
+def _steer(draft: Draft) -> None:
+    """Give the running turn the messages that are for its next step. Those of a turn that ends begin the next ones."""
+    register = draft.register
+    draft.need(keys.input_key(waiting) for waiting in register.steering)
+    for waiting in register.steering:
+        register.inbox.remove(waiting)
+        if (found := _input(draft, waiting)) is not None:
+            give(draft, found)
+            register.steered = [*register.steered, waiting][-limits.INBOX :]
+    register.steering = []
 
 
 def say(draft: Draft, text: str, message_id: str) -> None:
@@ -122,6 +137,7 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
     register.message_id = ""
     register.calls = {}
     register.failures = {}
+    register.steering = []
     while register.inbox:
         found = _input(draft, register.inbox[0])
         register.inbox.pop(0)
