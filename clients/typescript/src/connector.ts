@@ -1,5 +1,5 @@
 import type { Address } from "./address.ts";
-import { SessionError } from "./errors.ts";
+import { SessionError, messageOf } from "./errors.ts";
 import type { LinkEnd } from "./link.ts";
 import type { Timing } from "./options.ts";
 import type { Rest } from "./rest.ts";
@@ -61,10 +61,18 @@ export class Connector {
 
   /** Settles when the connector is stopped; throws if there is no hope. */
   async run(): Promise<void> {
-    const { token: newest, connect, offline, timing } = this.#options;
+    const { token: newest, connect } = this.#options;
     let refused: string | undefined;
     while (!this.#stopped) {
-      const token = await newest();
+      let token: string;
+      try {
+        token = await newest();
+      } catch (error) {
+        // Its source may be out of reach like the server.
+        if (error instanceof SessionError || !this.#wasOnline) throw error;
+        await this.#pause(`there is no token: ${messageOf(error)}`);
+        continue;
+      }
       if (token === refused) {
         throw new SessionError("unauthorized", token ? "The server does not accept the token" : "The server needs a token");
       }
@@ -87,12 +95,24 @@ export class Connector {
         refused = token;
         continue;
       }
-      if (this.#stopped) return;
-      const pause = Math.random() * Math.min(timing.longestPauseMs, timing.pauseMs * 2 ** Math.min(this.#failures, 20));
-      this.#failures++;
-      offline(end.why, Math.round(pause));
-      await this.#sleep(pause);
+      await this.#pause(end.why);
     }
+  }
+
+  /** Wait for a random time that grows with each failure. */
+  async #pause(why: string): Promise<void> {
+    if (this.#stopped) return;
+    const { offline, timing } = this.#options;
+    const pause = Math.random() * Math.min(timing.longestPauseMs, timing.pauseMs * 2 ** Math.min(this.#failures, 20));
+    this.#failures++;
+    offline(why, Math.round(pause));
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, pause);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   /**
@@ -121,15 +141,5 @@ export class Connector {
       throw new SessionError("unreachable", `${address.shown} answers, but does not accept a WebSocket for this session`);
     }
     return false;
-  }
-
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
   }
 }

@@ -74,3 +74,20 @@ test.each([
   await expect(session.open()).rejects.toMatchObject({ kind: "invalid_address" });
   await expect(session.rest.sessions()).rejects.toMatchObject({ kind: "invalid_address" });
 });
+
+test("a token's source that is out of reach for a while ends nothing", async () => {
+  const served = await serve();
+  const tokens: (() => string)[] = [
+    () => jwt({ sub: "ann", exp: now() + 1000, n: 0 }), // for the journal
+    () => jwt({ sub: "ann", exp: now() + 1000, n: 1 }), // for the first connection
+    () => {
+      throw new TypeError("fetch failed");
+    },
+  ];
+  const session = await openSession(served.url, { token: () => (tokens.shift() ?? (() => jwt({ sub: "ann" })))() });
+  const why: string[] = [];
+  session.on("offline", (event) => why.push(event.why));
+  session.wire.cut();
+  await eventually(() => served.sockets.length === 2 && session.isOnline);
+  expect(why).toEqual(["the connection was cut", "there is no token: fetch failed"]);
+});
