@@ -108,8 +108,12 @@ revoke: $(VENV)/.synced  ## revoke a user's tokens: USER=alice [STACK=…]
 smoke: $(VENV)/.synced  ## test a deployed stack: [STACK=…]
 	@$(PYTHON) -m infra.stack smoke
 
+connect: $(VENV)/.synced  ## talk to a deployed stack in the terminal: USER=alice [STACK=…] [WORKSPACE=FOLDER]
+	$(if $(filter command line,$(origin USER)),,$(error name the user: make connect USER=alice))
+	@$(PYTHON) -m infra.stack connect
+
 destroy: $(VENV)/.synced  ## delete a stack: [STACK=…] [YES=1] [KEEP_DATA=1]
 	@$(PYTHON) -m infra.stack destroy
 
 .PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs cost requirements build
-.PHONY: deploy token smoke destroy revoke
+.PHONY: deploy token smoke connect destroy revoke

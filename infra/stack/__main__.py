@@ -1,4 +1,4 @@
-"""`python -m infra.stack preflight | deploy | token | revoke | smoke | destroy`, called by the Makefile.
+"""`python -m infra.stack preflight | deploy | token | revoke | smoke | connect | destroy`, called by the Makefile.
 
 Reads STACK, PARAMETERS, USER, HOURS, PLAN, YES and KEEP_DATA from the environment; boto3 reads its own variables.
 """
@@ -18,7 +18,7 @@ from infra.stack.parameters import read
 from infra.stack.preflight import check
 from infra.stack.revoke import revoke
 from infra.stack.smoke import USERS, run
-from infra.stack.stack import DEFAULT_NAME, Refused, Stack
+from infra.stack.stack import DEFAULT_NAME, Refused, Stack, outputs
 from infra.stack.token import hours_of, mint, mint_all
 
 _TEMPLATE = Path(__file__).resolve().parents[2] / "template.yaml"
@@ -59,6 +59,17 @@ def _smoke(stack: Stack, environment: Environment) -> int:
     return run(stack, tokens)
 
 
+def _connect(stack: Stack, environment: Environment) -> int:
+    """Become the client, in the folder where the user typed make."""
+    user, hours = environment.get("USER", ""), hours_of(environment.get("HOURS", ""))
+    token = mint(stack, user, hours, time.time(), environment.get("PLAN", ""))
+    addresses = outputs(stack.deployed())
+    names = {"CODELAB_URL": addresses["WebSocketUrl"], "CODELAB_REST_URL": addresses["RestUrl"], "CODELAB_TOKEN": token}
+    client = Path(sys.executable).with_name("codelab")
+    folder = environment.get("WORKSPACE") or environment.get("PWD") or "."
+    os.execve(client, [str(client), "--workspace", folder], {**environment, **names})
+
+
 def _destroy(stack: Stack, environment: Environment) -> int:
     template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
     yes = environment.get("YES", "").lower() in _YES
@@ -80,6 +91,7 @@ COMMANDS: dict[str, Callable[[Stack, Environment], int]] = {
     "token": _token,
     "revoke": _revoke,
     "smoke": _smoke,
+    "connect": _connect,
     "destroy": _destroy,
 }
 

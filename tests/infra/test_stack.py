@@ -21,6 +21,7 @@ from codelab.llm.profiles import PROFILES
 from codelab_local import LocalCloud
 from samtranslator.yaml_helper import yaml_parse
 
+from infra.stack.__main__ import main
 from infra.stack.deploy import clear_failed_creation, report, summary
 from infra.stack.destroy import destroy
 from infra.stack.parameters import as_arguments, read
@@ -341,6 +342,22 @@ def test_a_token_is_accepted_by_the_deployed_authorizer(stack: Stack, aws: Emula
     assert answer["context"]["user"] == "alice"
     assert answer["policyDocument"]["Statement"][0]["Effect"] == "Allow"
     assert forged == expired == "Unauthorized"
+
+
+def test_make_connect_starts_the_client_with_the_stacks_addresses_and_a_token(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(os, "execve", lambda *given: started.append(given))
+    main(
+        "connect", {**os.environ, "STACK": stack.name, "USER": "alice", "WORKSPACE": "/work"}
+    )  # os.execve would not come back
+    ((program, arguments, environment),) = started
+    assert Path(program).is_file()
+    assert arguments == [str(program), "--workspace", "/work"]
+    found = outputs(stack.deployed())
+    assert (environment["CODELAB_URL"], environment["CODELAB_REST_URL"]) == (found["WebSocketUrl"], found["RestUrl"])
+    assert jwt.decode(environment["CODELAB_TOKEN"], options={"verify_signature": False})["sub"] == "alice"
 
 
 def test_a_token_may_name_a_plan(stack: Stack) -> None:

@@ -119,6 +119,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     acp.add_argument("--sandbox", action="store_true", help="never run commands in the editor's terminals")
     acp.set_defaults(command="acp")
+    attach = commands.add_parser(
+        "attach",
+        help="execute the tools of a session for another window",
+        description="Execute the tools of a session in this folder, for a window that cannot, such as a page in a "
+        "browser. That window sends the messages and decides about calls.",
+        epilog=_ENVIRONMENT,
+        parents=[common],
+        **formatted,  # type: ignore[arg-type]
+    )
+    attach.add_argument("session", metavar="SESSION", help="the session's id")
+    attach.set_defaults(command="attach")
     doctor = commands.add_parser(
         "doctor",
         help="check what codelab needs",
@@ -225,12 +236,9 @@ async def _talk_to(address: Address, workspace: Path, options: argparse.Namespac
 async def _exec(options: argparse.Namespace) -> int:
     from codelab_client import last_sessions, one_prompt
     from codelab_client.local_executor import LocalExecutor
-    from codelab_client.mcp import McpTools, Trust, start_trusted
-    from codelab_client.own_tools import WithOwnTools
     from codelab_client.policy import Policy, PolicyError
     from codelab_client.session import Refused, connect
-    from codelab_client.session.journal import state_folder
-    from codelab_client.skills import Skills
+    from codelab_client.unattended import unattended_executor
 
     workspace = workspace_of(options)
     config = load(workspace)
@@ -245,9 +253,7 @@ async def _exec(options: argparse.Namespace) -> int:
         return _failed("The prompt is empty", 2)
     ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()
     local = LocalExecutor(workspace)
-    servers = McpTools(workspace, state_folder())
-    executor = WithOwnTools(local, [Skills(workspace), servers], local.before_change)
-    await start_trusted(servers, workspace, Trust(state_folder(), workspace), None, one_prompt.say)
+    executor = await unattended_executor(local, workspace, one_prompt.say)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     opening = connect(address, workspace, session_id=session_id, token=newest_token, executor=executor)
     instructing = asyncio.ensure_future(local.instructions())
@@ -265,6 +271,14 @@ async def _exec(options: argparse.Namespace) -> int:
             return _failed(f"{refusal.code}: {refusal}{after}", one_prompt.FAILED)
 
 
+async def _attach(options: argparse.Namespace) -> int:
+    from codelab_client.attached import attach
+
+    workspace = workspace_of(options)
+    address = address_of(options, load(workspace))
+    return await attach(address, workspace, newest_token, checked_session_id(options.session))
+
+
 async def _doctor(options: argparse.Namespace) -> int:
     from codelab_client.doctor import examine
 
@@ -280,7 +294,7 @@ async def _acp(options: argparse.Namespace) -> int:
     return await serve(Server(address_of(options, config), newest_token, options.sandbox))
 
 
-_COMMANDS = {"talk": _talk, "exec": _exec, "acp": _acp, "doctor": _doctor}
+_COMMANDS = {"talk": _talk, "exec": _exec, "acp": _acp, "attach": _attach, "doctor": _doctor}
 
 if __name__ == "__main__":
     sys.exit(main())

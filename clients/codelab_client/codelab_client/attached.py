@@ -1,0 +1,64 @@
+"""`codelab attach`: executes the tools of a session for a window that cannot, such as a page in a browser."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from codelab_client.local_executor import LocalExecutor
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import Address, connect
+from codelab_client.session import events as on
+from codelab_client.session.journal import state_folder
+from codelab_client.unattended import unattended_executor
+
+
+async def attach(address: Address, workspace: Path, token: Callable[[], str], session_id: str) -> int:
+    """Execute the calls of a session until it ends. Others send its messages and decide about its calls."""
+    local = LocalExecutor(workspace, None, state_folder())
+    executor = await unattended_executor(local, workspace, _say)
+    opening = connect(address, workspace, session_id=session_id, token=token, executor=executor)
+    async with opening as session:
+        await session.instruct(await local.instructions())
+        _say(f"Executing the tools of session {session_id} in {workspace}. Other windows talk and decide. Ctrl-C ends.")
+        ending: set[asyncio.Task[None]] = set()
+        async for event in session.events():
+            if isinstance(event, on.UserMessage):
+                local.label = event.content or ""
+            elif isinstance(event, on.TurnEnd):
+                # In a task of its own: a checkpoint that has begun is finished, and would take Ctrl-C for itself.
+                task = asyncio.ensure_future(local.end_turn())
+                ending.add(task)
+                task.add_done_callback(ending.discard)
+            if told := _told(event):
+                _say(told)
+    return 0
+
+
+def _told(event: on.Event) -> str:
+    match event:
+        case on.CallStarted():
+            return f"{event.tool_name} {_gist(event.arguments)}"
+        case on.CallFinished() if event.outcome.error is not None:
+            return f"{event.tool_name} failed: {safe_line(event.outcome.error.message)}"
+        case on.ToolCall(requires_approval=True):
+            return f"{event.tool_name} {_gist(event.arguments or {})} waits for a decision in another window"
+        case on.Disconnected():
+            return f"Connection lost: {safe_line(event.why)}"
+        case on.Connected(again=True):
+            return "Connected again"
+        case on.Ignored():
+            return event.why
+        case on.Error():
+            return f"{event.error_code}: {event.message}"
+    return ""
+
+
+def _gist(arguments: Mapping[str, Any]) -> str:
+    return next((safe_line(arguments[name]) for name in ("command", "path", "from", "query") if name in arguments), "")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{safe(text)}\n")
+    sys.stderr.flush()
