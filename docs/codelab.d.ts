@@ -948,13 +948,20 @@ export interface TurnUsage {
 /** The `arguments` of a `tool_call`, by its `tool_name`. */
 export interface ToolArguments {
   /** Read a text file of the workspace. Read a file before you change it. */
-  read_file: { path: string; };
+  read_file: { path: string; offset?: number; limit?: number; };
   /** Write a whole file. Creates it and its directories, or replaces its content. */
   write_file: { path: string; content: string; };
+  /**
+   * Replace texts in a file. Prefer it to write_file for changes: it is exact and short. Each `old` must be copied
+   * exactly, with its indentation but without line numbers, and occur once: add lines around it until it does.
+   */
+  edit_file: { path: string; edits: { old: string; new: string; replace_all?: boolean; }[]; };
   /** List the files of a directory of the workspace. */
   list_files: { path: string; recursive?: boolean; pattern?: string; };
+  /** Find files by their names, for example ** /*_test.py. */
+  find_files: { glob: string; path?: string; max_results?: number; };
   /** Search the contents of the workspace's files for a text. */
-  search_in_project: { query: string; path?: string; case_sensitive?: boolean; };
+  search_in_project: { query: string; path?: string; case_sensitive?: boolean; regex?: boolean; glob?: string; context?: number; max_results?: number; };
   /** Create a directory and its parents. Succeeds if the directory exists. */
   create_directory: { path: string; };
   /** Delete a file, or a directory with everything in it. */
@@ -965,6 +972,8 @@ export interface ToolArguments {
   run_command: { command: string; cwd?: string; };
   /** Start a long-running process, such as a development server. Returns once it has started. */
   run_persistent: { command: string; process_id: string; cwd?: string; };
+  /** Read what a process that was started by run_persistent has written, and whether it still runs. */
+  read_process: { process_id: string; };
   /** Stop a process that was started by run_persistent. */
   kill_process: { process_id: string; };
   /** Show changes that are not committed. */
@@ -983,18 +992,27 @@ export interface ToolArguments {
   apply_patch_review: { diff: string; message?: string; };
   /** Ask the user to choose one of several actions. */
   prompt_user: { message: string; actions: string[]; };
+  /** Fetch a public web page or file as text. Never put secrets or the user's data into the URL. */
+  fetch_url: { url: string; };
 }
 
 /** The `result` of a `tool_result`, by tool. Extra fields are kept. */
 export interface ToolResults {
   /** Read a text file of the workspace. Read a file before you change it. */
-  read_file: { content: string; encoding?: string; size?: number; modified?: string; };
+  read_file: { content: string; first_line?: number; total_lines?: number; encoding?: string; size?: number; modified?: string; };
   /** Write a whole file. Creates it and its directories, or replaces its content. */
   write_file: { success: boolean; message?: string; bytes_written?: number; };
+  /**
+   * Replace texts in a file. Prefer it to write_file for changes: it is exact and short. Each `old` must be copied
+   * exactly, with its indentation but without line numbers, and occur once: add lines around it until it does.
+   */
+  edit_file: { success: boolean; message?: string; replacements?: number; };
   /** List the files of a directory of the workspace. */
   list_files: { files: { name: string; type?: string; size?: number; }[]; };
+  /** Find files by their names, for example ** /*_test.py. */
+  find_files: { files: string[]; truncated?: boolean; };
   /** Search the contents of the workspace's files for a text. */
-  search_in_project: { matches: { path: string; line?: number; text?: string; }[]; truncated?: boolean; };
+  search_in_project: { matches: { path: string; line?: number; text?: string; before?: string[]; after?: string[]; }[]; truncated?: boolean; };
   /** Create a directory and its parents. Succeeds if the directory exists. */
   create_directory: { success: boolean; message?: string; };
   /** Delete a file, or a directory with everything in it. */
@@ -1005,6 +1023,8 @@ export interface ToolResults {
   run_command: { stdout?: string; stderr?: string; exit_code?: number | null; signal?: string | number | null; };
   /** Start a long-running process, such as a development server. Returns once it has started. */
   run_persistent: { success?: boolean; process_id?: string; status?: string; stdout?: string; stderr?: string; };
+  /** Read what a process that was started by run_persistent has written, and whether it still runs. */
+  read_process: { process_id: string; status: string; stdout?: string; stderr?: string; exit_code?: number | null; };
   /** Stop a process that was started by run_persistent. */
   kill_process: { success: boolean; message?: string; exit_code?: number | null; };
   /** Show changes that are not committed. */
@@ -1023,6 +1043,8 @@ export interface ToolResults {
   apply_patch_review: { action: string; filtered_diff?: string; chunks_selected?: number[]; chunks_total?: number; };
   /** Ask the user to choose one of several actions. */
   prompt_user: { action: string; };
+  /** Fetch a public web page or file as text. Never put secrets or the user's data into the URL. */
+  fetch_url: { status: number; content: string; url?: string; content_type?: string; location?: string; truncated?: boolean; };
 }
 
 /** The server frame of a type. */

@@ -74,7 +74,12 @@ def problems(text: str) -> list[str]:
 
 #: Our additions to the seed documents.
 OWN_CODES = frozenset({"PAYLOAD_TOO_LARGE", "RATE_LIMITED", "BUSY", "CANCELLED"})
-OWN_TOOLS = frozenset({"switch_agent", "update_plan", "read_result"})
+OWN_TOOLS = frozenset(
+    {
+        *("switch_agent", "update_plan", "read_result"),
+        *("edit_file", "find_files", "read_process", "fetch_url"),
+    }
+)
 _OF_THE_DOCUMENTS = frozenset(
     {
         *("user_message", "assistant_message", "tool_call", "tool_result", "error", "hitl_decision"),

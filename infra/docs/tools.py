@@ -1,6 +1,7 @@
 """docs/tools.md and docs/schemas/tools.json: the tool catalogue."""
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from codelab.protocol.protected import PROTECTED, PROTECTED_FILES
@@ -19,6 +20,9 @@ taken for options, and names of branches and remotes are valid for `git check-re
 The server reads results leniently: it keeps extra fields, accepts the aliases listed for a field, and passes a result
 that does not match to the model unchanged. Besides the listed errors, any tool may answer with `INVALID_ARGUMENTS`,
 `EXECUTION_FAILED` or `TIMEOUT`.
+
+*ext* marks tools and arguments that are not in the seed documents. The agent is only offered them if the executor names
+the tool in `tools_supported` (see [protocol.md](protocol.md#the-tools-that-an-ide-executes)).
 """
 
 _DIFFS = """\
@@ -81,6 +85,8 @@ def schemas() -> dict[str, Any]:
             "description": tool.description,
             "risk": tool.risk,
             "approval": tool.approval,
+            "extension": tool.extension,
+            "extension_arguments": list(tool.extras),
             "parameters": tool.parameters,
             "result": tool.result.schema,
             "errors": [code.value for code in tool.errors],
@@ -100,11 +106,18 @@ def _of_the_ide() -> list[Tool]:
 
 
 def _overview(tools: list[Tool]) -> list[str]:
-    rows = ((f"[`{tool.name}`]({anchor(tool.name)})", tool.risk, _asks(tool), tool.description) for tool in tools)
+    rows = ((_linked(tool), tool.risk, _asks(tool), tool.description) for tool in tools)
     return [*table(("tool", "risk", "approval", ""), rows), ""]
 
 
+def _linked(tool: Tool) -> str:
+    heading = f"{tool.name} ext" if tool.extension else tool.name
+    return f"[`{tool.name}`]({anchor(heading)})" + (" *ext*" if tool.extension else "")
+
+
 def _asks(tool: Tool) -> str:
+    if tool.host_of:
+        return "always, unless its host is remembered"
     if tool.always_approval:
         return "always"
     if not tool.approval:
@@ -115,8 +128,8 @@ def _asks(tool: Tool) -> str:
 
 
 def _tool(tool: Tool) -> str:
-    lines = [f"### `{tool.name}`", "", tool.description, *_remarks(tool), ""]
-    lines += _table("argument", tool.parameters, tool.byte_limits)
+    lines = [f"### `{tool.name}`" + (" *ext*" if tool.extension else ""), "", tool.description, *_remarks(tool), ""]
+    lines += _table("argument", tool.parameters, tool.byte_limits, extras=tool.extras)
     if "properties" in tool.result.schema:
         lines += _table("result", tool.result.schema, tool.result_byte_limits, tool.result.names)
     if tool.errors:
@@ -138,11 +151,15 @@ def _remarks(tool: Tool) -> list[str]:
     return ["", " ".join(remarks)] if remarks else []
 
 
-def _table(kind: str, schema: dict[str, Any], limits: Any, names: Any = None) -> list[str]:
+def _table(
+    kind: str, schema: dict[str, Any], limits: Any, names: Any = None, extras: Collection[str] = ()
+) -> list[str]:
     rows = []
     for name, (shown, form, meaning) in zip(schema["properties"], fields(schema, {}), strict=True):
         if name in limits:
             meaning += f" At most {limits[name]:,} bytes."
+        if name in extras:
+            meaning = f"*ext* {meaning}"
         if name in (names or {}):
             meaning += " Aliases: " + ", ".join(f"`{other}`" for other in names[name]) + "."
         rows.append((shown, form, meaning))

@@ -74,10 +74,14 @@ def test_the_arguments_are_those_of_the_schema(name: str) -> None:
     assert schema["required"] == [known for known, argument in ARGUMENTS[name].items() if argument.required]
     for known, argument in ARGUMENTS[name].items():
         said = schema["properties"][known]
-        assert said["type"] == ("array" if argument.kind == "strings" else argument.kind)
+        assert said["type"] == ("array" if argument.kind in ("strings", "objects") else argument.kind)
+        assert list(said.get("items", {}).get("properties", {})) == list(argument.parts)
         assert tuple(said.get("enum", ())) == argument.choices
         least = said.get("minLength", said.get("minItems", said.get("minimum", 0)))
-        assert (least, said.get("maxLength", said.get("maximum"))) == (argument.least, argument.most)
+        assert (least, said.get("maxLength", said.get("maxItems", said.get("maximum")))) == (
+            argument.least,
+            argument.most,
+        )
 
 
 def test_the_limits_are_those_of_the_protocol() -> None:
@@ -336,6 +340,131 @@ def test_ripgrep_finds_what_we_find(folder: Path, query: str, case_sensitive: bo
 
     for path in (".", "src", "build", "a.py"):
         assert found(by_ripgrep, path) == found(by_us, path)
+
+
+def test_searches_take_patterns_globs_and_context(files: Executor) -> None:
+    result(files, "write_file", path="src/a.py", content="one\r\nTODO: two\r\nthree\r\n")
+    result(files, "write_file", path="src/deep/b.py", content="todo\nFIXME\nTODO\n")
+    result(files, "write_file", path="c.txt", content="TODO\n")
+
+    def found(**arguments: Any) -> list[tuple[str, int]]:
+        matches = result(files, "search_in_project", **arguments)["matches"]
+        return [(match["path"], match["line"]) for match in matches]
+
+    assert found(query="^(TODO|FIXME)$", regex=True, glob="*.py") == [
+        ("src/deep/b.py", 1),
+        ("src/deep/b.py", 2),
+        ("src/deep/b.py", 3),
+    ]
+    assert found(query="two$", regex=True, case_sensitive=True) == [("src/a.py", 2)], "a CR is no part of a line"
+    assert found(query="todo", glob="src/*.py", path=".") == [("src/a.py", 2)]
+    assert found(query="todo", glob="deep/*.py", path="src") == [("src/deep/b.py", 1), ("src/deep/b.py", 3)]
+    (match,) = result(files, "search_in_project", query="two", context=1)["matches"]
+    assert (list(match["before"]), match["text"], list(match["after"])) == (["one"], "TODO: two", ["three"])
+    some = result(files, "search_in_project", query="todo", max_results=2)
+    assert (len(some["matches"]), some["truncated"]) == (2, True)
+
+
+@pytest.mark.parametrize("query", ["(", "(?=x)", "a{2000}", "(a{1000}){1000}"])
+def test_a_wrong_pattern_is_refused_and_an_evil_one_takes_no_time(files: Executor, query: str) -> None:
+    result(files, "write_file", path="a", content="a" * 100_000 + "!\n")
+    assert error_code(files, "search_in_project", query=query, regex=True) == "INVALID_ARGUMENTS"
+    assert result(files, "search_in_project", query="(a*)*(a|aa)*$", regex=True)["matches"]
+
+
+def test_files_are_found_by_their_names(files: Executor) -> None:
+    for path in ("src/a_test.py", "src/a.py", "b_test.py"):
+        result(files, "write_file", path=path, content="")
+    assert result(files, "find_files", glob="*_test.py") == {
+        "files": ["b_test.py", "src/a_test.py"],
+        "truncated": False,
+    }
+    assert result(files, "find_files", glob="**/*.py", path="src")["files"] == ["src/a.py", "src/a_test.py"]
+    assert result(files, "find_files", glob="*", max_results=1) == {"files": ["b_test.py"], "truncated": True}
+    assert error_code(files, "find_files", glob="*", path="gone") == "FILE_NOT_FOUND"
+
+
+# -- parts of files and edits ------------------------------------------------------------------------------------------
+
+
+def test_a_part_of_a_file_is_read_by_lines(files: Executor) -> None:
+    result(files, "write_file", path="a", content="one\ntwo\r\n\x0cthree\nfour")
+
+    def part(**arguments: int) -> tuple[str, int, int]:
+        read = result(files, "read_file", path="a", **arguments)
+        return read["content"], read["first_line"], read["total_lines"]
+
+    assert part() == ("one\ntwo\r\n\x0cthree\nfour", 1, 4)
+    assert part(offset=2, limit=2) == ("two\r\n\x0cthree\n", 2, 4)
+    assert part(offset=4) == ("four", 4, 4)
+    assert part(offset=3, limit=9) == ("\x0cthree\nfour", 3, 4)
+    assert error_code(files, "read_file", path="a", offset=5) == "INVALID_ARGUMENTS"
+    result(files, "write_file", path="empty", content="")
+    assert result(files, "read_file", path="empty", offset=1)["content"] == ""
+
+
+def test_a_part_of_a_large_file_can_be_read(executor: Executor, folder: Path) -> None:
+    (folder / "log").write_text("".join(f"line {n}\n" for n in range(1, 300_001)))
+    assert error_code(executor, "read_file", path="log") == "FILE_TOO_LARGE"
+    assert result(executor, "read_file", path="log", offset=299_999)["content"] == "line 299999\nline 300000\n"
+    assert error_code(executor, "read_file", path="log", limit=200_000) == "FILE_TOO_LARGE"
+
+
+def refusal(executor: Executor, **arguments: Any) -> str:
+    outcome = execute(executor, "edit_file", **arguments)
+    assert outcome.error is not None
+    assert outcome.error.code == "PATCH_APPLY_FAILED"
+    return outcome.error.message
+
+
+def test_edits_refer_to_the_file_as_it_was(files: Executor) -> None:
+    result(files, "write_file", path="a", content="a = 1\nb = 2\nc = 1\n")
+    swapped = [{"old": "a = 1", "new": "b = 2"}, {"old": "b = 2", "new": "a = 1"}]
+    assert result(files, "edit_file", path="a", edits=swapped) == {"success": True, "replacements": 2}
+    assert result(files, "read_file", path="a")["content"] == "b = 2\na = 1\nc = 1\n"
+    everywhere = [{"old": " = 1", "new": " = 7", "replace_all": True}]
+    assert result(files, "edit_file", path="a", edits=everywhere)["replacements"] == 2
+    assert result(files, "read_file", path="a")["content"] == "b = 2\na = 7\nc = 7\n"
+
+
+def test_an_edit_that_is_not_clear_is_refused_and_shows_where_it_might_be(files: Executor) -> None:
+    content = "def f(x):\n\treturn x + 1\n\ndef g(x):\n\treturn x + 1\n"
+    result(files, "write_file", path="a.py", content=content)
+
+    def why(old: str, new: str = "", **more: Any) -> str:
+        return refusal(files, path="a.py", edits=[{"old": old, "new": new, **more}])
+
+    assert "occurs 2 times (lines 2, 5)" in why("\treturn x + 1")
+    shown = why("def g(x):\n    return x + 2")
+    assert "The closest lines are:\n1\tdef f(x):" in shown
+    assert shown.endswith("\n4\tdef g(x):\n5\t\treturn x + 1")
+    assert "No line of the file is like it" in why("something else entirely")
+    assert "old and new are equal" in why("def f", "def f")
+    assert "overlap" in refusal(
+        files, path="a.py", edits=[{"old": "def f(x)", "new": "1"}, {"old": "f(x):", "new": "2"}]
+    )
+    result(files, "write_file", path="aaa", content="aaa")
+    assert "occurs 2 times" in refusal(files, path="aaa", edits=[{"old": "aa", "new": "b"}])
+    assert "overlap" in refusal(files, path="aaa", edits=[{"old": "aa", "new": "b", "replace_all": True}])
+    assert result(files, "read_file", path="a.py")["content"] == content
+
+
+def test_line_ends_stay_as_they_are(files: Executor) -> None:
+    result(files, "write_file", path="a", content="one\r\ntwo\r\n")
+    result(files, "edit_file", path="a", edits=[{"old": "one\ntwo", "new": "1\n2"}])
+    assert result(files, "read_file", path="a")["content"] == "1\r\n2\r\n"
+    result(files, "write_file", path="a", content="one\r\ntwo\nthree\n")
+    refusal(files, path="a", edits=[{"old": "one\ntwo", "new": "1\n2"}])
+
+
+def test_edits_of_hostile_sizes_end_soon(files: Executor) -> None:
+    result(files, "write_file", path="a", content="a" * 1_000_000)
+    assert "overlap" in refusal(files, path="a", edits=[{"old": "a" * 500_000, "new": "b", "replace_all": True}])
+    assert "many times" in refusal(files, path="a", edits=[{"old": "a" * 500_000, "new": "b"}])
+    assert "use write_file" in refusal(files, path="a", edits=[{"old": "a", "new": "b", "replace_all": True}])
+    grown = [{"old": "a" * 1_000_000, "new": "b" * 1_000_001}]
+    assert error_code(files, "edit_file", path="a", edits=grown) == "FILE_TOO_LARGE"
+    assert error_code(files, "edit_file", path="gone", edits=grown) == "FILE_NOT_FOUND"
 
 
 def test_a_long_search_and_a_long_listing_say_that_there_is_more(executor: Executor, folder: Path) -> None:

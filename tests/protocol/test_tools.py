@@ -5,7 +5,7 @@ from codelab.agents import agents
 from codelab.protocol.diffs import check_diff
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.paths import workspace_path
-from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, find_tool
+from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, SEED, find_tool
 
 from tests.turns.world import refusal
 
@@ -17,8 +17,11 @@ def refused(tool: str, **arguments) -> ProtocolError:
 # ---------------------------------------------------------------- the catalogue
 
 
-def test_the_catalogue_has_the_documents_tools_and_the_servers_own():
-    assert set(CATALOGUE) == {
+def test_the_catalogue_has_the_documents_tools_the_extensions_and_the_servers_own():
+    assert {name for name, tool in CATALOGUE.items() if tool.extension} == {
+        *("edit_file", "find_files", "read_process", "fetch_url")
+    }
+    assert {name for name, tool in CATALOGUE.items() if not tool.extension} == {
         *("read_file", "write_file", "list_files", "search_in_project", "create_directory", "delete_file", "move_file"),
         *("run_command", "run_persistent", "kill_process"),
         *("git.diff", "git.status", "git.log", "git.branch", "git.commit"),
@@ -26,6 +29,18 @@ def test_the_catalogue_has_the_documents_tools_and_the_servers_own():
         *("switch_agent", "update_plan", "read_result"),
     }
     assert set(KNOWN) - set(CATALOGUE) == {"git.push"}
+
+
+def test_the_seed_documents_tools_are_as_those_have_them():
+    assert set(SEED) == {name for name, tool in CATALOGUE.items() if not (tool.extension or tool.server_side)}
+    extras = {name: tool.extras for name, tool in CATALOGUE.items() if tool.extras}
+    assert extras == {
+        "read_file": ("offset", "limit"),
+        "search_in_project": ("regex", "glob", "context", "max_results"),
+    }
+    for name, more in extras.items():
+        assert not set(SEED[name].parameters["properties"]) & set(more)
+        assert refusal(lambda name=name, more=more: SEED[name].check({"path": "a", "query": "b", more[0]: 1}))
 
 
 def test_the_universal_agent_may_call_every_tool():
@@ -141,7 +156,9 @@ def test_invalid_paths_are_refused(path):
 WITH_PATHS = {
     "read_file": {"path": "P"},
     "write_file": {"path": "P", "content": ""},
+    "edit_file": {"path": "P", "edits": [{"old": "a", "new": "b"}]},
     "list_files": {"path": "P"},
+    "find_files": {"glob": "*", "path": "P"},
     "search_in_project": {"query": "x", "path": "P"},
     "create_directory": {"path": "P"},
     "delete_file": {"path": "P"},
@@ -159,6 +176,8 @@ WITH_PATHS = {
 
 def with_path(tool: str, path: str) -> dict:
     def put(value):
+        if isinstance(value, dict):
+            return value
         return [put(item) for item in value] if isinstance(value, list) else value.replace("P", path)
 
     return {name: put(value) for name, value in WITH_PATHS[tool].items()}

@@ -118,6 +118,25 @@ def test_the_content_of_a_patched_file_is_dropped_until_it_is_read_again():
     assert files(world) == {"src/a.py": None, "b.py": "stays"}
 
 
+def test_the_content_of_an_edited_file_is_dropped_too():
+    world = World(hitl_enabled=False)
+    world.context("add_file", "a.py", "old")
+    world.say()
+    edits = [{"old": "o", "new": "n"}]
+    (call_id,) = world.answer("", ("edit_file", {"path": "a.py", "edits": edits}))
+    world.result(call_id, result={"success": True})
+    assert files(world) == {"a.py": None}
+
+
+def test_a_part_of_a_file_is_not_taken_for_the_file():
+    world = World()
+    world.context("add_file", "a.py", "old")
+    world.say()
+    (call_id,) = world.answer("", ("read_file", {"path": "a.py", "offset": 2}))
+    world.result(call_id, result={"content": "part", "first_line": 2, "total_lines": 2})
+    assert files(world) == {"a.py": "old"}
+
+
 def test_a_file_that_has_outgrown_the_bounds_becomes_a_reference():
     world = World()
     world.context("add_file", "a.py", "old")

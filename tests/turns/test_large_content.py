@@ -152,6 +152,22 @@ def test_a_turn_goes_on_after_a_large_call_and_a_large_result():
     assert "read_result" in result["content"]
 
 
+def test_the_agent_sees_line_numbers_if_the_ide_says_where_the_content_begins():
+    def shown(result: object) -> str:
+        world, (call_id,) = calling(READ)
+        world.result(call_id, result=result)
+        return world.history()[-1][1]
+
+    part = {"content": "def f():\n\treturn 1\n", "first_line": 9, "total_lines": 96}
+    assert shown(part) == "9\tdef f():\n10\t\treturn 1\n[lines 9 to 10 of 96]"
+    assert shown({"content": "a\r\nb\r\n", "first_line": 1}) == "1\ta\n2\tb\n[lines end with CRLF]"
+    assert shown({"content": "a\r\nb\n", "first_line": 1}) == "1\ta\r\n2\tb"
+    assert shown({"content": "a\r\nb", "first_line": 1}) == "1\ta\n2\tb\n[lines end with CRLF]"
+    assert shown({"content": "a\n"}) == '{"content":"a\\n"}'
+    for first in (0, -1, True, "1", 10**30, None):
+        assert json.loads(shown({"content": "a", "first_line": first}))["content"] == "a"
+
+
 def test_the_agent_reads_on_where_a_result_was_cut():
     world, (call_id,) = calling(READ)
     lines = "".join(f"line {n}\n" for n in range(20_000))

@@ -25,9 +25,17 @@ def test_settings_change_the_defaults_but_commands_always_ask(settings, expected
     assert asked(**settings) == expected
 
 
+def test_an_operator_who_lists_write_file_means_edit_file_too():
+    assert asked("edit_file", hitl_dangerous_tools="write_file") == {"edit_file"}
+    assert asked("edit_file", hitl_dangerous_tools="delete_file") == set()
+    assert asked("edit_file", hitl_enabled=False) == set()
+
+
 def test_by_default_everything_that_changes_something_asks():
     assert asked(*KNOWN) == {
         "write_file",
+        "edit_file",
+        "fetch_url",
         "delete_file",
         "move_file",
         "create_directory",

@@ -318,3 +318,51 @@ def test_a_rule_of_the_users_own_is_heeded_in_a_manual_session() -> None:
     world = remembering(WRITE, "approve")
     world.configure(autonomy="manual")
     assert asks(world, WRITE) == ["runs"]
+
+
+# -- hosts -----------------------------------------------------------------------------------------------------------
+
+
+def fetch(url: str) -> Call:
+    return ("fetch_url", {"url": url})
+
+
+@pytest.mark.parametrize("autonomy", ["manual", "balanced", "autonomous"])
+@pytest.mark.parametrize("hitl_enabled", [True, False])
+def test_a_fetch_asks_whatever_is_configured_until_its_host_is_allowed(autonomy: str, hitl_enabled: bool) -> None:
+    world = World(hitl_enabled=hitl_enabled)
+    world.register.settings["autonomy"] = autonomy
+    page = fetch("https://docs.example/a")
+    assert asks(world, page) == ["asks"]
+    remember(world, page, "approve")
+    assert asks(world, fetch("https://docs.example/b?c=d"), fetch("https://DOCS.example.:443/")) == ["runs", "runs"]
+    others = ("https://other.example/", "http://docs.example/", "https://docs.example:8443/", "https://a.docs.example/")
+    tricks = (
+        "https://docs.example@other.example/",
+        "https://docs.example\\\\@other.example/",
+        "https://docs.example%2eevil.example/",
+    )
+    for url in (*others, *tricks):
+        assert asks(world, fetch(url)) == ["asks"], url
+
+
+def test_a_host_is_remembered_exactly_and_shown() -> None:
+    world = World()
+    (call_id,) = called(world, fetch("https://docs.example:8443/a"))
+    assert world.of_type("tool_call")[-1]["remember"] == {
+        "rule": "https://docs.example:8443",
+        "scopes": ["session", "user"],
+    }
+    error = refusal(lambda: world.decision(call_id, "approve", remember={"scope": "session", "pattern": "**"}))
+    assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "remember.pattern")
+    finish(world)
+    (call_id,) = called(world, fetch("https://ann@docs.example/"))
+    assert world.of_type("tool_call")[-1]["remember"] is None
+    refusal(lambda: world.decision(call_id, "approve", remember={"scope": "session"}))
+
+
+def test_a_host_may_be_denied_and_so_may_all() -> None:
+    world = remembering(fetch("https://evil.example/a"), "reject")
+    assert asks(world, fetch("https://evil.example/b"), fetch("https://docs.example/")) == ["rejected", "asks"]
+    remember(world, fetch("https://docs.example/"), "reject", pattern="**")
+    assert asks(world, fetch("https://third.example/")) == ["rejected"]

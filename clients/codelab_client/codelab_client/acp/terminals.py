@@ -54,14 +54,26 @@ class EditorTerminals:
         terminal = self._persistent[process_id] = await self._create(command, cwd)
         await asyncio.sleep(limits.START_SECONDS)
         output, exited = await self._output(terminal)
-        how = "running" if exited is None else f"ended with {exited.get('signal') or exited['exit_code']}"
         return {
             "success": exited is None,
             "process_id": process_id,
-            "status": how,
+            "status": _how(exited),
             "stdout": output,
             "stderr": "",
             **_SURROUNDINGS,
+        }
+
+    async def read(self, process_id: str) -> dict[str, Any]:
+        """The result of read_process. Raises ToolFailure EXECUTION_FAILED if there is no such process."""
+        if process_id not in self._persistent:
+            raise ToolFailure("EXECUTION_FAILED", f"There is no process {process_id}")
+        output, exited = await self._output(self._persistent[process_id])
+        return {
+            "process_id": process_id,
+            "status": _how(exited),
+            "stdout": output,
+            "stderr": "",
+            "exit_code": None if exited is None else exited["exit_code"],
         }
 
     async def kill(self, process_id: str) -> dict[str, Any]:
@@ -145,6 +157,10 @@ class EditorTerminals:
 
 #: What explains to the model why a command could reach something.
 _SURROUNDINGS = {"sandbox": "none", "network": True}
+
+
+def _how(exited: dict[str, Any] | None) -> str:
+    return "running" if exited is None else f"ended with {exited.get('signal') or exited['exit_code']}"
 
 
 def _exit(status: Any) -> dict[str, Any]:

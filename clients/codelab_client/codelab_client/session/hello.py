@@ -12,6 +12,7 @@ from codelab_client.execution import DeclaredTool, DeclaresTools, ToolExecutor
 #: What the server takes of a client's own tools (docs/protocol.md, "An IDE's own tools").
 _MOST_TOOLS = 32
 _MOST_BYTES = 32_000
+_MOST_NAMES = 100
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 _PLACE = re.compile(r"capabilities\.tools\.(\d+)(?:\.|$)")
 
@@ -31,6 +32,8 @@ class Hello:
     def frame(self) -> dict[str, Any]:
         """The frame as it must be sent now."""
         capabilities: dict[str, Any] = {}
+        if self._executor is not None:
+            capabilities["tools_supported"] = [*self._executor.tools_supported][:_MOST_NAMES]
         if isinstance(self._executor, DeclaresTools):
             capabilities["tools"] = [_declaration(tool) for tool in self._tools(self._executor)]
         told = {} if self.instructions is None else {"instructions": [dict(one) for one in self.instructions]}

@@ -4,7 +4,7 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -14,6 +14,9 @@ from rich.text import Text
 from codelab_client.execution import ToolOutcome
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import events as on
+
+if TYPE_CHECKING:
+    from codelab_client.tools.edits import Edit
 
 #: Lines of a diff or of arguments that are printed before an approval.
 _MOST_LINES = 2_000
@@ -80,6 +83,10 @@ def _body(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderabl
             return body
         case "write_file":
             return diff(_changes(workspace, str(arguments.get("path", "")), str(arguments.get("content", ""))))
+        case "edit_file":
+            return diff(_edited(workspace, str(arguments.get("path", "")), arguments.get("edits")))
+        case "fetch_url":
+            return Text(safe(arguments.get("url", "")), style="bold")
         case "apply_patch" | "apply_patch_review":
             return diff(str(arguments.get("diff", "")))
         case "move_file":
@@ -109,6 +116,33 @@ def _changes(workspace: Path, path: str, content: str) -> str:
         before.splitlines(), content.splitlines(), f"a/{path}", f"b/{path}", lineterm="", n=3
     )
     return "\n".join(changed) or "(no changes)"
+
+
+def _edited(workspace: Path, path: str, given: Any) -> str:
+    """The diff that edits make of a file; the edits themselves if they do not fit it."""
+    from codelab_client.tools.edits import Edit, apply
+    from codelab_client.tools.failure import ToolFailure
+
+    edits = [
+        Edit(str(one.get("old", "")), str(one.get("new", "")), one.get("replace_all") is True)
+        for one in (given if isinstance(given, list) else ())
+        if isinstance(one, dict) and one.get("old")
+    ]
+    before = _read(workspace, path)
+    if before is not None and edits:
+        try:
+            return _changes(workspace, path, apply(before, edits, path)[0])
+        except ToolFailure as failure:
+            return f"@ {failure.message}\n{_texts(edits)}"
+    return _texts(edits)
+
+
+def _texts(edits: "Sequence[Edit]") -> str:
+    lines = []
+    for edit in edits:
+        lines += ["@@ everywhere @@" if edit.replace_all else "@@", *(f"-{line}" for line in edit.old.split("\n"))]
+        lines += [f"+{line}" for line in edit.new.split("\n")]
+    return "\n".join(lines)
 
 
 def _read(workspace: Path, path: str) -> str | None:
@@ -141,7 +175,7 @@ def _shortened(text: str) -> str:
 
 def summary(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call in one line."""
-    for name in ("command", "path", "from", "query", "action", "message"):
+    for name in ("command", "path", "from", "query", "glob", "url", "action", "message"):
         if isinstance(arguments.get(name), str):
             return f"{safe_line(tool)} {safe_line(arguments[name], 100)}"
     return safe_line(tool)

@@ -1,7 +1,7 @@
 """The arguments that each tool takes, as docs/tools.md and docs/schemas/tools.json have them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from codelab_client.tools.failure import ToolFailure
@@ -9,13 +9,17 @@ from codelab_client.tools.failure import ToolFailure
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument. kind: string, boolean, integer or strings (an array). least, most: of its length or value."""
+    """One argument. kind: string, boolean, integer, strings or objects (arrays). least, most: of its length or value.
+
+    parts: the arguments of each object.
+    """
 
     kind: str
     required: bool = True
     least: int = 0
     most: int | None = None
     choices: tuple[str, ...] = ()
+    parts: "Mapping[str, Argument]" = field(default_factory=dict)
 
 
 _PATH = Argument("string")
@@ -25,15 +29,42 @@ _TEXT = Argument("string", least=1)
 _PROCESS = Argument("string", least=1, most=128)
 
 ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
-    "read_file": {"path": _PATH},
+    "read_file": {
+        "path": _PATH,
+        "offset": Argument("integer", required=False, least=1),
+        "limit": Argument("integer", required=False, least=1),
+    },
     "write_file": {"path": _PATH, "content": Argument("string")},
+    "edit_file": {
+        "path": _PATH,
+        "edits": Argument(
+            "objects",
+            least=1,
+            most=100,
+            parts={"old": _TEXT, "new": Argument("string"), "replace_all": _FLAG},
+        ),
+    },
     "list_files": {"path": _PATH, "recursive": _FLAG, "pattern": Argument("string", required=False)},
-    "search_in_project": {"query": _TEXT, "path": _OTHER_PATH, "case_sensitive": _FLAG},
+    "find_files": {
+        "glob": _TEXT,
+        "path": _OTHER_PATH,
+        "max_results": Argument("integer", required=False, least=1, most=5_000),
+    },
+    "search_in_project": {
+        "query": _TEXT,
+        "path": _OTHER_PATH,
+        "case_sensitive": _FLAG,
+        "regex": _FLAG,
+        "glob": Argument("string", required=False, least=1),
+        "context": Argument("integer", required=False, most=10),
+        "max_results": Argument("integer", required=False, least=1),
+    },
     "create_directory": {"path": _PATH},
     "delete_file": {"path": _PATH},
     "move_file": {"from": _PATH, "to": _PATH},
     "run_command": {"command": _TEXT, "cwd": _OTHER_PATH},
     "run_persistent": {"command": _TEXT, "process_id": _PROCESS, "cwd": _OTHER_PATH},
+    "read_process": {"process_id": _PROCESS},
     "kill_process": {"process_id": _PROCESS},
     "git.diff": {"path": _PATH, "staged": _FLAG},
     "git.status": {"path": _OTHER_PATH},
@@ -46,6 +77,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
     "apply_patch": {"diff": _TEXT},
     "apply_patch_review": {"diff": _TEXT, "message": Argument("string", required=False)},
     "prompt_user": {"message": _TEXT, "actions": Argument("strings", least=1)},
+    "fetch_url": {"url": Argument("string", least=10, most=2_000)},
 }
 
 ALIASES: Mapping[str, str] = {
@@ -55,20 +87,27 @@ ALIASES: Mapping[str, str] = {
     "write_to_file": "write_file",
 }
 
-_TYPES: dict[str, type[Any]] = {"string": str, "boolean": bool, "integer": int, "strings": list}
+_TYPES: dict[str, type[Any]] = {"string": str, "boolean": bool, "integer": int, "strings": list, "objects": list}
 
 
 def checked(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call without those that are null. Raises ToolFailure INVALID_ARGUMENTS."""
-    wanted = ARGUMENTS[tool]
+    return _checked(tool, given, ARGUMENTS[tool])
+
+
+def _checked(where: str, given: Mapping[str, Any], wanted: Mapping[str, Argument]) -> dict[str, Any]:
     present = {name: value for name, value in given.items() if value is not None}
     for name in present.keys() - wanted.keys():
-        raise _wrong(f"{tool} has no argument {name[:64]}")
+        raise _wrong(f"{where} has no argument {name[:64]}")
     for name, argument in wanted.items():
         if name in present:
             _check(name, present[name], argument)
         elif argument.required:
-            raise _wrong(f"{tool}: {name} is missing")
+            raise _wrong(f"{where}: {name} is missing")
+        if name in present and argument.kind == "objects":
+            present[name] = [
+                _checked(f"{name}[{number}]", part, argument.parts) for number, part in enumerate(present[name])
+            ]
     return present
 
 
@@ -77,6 +116,8 @@ def _check(name: str, value: Any, argument: Argument) -> None:
         raise _wrong(f"{name} must be of type {argument.kind}")
     if argument.kind == "strings" and not all(isinstance(item, str) for item in value):
         raise _wrong(f"{name} must be an array of strings")
+    if argument.kind == "objects" and not all(isinstance(item, dict) for item in value):
+        raise _wrong(f"{name} must be an array of objects")
     if argument.choices and value not in argument.choices:
         raise _wrong(f"{name} must be one of {', '.join(argument.choices)}")
     if argument.kind != "boolean":

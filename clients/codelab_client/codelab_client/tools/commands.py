@@ -29,6 +29,10 @@ class CommandRunner(Protocol):
         """The result of run_persistent."""
         ...
 
+    async def read(self, process_id: str) -> dict[str, Any]:
+        """The result of read_process."""
+        ...
+
     async def kill(self, process_id: str) -> dict[str, Any]:
         """The result of kill_process."""
         ...
@@ -95,8 +99,7 @@ class Commands:
         self._persistent[process_id] = held
         await process.settle(limits.START_SECONDS)
         if process.has_ended:
-            ended = await held.watching
-            how = f"ended by {ended.signal}" if ended.signal else f"ended with exit code {ended.exit_code}"
+            how = _how(await held.watching)
         return {
             "success": not process.has_ended,
             "process_id": process_id,
@@ -104,6 +107,20 @@ class Commands:
             "stdout": process.stdout.text(),
             "stderr": process.stderr.text(),
             **self._surroundings(),
+        }
+
+    async def read(self, process_id: str) -> dict[str, Any]:
+        """The result of read_process. Raises ToolFailure EXECUTION_FAILED if there is no such process."""
+        held = self._persistent.get(process_id)
+        if held is None:
+            raise ToolFailure("EXECUTION_FAILED", f"There is no process {process_id}")
+        ended = held.process.ended() if held.process.has_ended else None
+        return {
+            "process_id": process_id,
+            "status": _how(ended) if ended is not None else "running",
+            "stdout": held.process.stdout.text(),
+            "stderr": held.process.stderr.text(),
+            "exit_code": ended.exit_code if ended is not None else None,
         }
 
     async def kill(self, process_id: str) -> dict[str, Any]:
@@ -147,6 +164,10 @@ class Commands:
     def _surroundings(self) -> dict[str, Any]:
         """What explains to the model why a command could not reach something."""
         return {"sandbox": self._sandbox.name, "network": self._network or not self._sandbox.guarantees.no_network}
+
+
+def _how(ended: Ended) -> str:
+    return f"ended by {ended.signal}" if ended.signal else f"ended with exit code {ended.exit_code}"
 
 
 async def _stop(held: _Persistent) -> None:

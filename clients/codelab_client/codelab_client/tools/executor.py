@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelab_client.execution import OnOutput, Stream, ToolCall, ToolOutcome
 from codelab_client.sandbox import Sandbox, Unsandboxed
-from codelab_client.tools import globs, limits, patches
+from codelab_client.tools import edits, globs, limits, patches
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
 from codelab_client.tools.commands import CommandRunner, Commands
 from codelab_client.tools.dialogue import Dialogue
@@ -28,11 +28,14 @@ from codelab_client.tools.paths import components, joined
 from codelab_client.tools.processes import own_path, scrubbed
 from codelab_client.tools.ripgrep import Ripgrep
 from codelab_client.tools.tree import Change, Names
-from codelab_client.tools.workspace import DiskWorkspace, Match, Workspace, walk
+from codelab_client.tools.workspace import DiskWorkspace, Match, Query, Workspace, walk
+
+if TYPE_CHECKING:
+    from codelab_client.tools.web import Web
 
 _log = logging.getLogger(__name__)
 
-_COMMANDS = ("run_command", "run_persistent", "kill_process")
+_COMMANDS = ("run_command", "run_persistent", "read_process", "kill_process")
 _DIALOGUE = ("apply_patch_review", "prompt_user")
 #: Seconds before a deadline at which a call ends, so that its outcome arrives in time: this share, at most so many.
 _MARGIN, _MOST_MARGIN = 0.1, 2.0
@@ -82,7 +85,7 @@ class Executor:
 
     dialogue: asks the user; without it, the two tools that ask are not supported. commands: runs commands, in place of
     the package's own in the sandbox. before_command: awaited before every command, for a checkpoint. environment: the
-    client's; commands get a part of it. clock: seconds since the epoch.
+    client's; commands get a part of it. clock: seconds since the epoch. web: fetches pages; None: as usual.
     """
 
     def __init__(
@@ -96,12 +99,14 @@ class Executor:
         before_command: Callable[[ToolCall], Awaitable[None]] | None = None,
         environment: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.time,
+        web: "Web | None" = None,
     ) -> None:
         self._workspace = workspace
         self._settings = settings or Settings()
         self._dialogue = dialogue
         self._before_command = before_command
         self._clock = clock
+        self._web = web
         self._running: dict[str, _Run] = {}
         self._changing = asyncio.Lock()
         self._commands: CommandRunner | None = commands
@@ -222,15 +227,46 @@ class Executor:
 
     async def _read_file(self, given: dict[str, Any]) -> dict[str, Any]:
         names = components(given["path"])
-        found = await self._workspace.read(names, limits.FILE_BYTES)
-        try:
-            text = found.data.decode()
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text:
-            raise ToolFailure("ENCODING_ERROR", f"{joined(names)} is not UTF-8 text")
+        is_part = "offset" in given or "limit" in given
+        found = await self._workspace.read(names, limits.READ_BYTES if is_part else limits.FILE_BYTES)
+        text = _decoded(found.data, names)
+        total = text.count("\n") + (not text.endswith("\n") and bool(text))
+        first = given.get("offset", 1)
+        if is_part:
+            if first > max(1, total):
+                raise ToolFailure("INVALID_ARGUMENTS", f"offset: {joined(names)} has only {total} lines")
+            text = _part(text, first, given.get("limit"))
+            _encoded(text, "the part", limits.FILE_BYTES)
         modified = datetime.fromtimestamp(found.modified, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        return {"content": text, "encoding": "utf-8", "size": len(found.data), "modified": modified}
+        return {
+            "content": text,
+            "encoding": "utf-8",
+            "size": len(found.data),
+            "modified": modified,
+            "first_line": first,
+            "total_lines": total,
+        }
+
+    async def _edit_file(self, given: dict[str, Any]) -> dict[str, Any]:
+        names = components(given["path"])
+        wanted = [edits.Edit(one["old"], one["new"], one.get("replace_all", False)) for one in given["edits"]]
+        async with self._changing:
+            found = await self._workspace.read(names, limits.FILE_BYTES)
+            text = _decoded(found.data, names)
+            edited, count = await asyncio.to_thread(edits.apply, text, wanted, joined(names))
+            data = _encoded(edited, joined(names), limits.FILE_BYTES)
+            await self._workspace.apply([Change(names, data, expected=found.version)])
+        return {"success": True, "replacements": count}
+
+    async def _find_files(self, given: dict[str, Any]) -> dict[str, Any]:
+        names, most = components(given.get("path", ".")), given.get("max_results", limits.FOUND_FILES)
+        entries = await walk(self._workspace, names, recursive=True, ignored=self._ignored)
+        found = sorted(
+            joined((*names, *below))
+            for below, node in entries
+            if node.kind == "file" and globs.matches(given["glob"], below)
+        )
+        return {"files": found[:most], "truncated": len(found) > most or len(entries) > limits.ENTRIES}
 
     async def _write_file(self, given: dict[str, Any]) -> dict[str, Any]:
         names = components(given["path"])
@@ -252,14 +288,28 @@ class Executor:
         return {"files": files[: limits.ENTRIES], **more}
 
     async def _search_in_project(self, given: dict[str, Any]) -> dict[str, Any]:
-        names, query = components(given.get("path", ".")), given["query"]
-        case_sensitive = given.get("case_sensitive", False)
-        found = await self._found(names, query, case_sensitive=case_sensitive, most=limits.MATCHES + 1)
-        shown = [{"path": match.path, "line": match.line, "text": match.text} for match in found[: limits.MATCHES]]
-        return {"matches": shown, "truncated": len(found) > limits.MATCHES}
+        most = min(given.get("max_results", limits.MATCHES), limits.MATCHES)
+        found = await self._found(given, most + 1)
+        shown = [
+            {
+                "path": match.path,
+                "line": match.line,
+                "text": match.text,
+                **({"before": match.before, "after": match.after} if given.get("context") else {}),
+            }
+            for match in found[:most]
+        ]
+        return {"matches": shown, "truncated": len(found) > most}
 
-    async def _found(self, names: Names, query: str, *, case_sensitive: bool, most: int) -> list[Match]:
-        """The lines with a text: by ripgrep, or by ourselves in one file, for several lines, or if it fails."""
+    async def _found(self, given: dict[str, Any], most: int) -> list[Match]:
+        """The matching lines: by ripgrep, or by ourselves in one file, for what it does not do, or if it fails."""
+        names, text, case_sensitive = (
+            components(given.get("path", ".")),
+            given["query"],
+            given.get("case_sensitive", False),
+        )
+        query = _query(given)
+        is_plain = query.text is not None and not query.context and "glob" not in given and not {"\n", "\0"} & set(text)
         try:
             await self._workspace.scan([names])
         except ToolFailure as failure:
@@ -268,14 +318,17 @@ class Executor:
             await self._workspace.read(names, limits.SEARCHED_BYTES)
             files = [names]
         else:
-            if self._ripgrep is not None and not {"\n", "\0"} & set(query):
-                by_ripgrep = await self._ripgrep.search(names, query, case_sensitive=case_sensitive, most=most)
+            if self._ripgrep is not None and is_plain:
+                by_ripgrep = await self._ripgrep.search(names, text, case_sensitive=case_sensitive, most=most)
                 if by_ripgrep is not None:
                     return by_ripgrep
             entries = await walk(self._workspace, names, recursive=True, ignored=self._ignored)
-            files = [(*names, *below) for below, node in entries if node.kind == "file"]
-        pattern = re.compile(re.escape(query), re.NOFLAG if case_sensitive else re.IGNORECASE)
-        return await self._workspace.search(files, pattern, most)
+            files = [
+                (*names, *below)
+                for below, node in entries
+                if node.kind == "file" and ("glob" not in given or globs.matches(given["glob"], below))
+            ]
+        return await self._workspace.search(files, query, most)
 
     async def _create_directory(self, given: dict[str, Any]) -> dict[str, Any]:
         async with self._changing:
@@ -349,6 +402,11 @@ class Executor:
             raise ToolFailure("EXECUTION_FAILED", "The user closed the question")
         return {"action": action}
 
+    async def _fetch_url(self, given: dict[str, Any]) -> dict[str, Any]:
+        from codelab_client.tools.web import Web  # seldom needed
+
+        return await (self._web or Web()).fetch(given["url"])
+
     # -- commands and git --------------------------------------------------------------------------------------------
 
     async def _run_command(self, given: dict[str, Any], run: _Run) -> dict[str, Any]:
@@ -366,6 +424,10 @@ class Executor:
         assert self._commands is not None
         cwd = await self._directory(given.get("cwd", "."))
         return await self._commands.start(given["command"], given["process_id"], cwd)
+
+    async def _read_process(self, given: dict[str, Any]) -> dict[str, Any]:
+        assert self._commands is not None
+        return await self._commands.read(given["process_id"])
 
     async def _kill_process(self, given: dict[str, Any]) -> dict[str, Any]:
         assert self._commands is not None
@@ -404,6 +466,41 @@ class Executor:
 
 def _margin(allowance: float) -> float:
     return min(_MARGIN * allowance, _MOST_MARGIN)
+
+
+def _decoded(data: bytes, names: Names) -> str:
+    """The text of a file. Raises ToolFailure ENCODING_ERROR."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise ToolFailure("ENCODING_ERROR", f"{joined(names)} is not UTF-8 text")
+    return text
+
+
+def _part(text: str, first: int, count: int | None) -> str:
+    """Lines of a text with their ends, from line `first` on. Only \\n ends a line."""
+    lines = text.split("\n")
+    last = None if count is None else first - 1 + count
+    part = "\n".join(lines[first - 1 : last])
+    return part + "\n" if last is not None and last < len(lines) else part
+
+
+def _query(given: Mapping[str, Any]) -> Query:
+    """What a search looks for. Raises ToolFailure INVALID_ARGUMENTS for a wrong regular expression."""
+    text, case_sensitive, context = given["query"], given.get("case_sensitive", False), given.get("context", 0)
+    if not given.get("regex"):
+        return Query(re.compile(re.escape(text), re.NOFLAG if case_sensitive else re.IGNORECASE), context=context)
+    import re2  # It needs linear time, unlike `re`, whatever the model asks for.
+
+    options = re2.Options()
+    options.case_sensitive, options.log_errors = case_sensitive, False
+    try:
+        return Query(pattern=re2.compile(text, options), context=context)
+    except (re2.error, UnicodeError) as error:
+        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error.args[0]
+        raise ToolFailure("INVALID_ARGUMENTS", f"query: not a regular expression (RE2): {why}") from None
 
 
 def _encoded(text: str, name: str, most: int) -> bytes:

@@ -4,6 +4,11 @@
 PATH_CHARS = 255
 #: Bytes of a file in read_file and write_file.
 FILE_BYTES = 1_000_000
+#: Bytes of a file that read_file still reads a part of.
+READ_BYTES = 50_000_000
+#: Bytes that fetch_url reads of a page, and how many seconds it may take.
+FETCHED_BYTES = 1_000_000
+FETCH_SECONDS = 30.0
 #: Bytes of a diff or a patch.
 DIFF_BYTES = 5_000_000
 #: The server extends a call's deadline with each piece of output, up to so many times the first one.
@@ -14,6 +19,8 @@ ENTRIES = 5_000
 #: Matches of search_in_project, and characters of one line of them.
 MATCHES = 500
 MATCH_CHARS = 500
+#: Files of find_files, unless the call says otherwise.
+FOUND_FILES = 200
 #: Bytes of a file that search_in_project still reads.
 SEARCHED_BYTES = 2_000_000
 #: Symbolic links followed on the way to one file, as in Linux.

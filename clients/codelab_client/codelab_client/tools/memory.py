@@ -1,13 +1,12 @@
 """A workspace that only exists in memory, without links, commands or git: for tests and for editors' drafts."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import joined
 from codelab_client.tools.tree import ANY, Change, Content, Names, Node
-from codelab_client.tools.workspace import Match, matching_lines
+from codelab_client.tools.workspace import Match, Query, matching_lines
 
 
 @dataclass
@@ -35,11 +34,11 @@ class MemoryWorkspace:
             raise _missing(directories[0])
         return [self._entries(names) for names in directories]
 
-    async def search(self, files: Sequence[Names], pattern: re.Pattern[str], most: int) -> list[Match]:
+    async def search(self, files: Sequence[Names], query: Query, most: int) -> list[Match]:
         """See Workspace."""
         found: list[Match] = []
         for names in files:
-            found += matching_lines(joined(names), self.files[names], pattern, most - len(found))
+            found += matching_lines(joined(names), self.files[names], query, most - len(found))
         return found
 
     async def apply(self, changes: Sequence[Change]) -> None:

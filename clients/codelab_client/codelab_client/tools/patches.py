@@ -6,6 +6,7 @@ Nothing here touches a file. Texts are `str`; bytes that are not UTF-8 are kept 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NoReturn
 
 from codelab_client.tools.failure import ToolFailure
@@ -168,14 +169,21 @@ def _patched(text: str, hunks: Sequence[Hunk], shown: str, budget: _Budget) -> s
     if ended and all(line.endswith("\r\n") for line in ended) and not any(line.endswith("\r\n") for line in given):
         hunks = [replace(hunk, old=_with_cr(hunk.old), new=_with_cr(hunk.new)) for hunk in hunks]
     result: list[str] = []
-    copied, shift = 0, 0
+    copied, is_as_stated = 0, True
     index = _Index(lines)
     for number, hunk in enumerate(hunks, 1):
-        wanted = hunk.start - bool(hunk.old) + shift
-        at = index.place(hunk.old, wanted, copied, budget)
-        if at is None:
-            raise _failed(f"{shown}: hunk {number} (line {hunk.start}) does not match the file")
-        shift = at - (hunk.start - bool(hunk.old))
+        stated = hunk.start - bool(hunk.old)
+        found = index.places(hunk.old, copied, budget, stated if is_as_stated else None)
+        which = f"{shown}: hunk {number} (line {hunk.start})"
+        if not found:
+            raise _failed(f"{which} does not match the file" if hunk.old or not lines else f"{which} has no context")
+        if len(found) > 1:
+            raise _failed(
+                f"{which} is not in that line and matches more than one place, among them lines "
+                f"{found[0] + 1} and {found[1] + 1}: correct the line numbers, or give more context"
+            )
+        at = found[0]
+        is_as_stated = is_as_stated and at == stated
         result += lines[copied:at]
         result += hunk.new
         copied = at + len(hunk.old)
@@ -195,26 +203,30 @@ def _with_cr(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class _Index:
-    """Finds where consecutive lines occur, by the first of them."""
+    """Finds where consecutive lines occur, by the first of them.
+
+    Line numbers in a diff are often wrong. One that fits is taken as long as all hunks before were where the diff says;
+    otherwise only a place that is the only one: the nearest of several may be the wrong one.
+    """
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self.at: dict[str, list[int]] | None = None
 
-    def place(self, wanted: tuple[str, ...], near: int, first: int, budget: _Budget) -> int | None:
-        """The place of `wanted` nearest to `near`, from `first` on; None if there is none."""
-        if self._fits(wanted, near, budget) and first <= near <= len(self.lines):
-            return near
-        if not wanted:
-            return None
+    def places(self, wanted: tuple[str, ...], first: int, budget: _Budget, stated: int | None) -> list[int]:
+        """The places of `wanted` from `first` on: `stated` if it is one, else the first two."""
+        if not wanted:  # without lines to compare, only an empty file is certainly the right one
+            return [] if self.lines else [0]
+        if stated is not None and stated >= first and self._fits(wanted, stated, budget):
+            return [stated]
         if self.at is None:
             self.at = {}
             for number, line in enumerate(self.lines):
                 self.at.setdefault(line, []).append(number)
-        places = [place for place in self.at.get(wanted[0], ()) if place >= first]
+        places = self.at.get(wanted[0], [])
         budget.spend(len(places))
-        nearest = sorted(places, key=lambda place: abs(place - near))
-        return next((place for place in nearest if self._fits(wanted, place, budget)), None)
+        fitting = (place for place in places if place >= first and self._fits(wanted, place, budget))
+        return list(islice(fitting, 2))
 
     def _fits(self, wanted: tuple[str, ...], place: int, budget: _Budget) -> bool:
         budget.spend(len(wanted) + 1)

@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from codelab_client.tools import limits
 from codelab_client.tools.failure import ToolFailure
@@ -21,11 +22,30 @@ _BATCH = 200
 
 @dataclass(frozen=True)
 class Match:
-    """A line in which a text was found. line: from 1."""
+    """A line in which a text was found. line: from 1. before, after: the lines around it, if they are asked for."""
 
     path: str
     line: int
     text: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+class Pattern(Protocol):
+    """A compiled pattern, of `re` or one that needs linear time."""
+
+    def search(self, text: str, /) -> Any:
+        """The first match, or None."""
+        ...
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is searched for. text: found wherever it is; pattern: within a line. context: lines around each match."""
+
+    text: "re.Pattern[str] | None" = None
+    pattern: Pattern | None = None
+    context: int = 0
 
 
 class Workspace(Protocol):
@@ -48,8 +68,8 @@ class Workspace(Protocol):
         """The entries of each directory, sorted by name; none for a directory that has gone, unless it is the first."""
         ...
 
-    async def search(self, files: Sequence[Names], pattern: re.Pattern[str], most: int) -> list[Match]:
-        """At most so many lines of these files in which the pattern is found. Skips binary and large files."""
+    async def search(self, files: Sequence[Names], query: Query, most: int) -> list[Match]:
+        """At most so many lines of these files that match. Skips binary and large files."""
         ...
 
     async def apply(self, changes: Sequence[Change]) -> None:
@@ -106,24 +126,24 @@ class DiskWorkspace:
                 found.append([])
         return found
 
-    async def search(self, files: Sequence[Names], pattern: re.Pattern[str], most: int) -> list[Match]:
+    async def search(self, files: Sequence[Names], query: Query, most: int) -> list[Match]:
         """See Workspace."""
         found: list[Match] = []
         for start in range(0, len(files), _BATCH):
             batch = files[start : start + _BATCH]
-            found += await asyncio.to_thread(self._search, batch, pattern, most - len(found))
+            found += await asyncio.to_thread(self._search, batch, query, most - len(found))
             if len(found) >= most:
                 break
         return found
 
-    def _search(self, files: Sequence[Names], pattern: re.Pattern[str], most: int) -> list[Match]:
+    def _search(self, files: Sequence[Names], query: Query, most: int) -> list[Match]:
         found: list[Match] = []
         for names in files:
             if len(found) >= most:
                 break
             with suppress(ToolFailure):
                 data = self._tree.read(names, limits.SEARCHED_BYTES).data
-                found += matching_lines(joined(names), data, pattern, most - len(found))
+                found += matching_lines(joined(names), data, query, most - len(found))
         return found
 
     async def apply(self, changes: Sequence[Change]) -> None:
@@ -182,23 +202,33 @@ async def walk(workspace: Workspace, top: Names, *, recursive: bool, ignored: Ig
     return found
 
 
-def matching_lines(path: str, data: bytes, pattern: re.Pattern[str], most: int) -> list[Match]:
-    """The lines of a file in which the pattern begins; none in a binary file."""
+def matching_lines(path: str, data: bytes, query: Query, most: int) -> list[Match]:
+    """The first lines of a file that match, or in which the text begins; none in a binary file."""
     if b"\0" in data:
         return []
     text = data.decode(errors="replace")
-    found: list[Match] = []
-    line, counted, last = 1, 0, 0
-    for hit in pattern.finditer(text):
-        line += text.count("\n", counted, hit.start())
+    lines = text.split("\n")
+    numbers = _with_pattern(lines, query.pattern) if query.pattern is not None else _with_text(text, query.text)
+    return [_match(path, lines, number, query.context) for number in islice(numbers, most)]
+
+
+def _with_pattern(lines: Sequence[str], pattern: Pattern) -> Iterator[int]:
+    return (number for number, line in enumerate(lines) if pattern.search(line.removesuffix("\r")) is not None)
+
+
+def _with_text(text: str, wanted: "re.Pattern[str] | None") -> Iterator[int]:
+    number, counted, last = 0, 0, -1
+    for hit in wanted.finditer(text) if wanted is not None else ():
+        number += text.count("\n", counted, hit.start())
         counted = hit.start()
-        if line == last:
-            continue
-        if len(found) >= most:
-            break
-        last = line
-        begin = text.rfind("\n", 0, hit.start()) + 1
-        end = text.find("\n", hit.start())
-        shown = text[begin : end if end >= 0 else len(text)].rstrip("\r")
-        found.append(Match(path, line, shown[: limits.MATCH_CHARS]))
-    return found
+        if number != last:
+            last = number
+            yield number
+
+
+def _match(path: str, lines: Sequence[str], number: int, context: int) -> Match:
+    def shown(first: int, last: int) -> tuple[str, ...]:
+        return tuple(line.rstrip("\r")[: limits.MATCH_CHARS] for line in lines[max(0, first) : last])
+
+    (text,) = shown(number, number + 1)
+    return Match(path, number + 1, text, shown(number - context, number), shown(number + 1, number + 1 + context))

@@ -6,6 +6,8 @@ USER_MESSAGE_CHARS = 10_000
 PATH_CHARS = 255
 #: Bytes of a file in read_file and write_file (Tools Specification).
 FILE_BYTES = 1_000_000
+#: Edits of one edit_file.
+EDITS = 100
 #: Bytes of a diff or a patch (Tools Specification).
 DIFF_BYTES = 5_000_000
 #: Bytes of a whole frame posted inline; API Gateway refuses 128 KB.

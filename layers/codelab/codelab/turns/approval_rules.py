@@ -55,7 +55,7 @@ def apply(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> Ap
     for _, rule in found:
         if rule.effect == "deny":
             return rule
-    is_command = always_asks(tool, arguments)
+    is_command = always_asks(tool, arguments) and not tool.host_of
     if is_command:
         found = [it for it in found if alone and commands.holds(draft, it[1].rule_id, tool, arguments)]
     if found and call.requires_approval:
@@ -74,6 +74,9 @@ def offer(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str)
 
     `executor` is the id of the connection that executes the call.
     """
+    if tool.host_of:
+        host = tool.host(arguments)
+        return Remembrance(rule=host, scopes=["session", "user"]) if host else None
     if not always_asks(tool, arguments):
         return Remembrance(rule=_shown(arguments, tool), scopes=["session", "user"])
     if not commands.may_be_remembered(draft, tool, arguments, executor):
@@ -87,7 +90,12 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
     Raises ProtocolError INVALID_ARGUMENTS or DATABASE_ERROR; then nothing is decided.
     """
     arguments = draft.value(call.effective_arguments)
-    is_command = effect == "allow" and always_asks(tool, arguments)
+    if effect == "allow" and tool.host_of:
+        if not tool.host(arguments):
+            raise _refused(call, "remember", "Such an address cannot be remembered; approve it without remember")
+        if wish.pattern is not None:
+            raise _refused(call, "remember.pattern", "A host is remembered exactly; omit pattern")
+    is_command = effect == "allow" and always_asks(tool, arguments) and not tool.host_of
     if is_command:
         offered = offer(draft, tool, arguments, executor)
         if offered is None:
@@ -243,6 +251,8 @@ def _path_arguments(arguments: Mapping[str, Any], tool: Tool) -> list[tuple[str,
 
 def _digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) -> str:
     """The digest by which a rule without a pattern recognises the same call."""
+    if tool.host_of and (host := tool.host(arguments)):
+        return _sha256([tool.host_of, host])
     if tool.name not in commands.RUNNING:
         return _written_digest(arguments, tool, effect)
     words, cwd = commands.words(arguments)
@@ -273,6 +283,8 @@ def _allows_a_command(rule: ApprovalRule) -> bool:
 
 
 def _shown(arguments: Mapping[str, Any], tool: Tool) -> str:
+    if tool.host_of and (host := tool.host(arguments)):
+        return host
     paths = [] if tool.risk == "execute" else [path for _, path in _path_arguments(arguments, tool)]
     text = ", ".join(paths) or dumps(dict(arguments))
     return text if len(text) <= _COVERS_CHARS else text[: _COVERS_CHARS - 1] + "…"

@@ -26,7 +26,7 @@ from codelab.turns.draft import Draft
 from codelab.turns.quotas import Asks
 
 #: Tools that show or change the content of files.
-_TOUCHING = frozenset({"read_file", "write_file", "apply_patch", "delete_file", "move_file"})
+_TOUCHING = frozenset({"read_file", "write_file", "edit_file", "apply_patch", "delete_file", "move_file"})
 
 
 @decision(ContextUpdate, quota=Asks.SPENDS)

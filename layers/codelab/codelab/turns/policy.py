@@ -27,7 +27,8 @@ def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings,
     if not settings.hitl_enabled:
         return False
     written = settings.hitl_dangerous_tools.strip()
-    listed = tool.name.casefold() in _names(written.removeprefix("+"))
+    names = _names(written.removeprefix("+"))
+    listed = tool.name.casefold() in names or (bool(tool.listed_with) and tool.listed_with.casefold() in names)
     if autonomy == "autonomous":
         return listed
     by_default = tool.approval and not tool.is_harmless(arguments)

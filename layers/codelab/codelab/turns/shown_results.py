@@ -8,6 +8,8 @@ from codelab.turns.draft import Draft
 
 #: The most characters of one part. At four bytes each they fit an item, at three per token the default context.
 PART_CHARS = 8_000
+#: Line numbers beyond this one are not believed.
+_MOST_LINES = 10**9
 
 
 def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
@@ -23,7 +25,27 @@ def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
         part = outcome["result"]
         end = part["offset"] + len(part["content"])
         return f"{part['content']}\n[characters {part['offset']} to {end} of {part['total']}]"
+    if call.tool == "read_file" and (lines := _numbered(outcome.get("result"))):
+        return lines
     return dumps(outcome.get("result", outcome))
+
+
+def _numbered(result: Any) -> str:
+    """The lines of a file with their numbers; empty unless the IDE says where its `content` begins."""
+    if not isinstance(result, dict) or not isinstance(content := result.get("content"), str):
+        return ""
+    first, total = result.get("first_line"), result.get("total_lines")
+    if type(first) is not int or not 0 < first < _MOST_LINES:
+        return ""
+    lines = content.split("\n")
+    ends_with_newline = lines[-1] == ""
+    if ends_with_newline:
+        lines.pop()
+    notes = [f"[lines {first} to {first + len(lines) - 1} of {total}]"] if type(total) is int else []
+    if lines and all(line.endswith("\r") for line in (lines if ends_with_newline else lines[:-1] or lines)):
+        lines = [line.removesuffix("\r") for line in lines]
+        notes.append("[lines end with CRLF]")
+    return "\n".join([*(f"{number}\t{line}" for number, line in enumerate(lines, first)), *notes])
 
 
 def read_result(draft: Draft, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.tools import commands, dialogue, files, git, server
+from codelab.protocol.tools import commands, dialogue, files, git, server, web
 from codelab.protocol.tools.results import ResultForm
 from codelab.protocol.tools.tool import Example, Risk, Tool
 
@@ -23,7 +23,7 @@ __all__ = [
 
 #: Every tool that may be called, in display order.
 CATALOGUE: Mapping[str, Tool] = {
-    tool.name: tool for tool in (*files.TOOLS, *commands.TOOLS, *git.TOOLS, *dialogue.TOOLS, *server.TOOLS)
+    tool.name: tool for tool in (*files.TOOLS, *commands.TOOLS, *git.TOOLS, *dialogue.TOOLS, *web.TOOLS, *server.TOOLS)
 }
 
 #: The catalogue and the tools that the policy knows but no agent gets.

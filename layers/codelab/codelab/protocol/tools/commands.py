@@ -92,6 +92,32 @@ TOOLS = (
         ),
     ),
     Tool(
+        name="read_process",
+        kind="read",
+        title="Read the output of {process_id}",
+        description="Read what a process that was started by run_persistent has written, and whether it still runs.",
+        parameters=arguments({"process_id": _PROCESS}),
+        extension=True,
+        result=ResultForm(
+            reply(
+                {"process_id": string("The process's name"), "status": string("running, or how it has ended")},
+                {
+                    "stdout": string("Its standard output: the beginning and the end of a long one"),
+                    "stderr": string("Its standard error, likewise"),
+                    "exit_code": {"type": ["integer", "null"], "description": "Its exit code, null while it runs"},
+                },
+            )
+        ),
+        errors=(ErrorCode.EXECUTION_FAILED,),
+        platforms="A process that was stopped by kill_process is unknown: EXECUTION_FAILED." + _NO_SHELL,
+        examples=(
+            Example(
+                {"process_id": "dev_server"},
+                {"process_id": "dev_server", "status": "running", "stdout": "GET / 200\n", "exit_code": None},
+            ),
+        ),
+    ),
+    Tool(
         name="kill_process",
         kind="execute",
         title="Stop {process_id}",

@@ -17,10 +17,19 @@ _ENTRY = ResultForm(
     names={"name": ("path", "file", "filename")},
     bare="name",
 )
+_LINES = {"type": "string"}
+_GLOB = string(
+    "Only files whose path below `path` matches: `*.py` in any directory, `src/**/*.py` below src", minLength=1
+)
 _MATCH = ResultForm(
     reply(
         {"path": string("File relative to the workspace")},
-        {"line": integer("Line number, from 1", minimum=0), "text": string("The matching line")},
+        {
+            "line": integer("Line number, from 1", minimum=0),
+            "text": string("The matching line"),
+            "before": array(_LINES, "With `context`: the lines before it"),
+            "after": array(_LINES, "With `context`: the lines after it"),
+        },
     ),
     names={
         "path": ("file", "file_path", "filename", "name"),
@@ -36,11 +45,22 @@ TOOLS = (
         kind="read",
         title="Read {path}",
         description="Read a text file of the workspace. Read a file before you change it.",
-        parameters=arguments({"path": PATH}),
+        parameters=arguments(
+            {"path": PATH},
+            {
+                "offset": integer("The first line to read, from 1; absent: 1", minimum=1),
+                "limit": integer("How many lines to read; absent: all", minimum=1),
+            },
+        ),
+        extras=("offset", "limit"),
         result=ResultForm(
             reply(
-                {"content": string("The whole file")},
+                {"content": string("The whole file, or the lines asked for with their line ends")},
                 {
+                    "first_line": integer(
+                        "The number of the content's first line. With it, the agent sees line numbers", minimum=1
+                    ),
+                    "total_lines": integer("How many lines the whole file has", minimum=0),
                     "encoding": string("Always utf-8"),
                     "size": integer("Bytes", minimum=0),
                     "modified": string("When it was last changed, ISO 8601"),
@@ -58,6 +78,10 @@ TOOLS = (
             Example(
                 {"path": "src/main.dart"},
                 {"content": "void main() { ... }", "size": 1024, "modified": "2024-01-09T10:00:00Z"},
+            ),
+            Example(
+                {"path": "src/main.dart", "offset": 40, "limit": 2},
+                {"content": "int add(int a, int b) {\n  return a + b;\n", "first_line": 40, "total_lines": 96},
             ),
         ),
     ),
@@ -78,6 +102,58 @@ TOOLS = (
             Example(
                 {"path": "src/logger.js", "content": "export const log = (msg) => console.log(msg);"},
                 {"success": True, "bytes_written": 48},
+            ),
+        ),
+    ),
+    Tool(
+        name="edit_file",
+        kind="edit",
+        title="Edit {path}",
+        description="Replace texts in a file. Prefer it to write_file for changes: it is exact and short. Each `old` "
+        "must be copied exactly, with its indentation but without line numbers, and occur once: add lines around it "
+        "until it does.",
+        parameters=arguments(
+            {
+                "path": PATH,
+                "edits": array(
+                    arguments(
+                        {
+                            "old": string("The exact text to replace", minLength=1),
+                            "new": string("The text in its place; may be empty"),
+                        },
+                        {"replace_all": boolean("Replace every occurrence of old")},
+                    ),
+                    "All of them refer to the file as it was, and must not overlap",
+                    minItems=1,
+                    maxItems=limits.EDITS,
+                ),
+            }
+        ),
+        extension=True,
+        result=done(replacements=integer("How many texts were replaced", minimum=0)),
+        risk="write",
+        approval=True,
+        listed_with="write_file",
+        paths=("path",),
+        errors=(
+            ErrorCode.FILE_NOT_FOUND,
+            ErrorCode.PATCH_APPLY_FAILED,
+            ErrorCode.FILE_TOO_LARGE,
+            ErrorCode.ENCODING_ERROR,
+            *_PLACES,
+        ),
+        platforms=_ON_WINDOWS
+        + " All edits are made or none. If `old` is missing or occurs more than once, nothing is changed and the error "
+        "PATCH_APPLY_FAILED shows the closest lines. If every line of the file ends with CRLF, so do the lines of "
+        "`old` and `new`, however they are given.",
+        examples=(
+            Example(
+                {"path": "src/auth.js", "edits": [{"old": "retries = 3", "new": "retries = 5"}]},
+                {"success": True, "replacements": 1},
+            ),
+            Example(
+                {"path": "src/auth.js", "edits": [{"old": "log(", "new": "logger.info(", "replace_all": True}]},
+                {"success": True, "replacements": 4},
             ),
         ),
     ),
@@ -119,6 +195,32 @@ TOOLS = (
         ),
     ),
     Tool(
+        name="find_files",
+        kind="search",
+        title="Find {glob}[ in {path}]",
+        description="Find files by their names, for example **/*_test.py.",
+        parameters=arguments(
+            {"glob": _GLOB},
+            {
+                "path": string("Directory to search in, '.' or absent for the whole workspace"),
+                "max_results": integer("How many files at most; absent: 200", minimum=1, maximum=5_000),
+            },
+        ),
+        extension=True,
+        result=ResultForm(
+            reply(
+                {"files": array(PATH, "The files, sorted by path")},
+                {"truncated": boolean("Whether there are more")},
+            ),
+            names={"files": ("items", "matches", "paths")},
+            bare="files",
+        ),
+        paths=("path",),
+        errors=(ErrorCode.FILE_NOT_FOUND, *_PLACES),
+        platforms=_ON_WINDOWS + " The IDE may leave out files that version control ignores.",
+        examples=(Example({"glob": "**/*_test.dart"}, {"files": ["test/app_test.dart"], "truncated": False}),),
+    ),
+    Tool(
         name="search_in_project",
         kind="search",
         title="Search for {query}[ in {path}]",
@@ -128,8 +230,13 @@ TOOLS = (
             {
                 "path": string("Directory or file to search in, '.' or absent for the whole workspace"),
                 "case_sensitive": boolean("Match case; absent: ignore case"),
+                "regex": boolean("The query is a regular expression (RE2), matched within a line"),
+                "glob": _GLOB,
+                "context": integer("Lines to show before and after each match", minimum=0, maximum=10),
+                "max_results": integer("How many matches at most; absent: as many as the IDE allows", minimum=1),
             },
         ),
+        extras=("regex", "glob", "context", "max_results"),
         result=ResultForm(
             reply(
                 {"matches": array(_MATCH.schema, "Where it was found")},
@@ -148,6 +255,21 @@ TOOLS = (
             Example(
                 {"query": "authenticate", "path": "src", "case_sensitive": False},
                 {"matches": [{"path": "src/auth.js", "line": 12, "text": "export function authenticate(user) {"}]},
+            ),
+            Example(
+                {"query": "TODO|FIXME", "regex": True, "glob": "*.js", "context": 1, "max_results": 50},
+                {
+                    "matches": [
+                        {
+                            "path": "src/auth.js",
+                            "line": 3,
+                            "text": "// TODO: lock",
+                            "before": ["let users = [];"],
+                            "after": ["users.push(user);"],
+                        }
+                    ],
+                    "truncated": False,
+                },
             ),
         ),
     ),

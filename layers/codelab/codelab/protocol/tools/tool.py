@@ -14,6 +14,7 @@ from codelab.protocol.paths import workspace_path
 from codelab.protocol.protected import is_protected, may_hold_protected
 from codelab.protocol.tools.results import ResultForm
 from codelab.protocol.tools.titles import title
+from codelab.protocol.web_origin import web_origin
 
 #: What a call can do: read, change files, or run any program.
 Risk = Literal["read", "write", "execute"]
@@ -45,6 +46,8 @@ class Tool:
     result: the form of the results.
     approval: whether the policy asks for approval by default.
     always_approval: no setting turns the approval off.
+    listed_with: another tool: an operator who lists it as needing approval means this one too.
+    host_of: the argument with a URL, whose host an approval is remembered for.
     harmless: argument values with which a call changes nothing.
     waits_for_human: the call gets the approval deadline instead of the tool deadline.
     server_side: the turn engine executes the call; the IDE never gets it.
@@ -72,6 +75,8 @@ class Tool:
     risk: Risk = "read"
     approval: bool = False
     always_approval: bool = False
+    listed_with: str = ""
+    host_of: str = ""
     harmless: Mapping[str, frozenset[str]] = field(default_factory=dict)
     waits_for_human: bool = False
     server_side: bool = False
@@ -125,6 +130,10 @@ class Tool:
     def is_harmless(self, arguments: Mapping[str, Any]) -> bool:
         """Does this call change nothing? For tools with both kinds of calls, such as git.branch."""
         return any(arguments.get(name) in values for name, values in self.harmless.items())
+
+    def host(self, arguments: Mapping[str, Any]) -> str:
+        """The scheme, host and port that a checked call connects to, in one spelling; empty if the URL has no host."""
+        return web_origin(arguments[self.host_of])
 
     def risk_of(self, arguments: Mapping[str, Any]) -> Risk:
         """The risk of this call."""

@@ -1,0 +1,168 @@
+"""Exact edits of a text: each `old` occurs once, or is replaced wherever it occurs. Nothing here touches a file.
+
+All edits refer to the text as it was, so their order does not matter, and none can hit what another has written.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+from codelab_client.tools.failure import ToolFailure
+
+#: Lines of a place that is shown, places that are shown, counted and listed, and characters of a shown line.
+_SHOWN_LINES = 8
+_PLACES = 3
+_COUNTED = 1_000
+_LISTED = 10
+#: Texts that one call replaces.
+_MOST = 100_000
+_LINE_CHARS = 200
+#: A line whose pairs of characters agree to this degree with the wanted one is close.
+_CLOSE = 0.5
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace `old`, which is not empty, by `new`."""
+
+    old: str
+    new: str
+    replace_all: bool = False
+
+
+def apply(text: str, edits: Sequence[Edit], shown: str) -> tuple[str, int]:
+    """The edited text, and how many places were replaced. shown: the file's name, for errors.
+
+    If every line of the text ends with CRLF, so do the lines of the edits, however they are given.
+
+    Raises ToolFailure PATCH_APPLY_FAILED if an `old` is missing or ambiguous, or if edits overlap or change nothing.
+    """
+    has_crlf = _all_crlf(text)
+    places: list[tuple[int, int, str, int]] = []  # from, to, the new text, the edit's number
+    for number, edit in enumerate(edits, 1):
+        which = f"{shown}: edit {number}" if len(edits) > 1 else shown
+        old, new = (_with_crlf(edit.old), _with_crlf(edit.new)) if has_crlf else (edit.old, edit.new)
+        if old == new:
+            raise _failed(f"{which}: old and new are equal")
+        found = _everywhere(text, old, which) if edit.replace_all else [_once(text, old, which)]
+        places += [(start, start + len(old), new, number) for start in found]
+        if len(places) > _MOST:
+            raise _failed(f"{shown}: more than {_MOST:,} texts would be replaced: use write_file")
+    places.sort(key=lambda place: place[0])
+    pieces: list[str] = []
+    copied, before = 0, 0
+    for start, end, new, number in places:
+        if start < copied:
+            where = _line_of(text, start)
+            raise _failed(f"{shown}: edits {before} and {number} overlap in line {where}: make one edit of them")
+        pieces += [text[copied:start], new]
+        copied, before = end, number
+    pieces.append(text[copied:])
+    return "".join(pieces), len(places)
+
+
+def _once(text: str, old: str, which: str) -> int:
+    """Where `old` begins, if there is only one place. Raises ToolFailure PATCH_APPLY_FAILED."""
+    starts = list(islice(_occurrences(text, old), _COUNTED))
+    if not starts:
+        raise _missing(text, old, which)
+    if len(starts) == 1:
+        return starts[0]
+    lines = ", ".join(str(_line_of(text, start)) for start in starts[:_LISTED])
+    more = ", …" if len(starts) > _LISTED else ""
+    count = f"{len(starts)} times" if len(starts) < _COUNTED else "many times"
+    raise _failed(
+        f"{which}: the text to replace occurs {count} (lines {lines}{more}). Add lines around it until it is unique, "
+        "or set replace_all"
+    )
+
+
+def _everywhere(text: str, old: str, which: str) -> list[int]:
+    """Where `old` begins. Raises ToolFailure PATCH_APPLY_FAILED if it is missing, or if its occurrences overlap."""
+    starts: list[int] = []
+    for start in islice(_occurrences(text, old), _MOST + 1):
+        if starts and start - starts[-1] < len(old):
+            raise _failed(f"{which}: its occurrences overlap, so it is not clear which to replace")
+        starts.append(start)
+    if not starts:
+        raise _missing(text, old, which)
+    return starts
+
+
+def _occurrences(text: str, old: str) -> Iterator[int]:
+    """Where `old` begins, overlapping occurrences included."""
+    start = text.find(old)
+    while start >= 0:
+        yield start
+        start = text.find(old, start + 1)
+
+
+def _missing(text: str, old: str, which: str) -> ToolFailure:
+    return _failed(f"{which}: the text to replace does not occur in the file.{_closest(text, old)}")
+
+
+def _all_crlf(text: str) -> bool:
+    ends = text.count("\n")
+    return ends > 0 and text.count("\r\n") == ends
+
+
+def _with_crlf(text: str) -> str:
+    return re.sub(r"(?<!\r)\n", "\r\n", text)
+
+
+def _line_of(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1
+
+
+def _closest(text: str, old: str) -> str:
+    """The places most like `old`, with line numbers; empty if nothing is like it."""
+    wanted = old.split("\n")
+    anchor = max(range(len(wanted)), key=lambda number: len(wanted[number].strip()))
+    lines = text.split("\n")
+    near = _like(lines, wanted[anchor].strip())
+    if not near:
+        return " No line of the file is like it: read the file again."
+    shown = []
+    for number in near:
+        first = max(0, number - anchor)
+        part = lines[first : first + min(len(wanted), _SHOWN_LINES)]
+        shown += ["", *(f"{first + at + 1}\t{_cut(line)}" for at, line in enumerate(part))]
+    return " The closest lines are:" + "\n".join(shown)
+
+
+def _like(lines: Sequence[str], wanted: str) -> list[int]:
+    """The lines most like `wanted`, by the pairs of characters that they have in common."""
+    if not wanted:
+        return []
+    pairs = _pairs(wanted)
+    total = sum(pairs.values())
+    scores: list[tuple[float, int]] = []
+    for number, line in enumerate(lines):
+        stripped = line.strip()
+        if stripped == wanted:
+            scores.append((2.0, number))
+        elif stripped and 1 / 3 < len(stripped) / len(wanted) < 3:
+            others = _pairs(stripped)
+            common = sum(min(count, others[pair]) for pair, count in pairs.items() if pair in others)
+            score = 2 * common / (total + sum(others.values()))
+            if score >= _CLOSE:
+                scores.append((score, number))
+    best = sorted(scores, key=lambda it: (-it[0], it[1]))[:_PLACES]
+    top = best[0][0] if best else 0.0
+    return sorted(number for score, number in best if score >= top - 0.2)
+
+
+def _pairs(text: str) -> Counter[str]:
+    text = f" {text[:_LINE_CHARS]} "
+    return Counter(first + second for first, second in pairwise(text))
+
+
+def _cut(line: str) -> str:
+    line = line.removesuffix("\r")
+    return line if len(line) <= _LINE_CHARS else line[: _LINE_CHARS - 1] + "…"
+
+
+def _failed(message: str) -> ToolFailure:
+    return ToolFailure("PATCH_APPLY_FAILED", message)

@@ -1,0 +1,267 @@
+"""Fetches public web pages. Nothing of the user's own network is reached, whatever a name resolves to.
+
+The address is checked after the name is resolved, and the connection is made to the checked address, so that a second
+answer of the name server does not matter. A redirect to another origin is reported and not followed: the user has
+allowed one host.
+"""
+
+import asyncio
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from codelab_client import __version__
+from codelab_client.tools import limits
+from codelab_client.tools.failure import ToolFailure
+
+_PORTS = {"http": 80, "https": 443}
+_REDIRECTS = 5
+_TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/xhtml+xml")
+#: Prefixes that embed IPv4 addresses: 6to4, Teredo and NAT64, which lead wherever the embedded address does.
+_EMBEDDING = tuple(map(ipaddress.IPv6Network, ("2002::/16", "2001::/32", "64:ff9b::/96", "64:ff9b:1::/48")))
+
+Address = tuple[str, int]
+#: Resolves a host and a port to addresses. Raises OSError.
+Resolve = Callable[[str, int], Sequence[Address]]
+
+
+def resolve(host: str, port: int) -> list[Address]:
+    """The addresses of a host, as the system resolves it."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(str(address[0]), port) for *_, address in found]
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the public internet."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return is_public(str(found.ipv4_mapped))
+        if any(found in network for network in _EMBEDDING):
+            return False
+    return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
+
+
+@dataclass
+class Web:
+    """Fetches pages. resolve, may_reach: replaced in tests only, whose servers are on this machine."""
+
+    resolve: Resolve = resolve
+    may_reach: Callable[[str], bool] = is_public
+    tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    seconds: float = limits.FETCH_SECONDS
+
+    async def fetch(self, url: str) -> dict[str, Any]:
+        """The result of fetch_url. Raises ToolFailure."""
+        running = _Running()
+        work = asyncio.ensure_future(asyncio.to_thread(self._fetch, url, running))
+        try:
+            return await asyncio.wait_for(asyncio.shield(work), self.seconds)
+        except TimeoutError:
+            raise ToolFailure("TIMEOUT", f"The page did not come within {self.seconds:g} seconds") from None
+        finally:
+            running.stop()
+            work.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _fetch(self, url: str, running: "_Running") -> dict[str, Any]:
+        target = _checked(url)
+        first = target
+        for _ in range(_REDIRECTS + 1):
+            try:
+                answer = self._get(target, running)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                why = getattr(error, "strerror", None) or type(error).__name__
+                raise ToolFailure("EXECUTION_FAILED", f"{target.hostname}: {why}") from None
+            if answer.location is None:
+                moved = {"url": target.geturl()} if target != first else {}
+                return {**answer.shown(), **moved}
+            elsewhere = urljoin(target.geturl(), answer.location)
+            following = urlsplit(elsewhere)
+            if not _may_follow(target, following):
+                return {**answer.shown(), "content": "", "location": elsewhere[:2_000]}
+            target = _checked(elsewhere)
+        raise ToolFailure("EXECUTION_FAILED", f"{first.hostname} redirects more than {_REDIRECTS} times")
+
+    def _get(self, target: SplitResult, running: "_Running") -> "_Answer":
+        host, port = str(target.hostname), target.port or _PORTS[target.scheme]
+        connected = self._connect(host, port, running)
+        if target.scheme == "https":
+            connected = self.tls.wrap_socket(connected, server_hostname=host)
+            running.use(connected)
+        connection = http.client.HTTPConnection(host, port)
+        connection.sock = connected
+        try:
+            path = (target.path or "/") + (f"?{target.query}" if target.query else "")
+            connection.putrequest("GET", path, skip_host=True, skip_accept_encoding=True)
+            connection.putheader("Host", target.netloc)
+            connection.putheader("User-Agent", f"codelab/{__version__}")
+            connection.putheader("Accept", "text/html, text/*, application/json;q=0.9, */*;q=0.1")
+            connection.putheader("Accept-Encoding", "identity")
+            connection.endheaders()
+            return _Answer.of(connection.getresponse())
+        finally:
+            connection.close()
+
+    def _connect(self, host: str, port: int, running: "_Running") -> socket.socket:
+        """Connect to a checked address of the host."""
+        addresses = self.resolve(host, port)
+        if not addresses or not all(self.may_reach(address) for address, _ in addresses):
+            raise ToolFailure("PERMISSION_DENIED", f"{host} is not on the public internet, and only that is fetched")
+        failed: OSError = OSError("no address")
+        for address in addresses[:4]:
+            try:
+                found = socket.create_connection(address, timeout=self.seconds / 2)
+            except OSError as error:
+                failed = error
+                continue
+            running.use(found)
+            return found
+        raise failed
+
+
+class _Running:
+    """The socket that a thread uses, so that it can be stopped from outside."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._stopped = False
+
+    def use(self, used: socket.socket) -> None:
+        """The thread uses this one from now on. Raises OSError if it has been stopped."""
+        with self._lock:
+            self._socket = used
+            if self._stopped:
+                used.close()
+                raise OSError("stopped")
+
+    def stop(self) -> None:
+        """Break the connection: what waits for it fails."""
+        with self._lock:
+            self._stopped = True
+            if self._socket is not None:
+                with suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    media_type: str
+    text: str
+    truncated: bool
+    location: str | None = None
+
+    @classmethod
+    def of(cls, response: http.client.HTTPResponse) -> "_Answer":
+        media_type = response.headers.get_content_type()
+        location = response.headers.get("Location")
+        if response.status in (301, 302, 303, 307, 308) and location:
+            return cls(response.status, media_type, "", truncated=False, location=location)
+        if not media_type.startswith(_TEXTS) and not media_type.endswith(("+json", "+xml")):
+            raise ToolFailure("EXECUTION_FAILED", f"It is {media_type[:100]}, not text")
+        data = response.read(limits.FETCHED_BYTES + 1)
+        cut = data[: limits.FETCHED_BYTES]
+        try:
+            text = cut.decode(response.headers.get_content_charset() or "utf-8", "replace")
+        except LookupError:
+            text = cut.decode("utf-8", "replace")
+        if media_type in ("text/html", "application/xhtml+xml"):
+            text = plain(text)
+        return cls(response.status, media_type, text, len(data) > len(cut))
+
+    def shown(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "content_type": self.media_type,
+            "content": self.text,
+            "truncated": self.truncated,
+        }
+
+
+def _checked(url: str) -> SplitResult:
+    """The parts of an address. Raises ToolFailure INVALID_ARGUMENTS for one that programs read differently."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    is_plain = bool(parts.hostname) and url.isascii() and url.isprintable() and not set(url) & set(' \\"<>^`{|}')
+    if parts.scheme not in _PORTS or not is_plain or set(parts.netloc) & set("@%") or port == 0:
+        raise ToolFailure("INVALID_ARGUMENTS", "url must be a plain http or https address without a user name")
+    return parts._replace(fragment="")
+
+
+def _may_follow(old: SplitResult, new: SplitResult) -> bool:
+    """Whether a redirect stays with the host that the user has allowed; it may change from http to https."""
+    try:
+        ports = (old.port, new.port)
+    except ValueError:
+        return False
+    if new.hostname != old.hostname or new.scheme not in _PORTS:
+        return False
+    if (old.scheme, new.scheme) == ("http", "https"):
+        return ports == (None, None)
+    return old.scheme == new.scheme and (ports[0] or _PORTS[old.scheme]) == (ports[1] or _PORTS[new.scheme])
+
+
+class _Plain(HTMLParser):
+    """Collects the text of a page, with a line for each block."""
+
+    _HIDDEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
+    _BLOCKS = frozenset(
+        {
+            *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "fieldset", "figure"),
+            *("footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p"),
+            *("pre", "section", "table", "tr", "ul"),
+        }
+    )
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._hidden: list[str] = []
+        self._pre = 0
+        self.parts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in self._HIDDEN:
+            self._hidden.append(tag)
+        if tag == "body":
+            self._hidden.clear()
+        self._pre += tag == "pre"
+        if tag in self._BLOCKS:
+            self.parts.append("\n")
+        if tag in ("td", "th"):
+            self.parts.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._hidden:
+            del self._hidden[self._hidden.index(tag) :]
+        self._pre -= tag == "pre" and self._pre > 0
+        if tag in self._BLOCKS:
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.parts.append(data if self._pre else " ".join(f"|{data}|".split())[1:-1])
+
+
+def plain(html: str) -> str:
+    """The text of a page without its markup."""
+    parser = _Plain()
+    parser.feed(html)
+    parser.close()
+    lines = [line.rstrip() for line in "".join(parser.parts).split("\n")]
+    kept = [line for line, before in zip(lines, ["", *lines], strict=False) if line or before]
+    return "\n".join(kept).strip()
