@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -301,7 +302,12 @@ def test_the_agent_tutorial_works_as_shown(checkout: Path, monkeypatch: pytest.M
             (checkout / file).write_text(block("toml"), encoding="utf-8")
             command = block("bash").replace("http://localhost:8000", cloud.http)
             shown = block("text")
-            until(lambda: subprocess.run(command, shell=True, capture_output=True, text=True).stdout == shown)
+
+            def is_shown() -> bool:
+                time.sleep(0.2)  # each try asks a function, while others begin anew with the file
+                return subprocess.run(command, shell=True, capture_output=True, text=True).stdout == shown
+
+            until(is_shown)
 
         is_offered()
         assert "ws://localhost:8000/ws/review" in block("bash")
