@@ -46,7 +46,7 @@ export type ServerFrame =
 /** A message of the user. Starts a turn, or waits until the running turn ends. */
 export interface UserMessageFrame {
   type: "user_message";
-  /** The message's text. */
+  /** The message's text: at most 10,000 characters, 100,000 on a connection with extensions. */
   content: string;
   /** Who wrote it. The model sees other roles than `user` as quoted text, never as instructions. */
   role?: "user" | "assistant" | "system" | "tool" | null;
@@ -54,6 +54,11 @@ export interface UserMessageFrame {
   client_msg_id?: string | null;
   /** What to do if a turn is running, instead of the session's `when_busy`. */
   when_busy?: "queue" | "steer" | "interrupt" | "reject" | null;
+  /**
+   * Images and texts that the model sees with the message. Images need a model that takes them, see
+   * `session_info.models`. A frame over 30 KB goes by `payload_ref`.
+   */
+  attachments?: Attachment[] | null;
   /**
    * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
    * `ack`.
@@ -501,6 +506,8 @@ export interface LoggedMessageFrame {
   role: "user" | "assistant" | "system" | "tool";
   /** The message's text. Absent if there is a `payload_url`. */
   content?: string;
+  /** What was attached to it, without the contents. */
+  attachments?: AttachmentInfo[];
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
   /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
@@ -756,6 +763,32 @@ export interface AgentInfo {
   description: string;
   /** True: it does not answer; it chooses the agent that does, for the next message. */
   routes?: boolean;
+}
+
+/** An image or a text that comes with a message: `media_type` and `data`, or `content`. */
+export interface Attachment {
+  /** What it is. */
+  type: "image" | "text";
+  /** Its name, such as that of a file, on one line. */
+  name?: string | null;
+  /** Of an image: its type. */
+  media_type?: "image/png" | "image/jpeg" | "image/gif" | "image/webp" | null;
+  /** Of an image: its bytes in base64, at most 5,000,000 before that. */
+  data?: string | null;
+  /** Of a text: the text. */
+  content?: string | null;
+}
+
+/** An attachment of a message, without its content. */
+export interface AttachmentInfo {
+  /** What it is. */
+  type: "image" | "text";
+  /** Its name, if it has one. */
+  name?: string;
+  /** The type of an image. */
+  media_type?: string;
+  /** Its size. */
+  bytes: number;
 }
 
 /** What a client can do beyond the basics. */

@@ -94,7 +94,8 @@ class ScriptedModel:
     def environment(self) -> dict[str, str]:
         url = f"http://127.0.0.1:{self._port}/v1"
         model = {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted", "LLM_MODELS": "other"}
-        return {**model, "DEFAULT_AGENT": "universal"}
+        takes = {"scripted": {"images": True, "thinking": ["none", "high"]}}
+        return {**model, "LLM_CAPABILITIES": json.dumps(takes), "DEFAULT_AGENT": "universal"}
 
     def script(self, name: str, *answers: Says) -> str:
         """Register answers; returns the marker to put into the user's message."""

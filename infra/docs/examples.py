@@ -28,6 +28,9 @@ _SWITCH = {
 _UPLOAD = "1767226500000.1048640.5f2b8c1d9e3a4f6071829304"
 _URL = "https://bucket.s3.eu-central-1.amazonaws.com/{}/ann/my_session/{}?X-Amz-Signature=…"
 
+#: One pixel.
+_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
 _DEPLOY = {
     "name": "deploy",
     "description": "Deploy the project to a stage.",
@@ -40,6 +43,13 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
         {"content": "Read main.dart and tell me what it does", "role": "user"},
         {"content": "And now add a test", "client_msg_id": "m-2", "request_id": "r-1"},
         {"content": "Without mocks, please", "client_msg_id": "m-3", "when_busy": "steer"},
+        {
+            "content": "Why does the button look like this?",
+            "attachments": [
+                {"type": "image", "name": "button.png", "media_type": "image/png", "data": _PNG},
+                {"type": "text", "name": "build.log", "content": "warning: unused import\n"},
+            ],
+        },
     ],
     "tool_result": [
         {"call_id": _CALL, "result": {"content": "void main() {}\n"}},

@@ -29,6 +29,12 @@ _SECTION = re.compile(r"^### (.+?)\n\n```mermaid\n(.+?)```", re.MULTILINE | re.D
 _MESSAGE = re.compile(r"^  ([IW]->>S|S->>[IW]): (\w+)((?: \w+=\S+)*)( …)?$")
 _UPLOAD = "  I->>B: PUT the whole tool_result"
 
+#: An image of one pixel.
+SHOT = {
+    "type": "image",
+    "media_type": "image/png",
+    "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+}
 WRITE = call("write_file", path="a.py", content="1")
 
 
@@ -79,6 +85,7 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "The first message": [[Says("Hello there")]],
     "A tool call": [[Says("I read it.", [call("read_file", path="a.py")]), Says("That was it.")]],
     "The model thinks": [[Says("It is 4.", thought="Two and two, that is four. ")]],
+    "A message with an image": [[Says("A red button.")]],
     "A call that the user approves": [[Says("", [WRITE]), Says("Written.")]],
     "A call that the user edits": [[Says("", [WRITE]), Says("Written as you wish.")]],
     "A call that the user rejects": [[Says("", [WRITE]), Says("Then not.")]],
@@ -138,6 +145,8 @@ class Scene:
         else:
             if "exit_code" in fields:
                 fields = {"result": {"stdout": "Running tests...\n", **fields}}
+            if "attachments" in fields:
+                fields = {**fields, "attachments": [SHOT]}
             if "remember" in fields:
                 fields = {**fields, "remember": {"scope": fields["remember"]}}
             self._ide.send(kind, **{**self._needed(kind, fields), **fields})

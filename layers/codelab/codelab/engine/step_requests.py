@@ -96,7 +96,10 @@ class StepRequests:
         """
         role = self._role(self.agent_of(register), register.settings, executor)
         budget, tools = models.budget(register, self._settings), tool_messages(role.agent)
-        messages = assemble(read, role.agent.prompt, budget=budget.tokens, fits=budget.fits, cut_n=register.cut_n)
+        images = models.capabilities(role.config.model, self._settings).images
+        messages = assemble(
+            read, role.agent.prompt, budget=budget.tokens, fits=budget.fits, cut_n=register.cut_n, images=images
+        )
         schema = self._schema(role, executor, titled=register.title_is_draft)
         # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
         return Asked(

@@ -17,6 +17,7 @@ from typing import Any
 
 from codelab.delivery.fan_out import DRAIN_S, FanOut
 from codelab.delivery.stream import StreamSender
+from codelab.engine.attachments import Attachments
 from codelab.engine.compactor import Compactor
 from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
@@ -104,6 +105,7 @@ class StepRunner:
         self._compactor = Compactor(engine, transport, unsupported)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
         self._requests = StepRequests(settings, unsupported, self._pool)
+        self._attachments = Attachments(engine.payloads, self._pool)
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str) -> None:
         """Run `step`, and the steps that follow at once. A duplicate invocation does nothing.
@@ -228,6 +230,7 @@ class StepRunner:
                 raise spent
             executor = executed_by(ToolsItem.of(read.items[keys.TOOLS]), attempt.register.executor)
             deadline = time.monotonic() + max(1.0, (invoked.remaining_ms() - _COMMIT_MS) / 1000)
+            read = self._attachments.added_to(read, attempt.register)
             while True:
                 asked = self._asked(attempt, read, executor)
                 result, told, broke_off = None, counted(Usage(), asked.config), False

@@ -15,7 +15,7 @@ from codelab.llm.content import BUILT_IN
 from codelab.llm.errors import ContextTooLarge, InvalidRequest
 from codelab.llm.pipeline import ContentError, Prepared, Registry
 from codelab.llm.schema.budget import check_schema, depth_of
-from codelab.llm.tokens import estimate_context, estimate_tokens
+from codelab.llm.tokens import IMAGE_TOKENS, estimate_context, estimate_tokens
 
 #: The maximum of each setting. `n` and `max_repairs` multiply the cost of a Request.
 MOST = {"n": 4, "max_repairs": 3, "max_output_tokens": 32_000, "seed": 2**63 - 1}
@@ -30,8 +30,8 @@ _PART_FIELDS = {
     "input_audio": frozenset({"input_audio"}),
     "file": frozenset({"file"}),
 }
-#: The maximum nesting depth of a message, the most characters that one token can have, the tokens assumed per image.
-_DEPTH, _CHARS_PER_TOKEN, _IMAGE_TOKENS = 64, 16, 1_000
+#: The maximum nesting depth of a message, and the most characters that one token can have.
+_DEPTH, _CHARS_PER_TOKEN = 64, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class CallerBounds:
         images = sum(1 for _ in _images(messages))
         tokens = estimate_context([_without_images(message) for message in messages])
         tokens += sum(estimate_tokens(str(message.get("refusal") or "")) for message in messages)
-        tokens += estimate_tokens(json.dumps(schema, ensure_ascii=False)) + _IMAGE_TOKENS * images
+        tokens += estimate_tokens(json.dumps(schema, ensure_ascii=False)) + IMAGE_TOKENS * images
         if tokens > self.context_tokens:
             raise self._too_large()
 

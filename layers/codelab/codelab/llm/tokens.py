@@ -20,6 +20,8 @@ _PIECES = re.compile(
     re.DOTALL,
 )
 _PER_MESSAGE = 4
+#: Assumed for an image: providers count by its size, mostly less.
+IMAGE_TOKENS = 1_000
 #: The characters of a word that is one token, with its leading space.
 _WORD = 8
 
@@ -68,8 +70,23 @@ def estimate_context(messages: list[dict[str, Any]]) -> int:
     """The approximate prompt tokens of chat messages."""
     total = 0
     for message in messages:
-        content = message.get("content")
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False) if content else ""
         calls = message.get("tool_calls")
-        total += _PER_MESSAGE + estimate_tokens(text) + (estimate_tokens(json.dumps(calls)) if calls else 0)
+        total += _PER_MESSAGE + estimate_content(message.get("content"))
+        total += estimate_tokens(json.dumps(calls)) if calls else 0
     return total
+
+
+def estimate_content(content: Any) -> int:
+    """The approximate tokens of a message's content: a text, or a list of parts."""
+    if isinstance(content, str):
+        return estimate_tokens(content)
+    if not isinstance(content, list):
+        return estimate_tokens(json.dumps(content, ensure_ascii=False)) if content else 0
+    return sum(map(_part, content))
+
+
+def _part(part: Any) -> int:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind == "image_url":
+        return IMAGE_TOKENS
+    return estimate_tokens(part["text"] if kind == "text" else json.dumps(part, ensure_ascii=False))

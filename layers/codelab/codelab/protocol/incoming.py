@@ -21,10 +21,13 @@ from pydantic_core import PydanticCustomError, from_json
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError, known_code
+from codelab.protocol.images import image_problem
 from codelab.protocol.tools.declared import Capabilities
 
 #: What becomes of a message that arrives during a turn.
 WhenBusy = Literal["queue", "steer", "interrupt", "reject"]
+#: Without control characters, so that it cannot be taken for more than a name.
+ONE_LINE = r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$"
 Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.ID_CHARS)]
 
 
@@ -42,12 +45,46 @@ class ClientFrame(BaseModel):
     )
 
 
+class Attachment(BaseModel):
+    """An image or a text that comes with a message: `media_type` and `data`, or `content`."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    type: Literal["image", "text"] = Field(description="What it is.")
+    name: Annotated[str, StringConstraints(min_length=1, max_length=limits.PATH_CHARS, pattern=ONE_LINE)] | None = (
+        Field(default=None, description="Its name, such as that of a file, on one line.")
+    )
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"] | None = Field(
+        default=None, description="Of an image: its type."
+    )
+    data: str | None = Field(
+        default=None, description="Of an image: its bytes in base64, at most 5,000,000 before that."
+    )
+    content: Annotated[str, StringConstraints(min_length=1, max_length=limits.ATTACHED_CHARS)] | None = Field(
+        default=None, description="Of a text: the text."
+    )
+
+    @model_validator(mode="after")
+    def is_what_it_says(self) -> Self:
+        if self.type == "text" and self.content is None:
+            raise PydanticCustomError("missing", "a text has content", {"field": "attachments"})
+        image = {"media_type": self.media_type, "data": self.data}
+        if self.type == "image" and (problem := image_problem(image)) is not None:
+            raise PydanticCustomError("image", "{problem}", {"field": "attachments", "problem": problem})
+        return self
+
+    def wire(self) -> dict[str, Any]:
+        """The attachment without what does not belong to its type."""
+        other = {"content"} if self.type == "image" else {"media_type", "data"}
+        return self.model_dump(exclude_none=True, exclude=other)
+
+
 class UserMessage(ClientFrame):
     """A message of the user. Starts a turn, or waits until the running turn ends."""
 
     type: Literal["user_message"]
-    content: Annotated[str, StringConstraints(min_length=1, max_length=limits.USER_MESSAGE_CHARS)] = Field(
-        description="The message's text."
+    content: Annotated[str, StringConstraints(min_length=1, max_length=limits.LONG_MESSAGE_CHARS)] = Field(
+        description="The message's text: at most 10,000 characters, 100,000 on a connection with extensions."
     )
     role: Literal["user", "assistant", "system", "tool"] = Field(
         default="user",
@@ -58,6 +95,11 @@ class UserMessage(ClientFrame):
     )
     when_busy: WhenBusy | None = Field(
         default=None, description="What to do if a turn is running, instead of the session's `when_busy`."
+    )
+    attachments: Annotated[list[Attachment], Field(max_length=limits.ATTACHMENTS)] = Field(
+        default=[],
+        description="Images and texts that the model sees with the message. Images need a model that takes them, see "
+        "`session_info.models`. A frame over 30 KB goes by `payload_ref`.",
     )
 
 
@@ -248,9 +290,7 @@ class Instruction(BaseModel):
 
     path: Annotated[
         str,
-        StringConstraints(
-            min_length=1, max_length=limits.PATH_CHARS, pattern=r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$"
-        ),
+        StringConstraints(min_length=1, max_length=limits.PATH_CHARS, pattern=ONE_LINE),
     ] = Field(description="The file as the user knows it, on one line.")
     content: Annotated[str, StringConstraints(max_length=limits.INSTRUCTION_CHARS)] = Field(
         description="Its content, at most 32,000 characters."

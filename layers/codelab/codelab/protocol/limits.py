@@ -2,6 +2,12 @@
 
 #: Characters of a `user_message` (Tools Specification, "Ограничения MVP").
 USER_MESSAGE_CHARS = 10_000
+#: The same for a connection with extensions.
+LONG_MESSAGE_CHARS = 100_000
+#: Attachments of a message, bytes of an image, and characters of an attached text.
+ATTACHMENTS = 8
+IMAGE_BYTES = 5_000_000
+ATTACHED_CHARS = 200_000
 #: Characters of a path (Tools Specification).
 PATH_CHARS = 255
 #: Bytes of a file in read_file and write_file (Tools Specification).

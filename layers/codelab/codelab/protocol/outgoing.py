@@ -101,6 +101,15 @@ class PayloadFrame(ServerFrame):
     payload_bytes: int | None = Field(default=None, description="The size of that JSON in bytes.")
 
 
+class AttachmentInfo(BaseModel):
+    """An attachment of a message, without its content."""
+
+    type: Literal["image", "text"] = Field(description="What it is.")
+    name: str | None = Field(default=None, description="Its name, if it has one.")
+    media_type: str | None = Field(default=None, description="The type of an image.")
+    bytes: int = Field(description="Its size.")
+
+
 class LoggedMessage(PayloadFrame):
     """A user's message was given to the agent: its turn begins, or the running turn continues with it."""
 
@@ -117,6 +126,9 @@ class LoggedMessage(PayloadFrame):
     turn_id: str = Field(description="The turn that answers it.")
     role: str = Field(description="Who wrote it.", json_schema_extra={"enum": ["user", "assistant", "system", "tool"]})
     content: str | None = Field(default=None, description="The message's text. Absent if there is a `payload_url`.")
+    attachments: list[AttachmentInfo] | None = Field(
+        default=None, description="What was attached to it, without the contents."
+    )
 
 
 class Remembrance(_Part):

@@ -102,8 +102,24 @@ def _stored(content: Content | None) -> Any:
     return _REFERENCE.write(content) if isinstance(content, Reference) else dumps(content)
 
 
+def _written(attached: "Attached") -> dict[str, Any]:
+    return {"content": _stored(attached.content), "summaries": dumps(attached.summaries)}
+
+
+def _attached(stored: dict[str, Any]) -> "Attached":
+    return Attached(_content(stored["content"]), tuple(json.loads(stored["summaries"])))
+
+
 def _content(stored: Any) -> Any:
     return json.loads(stored) if isinstance(stored, str) else _REFERENCE.read(stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What comes with a message: the content {"attachments": […]}, and what is said of each without its content."""
+
+    content: Content
+    summaries: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +137,23 @@ class InputItem:
     at: int
     seq: int = 0
     withdrawn_until: int = 0
+    attached: Attached | None = None
 
     def key(self) -> str:
         return keys.input_key(self.input_id)
 
     def row(self) -> dict[str, Any]:
-        row = {"sk": self.key(), "content": self.content, "role": self.role, "at": self.at, "seq": self.seq}
+        row: dict[str, Any] = {"sk": self.key(), "content": self.content, "role": self.role}
+        row |= {"at": self.at, "seq": self.seq}
+        if self.attached is not None:
+            row["attached"] = _written(self.attached)
         return {**row, "ttl": self.withdrawn_until} if self.withdrawn_until else row
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "InputItem":
         input_id, withdrawn_until = item["sk"].removeprefix("INPUT#"), item.get("ttl", 0)
-        return cls(input_id, item["content"], item["role"], item["at"], item["seq"], withdrawn_until)
+        attached = _attached(item["attached"]) if "attached" in item else None
+        return cls(input_id, item["content"], item["role"], item["at"], item["seq"], withdrawn_until, attached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +185,7 @@ class MessageItem:
     message_id: str = ""
     whole: int = 0
     tokens: int = 0
+    attached: Attached | None = None
 
     @property
     def bytes(self) -> int:
@@ -410,8 +432,9 @@ _MESSAGE = Layout(
             lambda calls: dumps([[call.call_id, call.tool, call.arguments] for call in calls]),
             lambda stored: tuple(CallRequest(*call) for call in json.loads(stored)),
         ),
+        "attached": (lambda attached: _written(attached), lambda stored: _attached(stored)),
     },
-    optional={"calls", "call_id", "message_id", "whole", "tokens"},
+    optional={"calls", "call_id", "message_id", "whole", "tokens", "attached"},
 )
 _CALL = Layout(
     CallItem,

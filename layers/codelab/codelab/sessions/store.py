@@ -43,6 +43,8 @@ class Conversation:
     register: Register | None = None
     #: The project's instructions, by the path of their file.
     instructions: Mapping[str, str] = field(default_factory=dict)
+    #: Large attachments of the history that were read, by digest; read after the rest.
+    attachments: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Conflict(Exception):

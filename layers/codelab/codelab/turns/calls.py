@@ -14,7 +14,7 @@ from codelab.sessions.approval_rules import RULE_KEYS, Effect
 from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
 from codelab.sessions.register import CallEntry, CallState, OutOfTurnCall, Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import approval_rules, commands, files, policy, turn
+from codelab.turns import approval_rules, attachments, commands, files, policy, turn
 from codelab.turns.caller import Caller
 from codelab.turns.connections import executor_of, touch
 from codelab.turns.decision import decision
@@ -191,9 +191,16 @@ def settle(
     draft.put(call)
     if call.turn_id:
         draft.register.calls[call.call_id].state = state
-        whole = shown_result(call, outcome)
+        told, images = attachments.without_images(outcome)
+        whole = shown_result(call, told)
         shown = within_bytes(whole, limits.CONTENT_BYTES, lambda text, most: excerpt(text, most, call.call_id))
-        draft.append_message("tool", shown, call_id=call.call_id, whole=len(whole) if shown != whole else 0)
+        draft.append_message(
+            "tool",
+            shown,
+            call_id=call.call_id,
+            whole=len(whole) if shown != whole else 0,
+            attached=attachments.store(draft, images),
+        )
         _count_failure(draft.register, call, state)
     else:
         del draft.register.out_of_turn_calls[call.call_id]

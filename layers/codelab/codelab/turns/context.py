@@ -8,7 +8,7 @@ Every tool call has exactly one result and every result its call, results follow
 user and assistant alternate, whatever happened before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import FileItem, MessageItem, dumps
 from codelab.sessions.store import Conversation
 from codelab.turns import instructions
+from codelab.turns.attachments import joined, parts
 from codelab.turns.text import excerpt, fenced, head_and_tail, shortened
 
 #: Shares of the budget for the results of an answer's calls and for their arguments; the rest is cut. If the newest
@@ -26,6 +27,8 @@ _HARDER = (1.0, 0.3, 0.1)
 #: Shares of the budget for the context files, and for the turn's message if it is not the newest. A file for which
 #: fewer than `_LEAST` tokens are left is only named.
 FILES_SHARE, _QUESTION_SHARE = 0.4, 0.25
+#: And for the texts that are attached to a message.
+_ATTACHED_SHARE = 0.4
 _LEAST = 100
 #: The least characters per token, roughly; only for cutting.
 CHARS_PER_TOKEN = 3
@@ -49,12 +52,18 @@ _NO_RESULT = dumps({"error": {"code": "EXECUTION_FAILED", "message": "The call w
 
 
 def assemble(
-    conversation: Conversation, system: str, *, budget: int, fits: int | None = None, cut_n: int = 0
+    conversation: Conversation,
+    system: str,
+    *,
+    budget: int,
+    fits: int | None = None,
+    cut_n: int = 0,
+    images: bool = False,
 ) -> list[dict[str, Any]]:
     """The context as OpenAI chat messages of at most `fits` tokens (`budget`), beginning with the prompt `system`.
 
     Long contents are cut by `budget`, which stays the same from step to step (see `models.Budget`), and results up to
-    message `cut_n` are short (see `compaction`).
+    message `cut_n` are short (see `compaction`). `images`: the model takes images.
 
     An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if even
     the newest group does not fit.
@@ -64,14 +73,17 @@ def assemble(
     question = _question(groups, conversation.turn_n, budget)
     begun = [{"role": role, "content": text} for role, text in (("system", system), ("user", opening + question))]
     left = (budget if fits is None else fits) - estimate_context(begun)
+    shows = _Shows(conversation.attachments, images, int(_ATTACHED_SHARE * budget * CHARS_PER_TOKEN))
     kept: list[list[dict[str, Any]]] = []
     for group in reversed(groups):
         if question and group.message.n == conversation.turn_n:
-            kept.append([{"role": "user", "content": question}])
+            asked = {"role": "user", "content": shows.content(group.message, cut_n, question)}
+            left -= estimate_context([asked]) - estimate_tokens(question)
+            kept.append([asked])
             question = ""
             continue
         for harder in _HARDER if not kept else _HARDER[:1]:
-            messages = group.messages(int(harder * budget * CHARS_PER_TOKEN), is_cut=group.message.n <= cut_n)
+            messages = group.messages(int(harder * budget * CHARS_PER_TOKEN), shows, cut_n=cut_n)
             cost = estimate_context(messages)
             if cost <= left:
                 break
@@ -139,21 +151,38 @@ def _question(groups: "Sequence[_Group]", turn_n: int, budget: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class _Shows:
+    """How attachments are shown: the large ones that were read, whether as `images`, and the characters of texts."""
+
+    contents: Mapping[str, Any]
+    images: bool
+    most: int
+
+    def content(self, message: MessageItem, cut_n: int, text: str | None = None) -> Any:
+        """The message's content, with `text` in place of its own."""
+        text = message.content if text is None else text
+        return parts(text, message.attached, self, is_cut=message.n <= cut_n)
+
+
+@dataclass(frozen=True, slots=True)
 class _Group:
     """A message with the results of its calls, in the order of the calls."""
 
     message: MessageItem
     results: tuple[MessageItem | None, ...]
 
-    def messages(self, budget: int, *, is_cut: bool = False) -> list[dict[str, Any]]:
-        """The group as chat messages. Only arguments and results are cut, to fit `budget` (characters), or `is_cut`."""
-        plain: dict[str, Any] = {"role": self.message.role, "content": self.message.content}
+    def messages(self, budget: int, shows: "_Shows", *, cut_n: int = 0) -> list[dict[str, Any]]:
+        """The group as chat messages. Only arguments and results are cut, to fit `budget` (characters), or by `cut_n`.
+
+        A model takes images only from the user, so those of results follow them.
+        """
+        plain: dict[str, Any] = {"role": self.message.role, "content": shows.content(self.message, cut_n)}
         calls = self.message.calls
         if not calls:
             return [plain]
         arguments_share = int(_ARGUMENTS_SHARE * budget / len(calls))
         result_share = int(_RESULT_SHARE * budget / len(calls))
-        if is_cut:
+        if self.message.n <= cut_n:
             arguments_share, result_share = min(arguments_share, CUT_CHARS), min(result_share, CUT_CHARS)
         plain["tool_calls"] = [
             {
@@ -168,6 +197,11 @@ class _Group:
             *(
                 {"role": "tool", "tool_call_id": call.call_id, "content": _result(found, result_share)}
                 for call, found in zip(calls, self.results, strict=True)
+            ),
+            *(
+                {"role": "user", "content": shows.content(found, cut_n, f"The images of {found.call_id}:")}
+                for found in self.results
+                if found is not None and found.attached is not None
             ),
         ]
 
@@ -191,7 +225,7 @@ def _alternating(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for message in messages:
         last = found[-1] if found else None
         if last is not None and last["role"] == message["role"] == "user":
-            found[-1] = {"role": "user", "content": last["content"] + "\n\n" + message["content"]}
+            found[-1] = {"role": "user", "content": joined(last["content"], message["content"])}
         else:
             found.append(message)
     return found

@@ -270,7 +270,10 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
         model=models.model_of(register, draft.settings),
         models=models.offered(draft.settings),
         limits={
-            "user_message_chars": limits.USER_MESSAGE_CHARS,
+            "user_message_chars": limits.LONG_MESSAGE_CHARS,
+            "attachments": limits.ATTACHMENTS,
+            "image_bytes": limits.IMAGE_BYTES,
+            "attached_chars": limits.ATTACHED_CHARS,
             "inline_frame_bytes": limits.INLINE_FRAME_BYTES,
             "payload_bytes": limits.PAYLOAD_BYTES,
             "websocket_frame_bytes": 32 * 1024,

@@ -11,6 +11,7 @@ from codelab.protocol.outgoing import Acknowledged, AgentStatus, PayloadFrame, S
 from codelab.sessions import keys, slots
 from codelab.sessions.approval_rules import ApprovalRules
 from codelab.sessions.items import (
+    Attached,
     Audience,
     CallItem,
     CallRequest,
@@ -25,7 +26,7 @@ from codelab.sessions.register import OutboxEntry, Phase, Register
 from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Item, Resend, Step, Transition
 from codelab.turns.models import CEILING
-from codelab.turns.text import message_tokens, within_bytes
+from codelab.turns.text import attached_tokens, message_tokens, within_bytes
 
 #: The most outbox entries in the register; older ones are merged.
 _OUTBOX_ENTRIES = 8
@@ -207,12 +208,16 @@ class Draft:
         message_id: str = "",
         calls: tuple[CallRequest, ...] = (),
         whole: int = 0,
+        attached: Attached | None = None,
     ) -> None:
         """Add a message to the history. `whole` is the length of a result that `content` is an excerpt of, else 0."""
         register = self.register
         register.history_n += 1
         content = within_bytes(content, limits.MESSAGE_BYTES)
-        tokens = message_tokens(content, calls, most=(self.settings.max_context_tokens or CEILING) // 2)
+        most = (self.settings.max_context_tokens or CEILING) // 2
+        tokens = message_tokens(content, calls, most=most)
+        if attached is not None:
+            tokens = min(most, tokens + attached_tokens(attached.summaries))
         register.history_tokens += tokens
         self.puts.append(
             MessageItem(
@@ -226,6 +231,7 @@ class Draft:
                 call_id=call_id,
                 message_id=message_id,
                 whole=whole,
+                attached=attached,
             )
         )
 

@@ -1,14 +1,17 @@
 """A user's message begins a turn, or is queued behind the running one."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import UserMessage, WhenBusy
+from codelab.protocol.incoming import Attachment, UserMessage, WhenBusy
 from codelab.protocol.outgoing import Queued
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase
 from codelab.sessions.transition import Transition
-from codelab.turns import cancel, inbox, quotas, turn
+from codelab.turns import attachments, cancel, inbox, quotas, turn
 from codelab.turns.caller import Caller
 from codelab.turns.connections import choose_executor, touch
 from codelab.turns.decision import Decided, decision
@@ -20,9 +23,20 @@ from codelab.turns.quotas import Asks
 def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition:
     """Accept the message. Its INPUT item is only put if absent: a repeat only adds its connection.
 
-    Raises ProtocolError BUSY, RATE_LIMITED.
+    Raises ProtocolError BUSY, RATE_LIMITED, INVALID_ARGUMENTS for a text that is too long for the connection, or an
+    image that the model does not take.
     """
-    return accept(draft, caller, frame.client_msg_id, frame.content, frame.role, frame.when_busy)
+    connection = draft.register.connections.get(caller.connection_id)
+    most = limits.LONG_MESSAGE_CHARS if connection is not None and connection.extensions else limits.USER_MESSAGE_CHARS
+    if len(frame.content) > most:
+        raise ProtocolError(
+            ErrorCode.INVALID_ARGUMENTS,
+            f"Invalid content: String should have at most {most} characters",
+            details={"field": "content"},
+        )
+    return accept(
+        draft, caller, frame.client_msg_id, frame.content, frame.role, frame.when_busy, attached=frame.attachments
+    )
 
 
 def accept(
@@ -32,6 +46,8 @@ def accept(
     content: str,
     role: str = "user",
     when_busy: WhenBusy | None = None,
+    *,
+    attached: Sequence[Attachment] = (),
 ) -> Transition:
     """Accept a message from any frame. Without the client's `message_id`, a repeat is another message.
 
@@ -46,6 +62,9 @@ def accept(
     message = InputItem(message_id or draft.inputs.event_id, content, role, draft.now, register.last_seq)
     if repeats:
         return _repeat(draft, message)
+    if attached:
+        attachments.check(draft, attached)
+        message = replace(message, attached=attachments.store(draft, [found.wire() for found in attached]))
     try:
         quotas.accept_message(draft, caller.plan)
     except ProtocolError:

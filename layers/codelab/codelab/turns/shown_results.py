@@ -4,6 +4,7 @@ from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import CallItem, dumps
+from codelab.turns.attachments import without_images
 from codelab.turns.draft import Draft
 
 #: The most characters of one part. At four bytes each they fit an item, at three per token the default context.
@@ -56,7 +57,8 @@ def read_result(draft: Draft, arguments: dict[str, Any]) -> dict[str, Any]:
     call = draft.call(arguments["call_id"])
     if call is None or call.outcome is None:
         raise ProtocolError(ErrorCode.INVALID_CALL_ID, "No call with this call_id has a result in this session")
-    text = shown_result(call, draft.value(call.outcome))
+    told, _ = without_images(draft.value(call.outcome))
+    text = shown_result(call, told)
     offset = arguments.get("offset", 0)
     if offset >= len(text):
         raise ProtocolError(

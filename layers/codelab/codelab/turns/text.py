@@ -1,9 +1,9 @@
 """Cuts long texts, and estimates their tokens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from codelab.llm.tokens import estimate_tokens
+from codelab.llm.tokens import IMAGE_TOKENS, estimate_tokens
 from codelab.sessions.items import CallRequest, dumps
 
 #: Characters of a long text by which its tokens are estimated.
@@ -57,6 +57,11 @@ def token_estimate(text: str) -> int:
 def message_tokens(content: str, calls: Sequence[CallRequest], *, most: int) -> int:
     """The estimated tokens of a message in a context, where it is cut to `most` tokens."""
     return min(most, sum(token_estimate(dumps(call.arguments)) for call in calls) + token_estimate(content))
+
+
+def attached_tokens(summaries: Sequence[Mapping[str, Any]]) -> int:
+    """The estimated tokens of what is attached to a message, by what is said of it."""
+    return sum(IMAGE_TOKENS if found["type"] == "image" else found["bytes"] // 4 for found in summaries)
 
 
 def within_bytes(text: str, most: int, cut: Callable[[str, int], str] = head_and_tail) -> str:

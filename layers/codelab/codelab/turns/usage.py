@@ -6,7 +6,7 @@ from typing import Any
 
 from codelab.config import Price
 from codelab.llm.outcome import Usage
-from codelab.llm.tokens import estimate_tokens
+from codelab.llm.tokens import estimate_content, estimate_tokens
 from codelab.protocol.outgoing import PromptDetails, TurnUsage
 from codelab.sessions.items import dumps
 
@@ -52,7 +52,7 @@ def breakdown(
     system, *conversation = messages
     files_tokens = estimate_tokens(files)
     spoken = sum(
-        estimate_tokens(message["content"] or "") + estimate_tokens(dumps(message.get("tool_calls", "")))
+        estimate_content(message["content"]) + estimate_tokens(dumps(message.get("tool_calls", "")))
         for message in conversation
     )
     return {

@@ -1,0 +1,47 @@
+"""Reads the large attachments that a step shows to the model."""
+
+import json
+from collections import OrderedDict
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+from codelab.delivery.payloads import Payloads
+from codelab.sessions.items import Reference
+from codelab.sessions.register import Register
+from codelab.sessions.store import Conversation
+
+#: Messages whose attachments the model sees, the newest ones; and how many contents a process keeps, because a turn's
+#: steps read the same ones.
+_SHOWN, _KEPT = 10, 4
+
+
+class Attachments:
+    """One per process."""
+
+    def __init__(self, payloads: Payloads, pool: Executor) -> None:
+        self._payloads = payloads
+        self._pool = pool
+        self._kept: OrderedDict[tuple[str, str], Any] = OrderedDict()
+
+    def added_to(self, read: Conversation, register: Register) -> Conversation:
+        """The conversation with its large attachments. Reads nothing if there are none, as in most conversations."""
+        wanted = [
+            message.attached.content.digest
+            for message in read.history
+            if message.n > register.cut_n and message.attached and isinstance(message.attached.content, Reference)
+        ][-_SHOWN:]
+        if not wanted:
+            return read
+        found = self._pool.map(lambda digest: self._read(register, digest), wanted)
+        return replace(read, attachments=dict(zip(wanted, found, strict=True)))
+
+    def _read(self, register: Register, digest: str) -> Any:
+        key = (register.pk, digest)
+        content = self._kept.get(key)
+        if content is None:
+            content = json.loads(self._payloads.read(register.user, register.session_id, digest))
+            self._kept[key] = content
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return content
