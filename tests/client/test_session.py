@@ -251,7 +251,7 @@ def test_a_refused_message_raises(new_session: Open) -> None:
     async def talk() -> None:
         async with new_session() as session:
             with pytest.raises(Refused) as refused:
-                await session.send("x" * 10_001)
+                await session.send("x" * 100_001)
             assert refused.value.code == "INVALID_ARGUMENTS"
 
     run(talk())
