@@ -174,7 +174,8 @@ def user_message(system: System) -> None:
     given_up(system)
     abandoned(system, "o1", "s2")
     system.connect("n1", "s3")
-    by_reference(system, "n1", "user_message", content="Are you there?")
+    attached = {"type": "text", "content": LARGE}
+    by_reference(system, "n1", "user_message", content="Are you there?", attachments=[attached])
     later(system, "user_message")
     system.send("c1", "user_message", content="hello", client_msg_id="m0")
     system.send("o1", "user_message", content="hello", client_msg_id="m0")
