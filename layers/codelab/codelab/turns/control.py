@@ -118,7 +118,7 @@ def refresh(draft: Draft, caller: Caller, event: Refresh) -> Transition:
 def configure(draft: Draft, caller: Caller, frame: SessionConfig) -> Transition:
     """Change the settings that the frame names."""
     _greet(draft, caller)
-    _change(draft, frame.model_dump(exclude_none=True, exclude={"type"}))
+    _change(draft, frame.model_dump(exclude_none=True, exclude={"type", "request_id"}))
     return _inform(draft, caller)
 
 
