@@ -134,12 +134,12 @@ class Editor:
         found: dict[str, Any] = self.request("initialize", protocolVersion=1, clientCapabilities=self.offers)
         return found
 
-    def new(self, folder: Path) -> str:
+    def new(self, folder: Path, **params: Any) -> str:
         """A new session, on a connection that is initialized first if it must be."""
         if not self._sent:
             self.initialize()
         self.messages.clear()
-        session: str = self.request("session/new", cwd=str(folder), mcpServers=[])["sessionId"]
+        session: str = self.request("session/new", **{"cwd": str(folder), "mcpServers": [], **params})["sessionId"]
         return session
 
     def prompt(self, session: str, *blocks: str | dict[str, Any]) -> str:

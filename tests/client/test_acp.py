@@ -1,6 +1,7 @@
 """`codelab acp`, as an editor drives it."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from codelab_client.acp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_
 from codelab_local import LocalCloud
 
 from tests.client.editors import Editor, Refusal, allow, reject
+from tests.ide import Ide
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
+MCP_SERVER = Path(__file__).with_name("mcp_server.py")
 READ = call("read_file", path="a.py")
 WRITE = call("write_file", path="a.py", content="new\n")
 RUN = call("run_command", command="echo $((6 * 7))")
@@ -309,3 +312,31 @@ def test_at_the_end_of_stdin_the_turn_is_stopped_and_the_agent_ends(
     editor.process.stdin.close()
     assert editor.process.wait(30) == 0
     until(lambda: "acp-eof" in model.hung_up)
+
+
+def test_the_editors_mcp_servers_are_the_agents_tools(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    server = {"name": "my server", "command": sys.executable, "args": [str(MCP_SERVER)], "env": []}
+    broken = {"name": "broken", "command": "/nonexistent", "args": [], "env": []}
+    editor = open_editor()
+    session = editor.new(folder, mcpServers=[server, broken])
+    script = model.script("acp-mcp", Says("", [call("my_server.echo", text="from the server")]), DONE)
+    assert editor.prompt(session, script) == "end_turn"
+    assert "from the server" in model.requests["acp-mcp"][1]["messages"][-1]["content"]
+    assert "broken" in editor.text
+    wrong: list[Any] = [{"name": "x"}, {"name": "x", "type": "sse", "url": "http://x", "headers": []}, {}]
+    for one in wrong:
+        with pytest.raises(Refusal) as refused:
+            editor.new(folder, mcpServers=[one])
+        assert refused.value.code == INVALID_PARAMS
+
+
+def test_what_another_window_says_is_shown(
+    open_editor: Open, folder: Path, model: ScriptedModel, cloud: LocalCloud
+) -> None:
+    editor = open_editor()
+    session = editor.new(folder)
+    with Ide(cloud.url(session, extensions=1, viewer=1)) as window:
+        window.ask(model.script("acp-window", Says("For both")))
+        editor.until(lambda message: "session_info_update" in str(message))
+    assert "[[acp-window]]" in editor.of_kind("user_message_chunk")[0]["content"]["text"]
+    assert editor.text == "For both"

@@ -44,7 +44,7 @@ _NO_SERVER = "Start one with `make run` in a checkout of codelab-serverless, or 
 CAPABILITIES = {
     "loadSession": True,
     "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
-    "mcpCapabilities": {"http": False, "sse": False},
+    "mcpCapabilities": {"http": True, "sse": False},
     "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
 }
 _AUTH_METHODS = [{"id": "token", "name": "Token", "description": _NO_TOKEN}]
@@ -158,8 +158,8 @@ class Agent:
             said, reaches = await history.messages(self._rest, session_id)
         except RestError as error:
             raise self._refused(error) from None
-        if turn_id is not None:  # what the agent has done in the running turn comes with its frames
-            said = [one for one in said if one.get("turn_id") != turn_id or one.get("role") == "user"]
+        if turn_id is not None:  # what happened in the running turn comes with its frames
+            said = [one for one in said if one.get("turn_id") != turn_id]
         conversation = await self._open(session_id, params, 0 if turn_id is not None else reaches or last_seq, turn_id)
         history.replay(said, root, conversation.send)
         return Answer(conversation.configuration(), conversation.start)
@@ -264,19 +264,20 @@ class Agent:
         """Open a session in the editor's folder. Raises RpcError."""
         from codelab_client import last_sessions
         from codelab_client.acp.conversation import Conversation
+        from codelab_client.acp.mcp_servers import SessionServers, named_servers
         from codelab_client.session import connect
 
         assert self._editor is not None
         server, root = self._server, given.folder(params)
         _config(root)
-        given.objects(params, "mcpServers")
+        servers = SessionServers(root, named_servers(params))
         if given.objects(params, "additionalDirectories"):
             raise given.invalid("additionalDirectories are not supported")
         await self._leave(session_id)
         if len(self._sessions) >= _MOST_SESSIONS:
             raise RpcError(INTERNAL_ERROR, f"{_MOST_SESSIONS} sessions are open: close one first")
         conversation = Conversation(
-            session_id, root, self.peer, self._stdio, self._editor, self._rest, sandboxed=server.sandboxed
+            session_id, root, self.peer, self._stdio, self._editor, self._rest, servers, sandboxed=server.sandboxed
         )
         try:
             opening = connect(
@@ -286,6 +287,7 @@ class Agent:
                 token=server.token,
                 executor=conversation.executor,
                 last_seq=last_seq,
+                instructions=conversation.topmost_instructions,
             )
             await conversation.open(opening, replays)
         except SessionError as error:

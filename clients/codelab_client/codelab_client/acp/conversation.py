@@ -13,6 +13,7 @@ from codelab_client.acp.commands import Commands
 from codelab_client.acp.executor import EditorExecutor
 from codelab_client.acp.files import EditorWorkspace
 from codelab_client.acp.jsonrpc import INTERNAL_ERROR, Peer, RpcError
+from codelab_client.acp.mcp_servers import SessionServers
 from codelab_client.acp.params import Editor
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.previews import preview
@@ -27,9 +28,12 @@ from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest
 from codelab_client.skills import Skills
+from codelab_client.tools.instructions import topmost_instructions
 
 #: Seconds that a cancelled turn may take to end before the editor is told that it has.
 _STOP_S = 10.0
+#: Seconds that a session's first prompt waits for its MCP servers.
+_START_S = 10.0
 #: Characters of a message if the server does not say.
 _MESSAGE_CHARS = 10_000
 _STOP_REASONS = {
@@ -51,7 +55,16 @@ class Conversation:
     """See the module. `open` comes first, then `start` as soon as the editor knows the session."""
 
     def __init__(
-        self, session_id: str, root: Path, peer: Peer, stdio: Stdio, editor: Editor, rest: Rest, *, sandboxed: bool
+        self,
+        session_id: str,
+        root: Path,
+        peer: Peer,
+        stdio: Stdio,
+        editor: Editor,
+        rest: Rest,
+        servers: SessionServers,
+        *,
+        sandboxed: bool,
     ) -> None:
         self.session_id, self.root = session_id, root
         self._peer, self._stdio = peer, stdio
@@ -63,7 +76,9 @@ class Conversation:
             self._workspace, self._permissions, state_folder(), None if sandboxed else terminals
         )
         editors = EditorExecutor(self._local)
-        self.executor = WithOwnTools(editors, [Skills(root)], self._local.before_change)
+        self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.before_change)
+        self._servers, self._starting = servers, asyncio.Event()
+        self._complaints: list[str] = []
         self.session: Session
         self._commands = Commands(self._local, rest)
         self._prompts: list[_Prompt] = []
@@ -90,6 +105,22 @@ class Conversation:
         self._told = settings.options(self.session)
         self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
         self._begin(self._follow())
+        self._begin(self._prepare())
+
+    async def _prepare(self) -> None:
+        """Do what the first prompt needs while the user is typing it."""
+        try:
+            await self._servers.start(self.session.declare, self._complaints.append, self._begin)
+            await self.session.instruct(await self._local.instructions())
+        except SessionError as error:
+            self._complaints.append(str(error))
+        finally:
+            self._starting.set()
+
+    @property
+    def topmost_instructions(self) -> list[dict[str, str]]:
+        """The instructions that the folder itself has; `start` adds those below it."""
+        return topmost_instructions(self._workspace.tree)
 
     @property
     def has_ended(self) -> bool:
@@ -154,6 +185,11 @@ class Conversation:
         if (command := self._commands.find(text)) is not None:
             self.updates.say(await command())
             return "end_turn"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_START_S):
+                await self._starting.wait()
+        while self._complaints:
+            self.updates.say(f"*{safe(self._complaints.pop(0))}*")
         self._local.label = text
         turn = asyncio.ensure_future(self._turn(text))
         stopping = asyncio.ensure_future(prompt.cancelled.wait())
@@ -211,6 +247,8 @@ class Conversation:
             return
         self.updates.take(event)
         match event:
+            case on.UserMessage() if not self.session.has_sent(event.client_msg_id):
+                self.updates.user(event)
             case on.ToolCall(requires_approval=True):
                 if event.call_id in self.session.open_calls:
                     self._ask(event)

@@ -78,6 +78,11 @@ class Updates:
         self._chunk(f"\n\n{text}\n\n" if self._has_text else f"{text}\n\n", None)
         self._has_text = False
 
+    def user(self, event: on.UserMessage) -> None:
+        """Show what the user has said in another window."""
+        content = {"type": "text", "text": safe(event.content or "…")}
+        self._send({"sessionUpdate": "user_message_chunk", "content": content, "messageId": event.client_msg_id})
+
     def call(self, call: on.ToolCall) -> None:
         """Announce a call, or that an announced one may run now."""
         status = "pending" if call.requires_approval else "in_progress"
