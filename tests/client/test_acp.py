@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -340,3 +341,23 @@ def test_what_another_window_says_is_shown(
         editor.until(lambda message: "session_info_update" in str(message))
     assert "[[acp-window]]" in editor.of_kind("user_message_chunk")[0]["content"]["text"]
     assert editor.text == "For both"
+
+
+def test_a_cancelled_prompt_that_waits_for_another_window_is_withdrawn(
+    open_editor: Open, folder: Path, model: ScriptedModel, cloud: LocalCloud
+) -> None:
+    editor = open_editor()
+    session = editor.new(folder)
+    released = threading.Event()
+    with Ide(cloud.url(session, extensions=1, viewer=1)) as window:
+        window.say(model.script("acp-theirs", Says("Theirs", until=released)))
+        until(lambda: model.requests["acp-theirs"])
+        script = model.script("acp-mine", Says("Mine"))
+        prompt = editor.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": script}])
+        window.expect("queued")
+        editor.notify("session/cancel", sessionId=session)
+        assert editor.answer_to(prompt) == {"stopReason": "cancelled"}
+        released.set()
+        window.expect("turn_end", reason="completed")
+        window.idle()
+    assert model.requests["acp-mine"] == []

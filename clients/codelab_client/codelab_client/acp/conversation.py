@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,8 @@ class _Prompt:
     """A prompt that has not been answered yet."""
 
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    message_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    is_sent: bool = False
 
 
 class Conversation:
@@ -166,19 +169,22 @@ class Conversation:
             async with self._one_at_a_time:
                 reason = "cancelled" if prompt.cancelled.is_set() else await self._answer(prompt, text)
         except asyncio.CancelledError:
-            with contextlib.suppress(SessionError):
-                await self.session.cancel()
+            if prompt.is_sent:
+                with contextlib.suppress(SessionError):
+                    await self.session.cancel(prompt.message_id)
             raise
         finally:
             self._prompts.remove(prompt)
         return {"stopReason": reason}
 
     async def cancel(self) -> None:
-        """Stop the running turn, and answer all prompts that wait."""
+        """Stop the turn of the running prompt, or any that runs without one, and answer all prompts that wait."""
+        sent: list[str | None] = [prompt.message_id for prompt in self._prompts if prompt.is_sent]
         for prompt in self._prompts:
             prompt.cancelled.set()
         with contextlib.suppress(SessionError):
-            await self.session.cancel()
+            for message_id in sent or [None]:
+                await self.session.cancel(message_id)
 
     async def _answer(self, prompt: _Prompt, text: str) -> str:
         """The stop reason of a prompt."""
@@ -191,7 +197,8 @@ class Conversation:
         while self._complaints:
             self.updates.say(f"*{safe(self._complaints.pop(0))}*")
         self._local.label = text
-        turn = asyncio.ensure_future(self._turn(text))
+        prompt.is_sent = True
+        turn = asyncio.ensure_future(self._turn(text, prompt.message_id))
         stopping = asyncio.ensure_future(prompt.cancelled.wait())
         try:
             await asyncio.wait({turn, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -207,11 +214,11 @@ class Conversation:
                 turn.cancel()
             await asyncio.gather(turn, return_exceptions=True)
 
-    async def _turn(self, text: str) -> str:
+    async def _turn(self, text: str, message_id: str) -> str:
         """Run a turn. Returns its stop reason when the editor has been told everything. Raises RpcError."""
         refusal: on.Error | None = None
         end: on.TurnEnd | None = None
-        async for event in self.session.prompt(text):
+        async for event in self.session.prompt(text, message_id):
             if isinstance(event, on.Error) and event.seq:
                 refusal = event
             elif isinstance(event, on.TurnEnd):

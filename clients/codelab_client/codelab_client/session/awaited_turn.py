@@ -10,6 +10,7 @@ from codelab_client.session.events import (
     SessionInfo,
     TurnEnd,
     UserMessage,
+    Withdrawn,
 )
 
 
@@ -30,6 +31,8 @@ class AwaitedTurn:
                 self._turn_id = turn_id
             case TurnEnd(turn_id=ended) if self._turn_id:
                 return ended == self._turn_id
+            case Withdrawn(client_msg_ids=gone) if self.client_msg_id in gone:
+                return True
             case Queued(client_msg_id=queued, position=position) if queued == self.client_msg_id:
                 self._turns_left = position + 1
             case AgentStatus(status=status):

@@ -172,6 +172,13 @@ class Queued(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Withdrawn(Event):
+    """Messages that waited were taken back: nobody answers them."""
+
+    client_msg_ids: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionInfo(Event):
     """The session's state. model: the one that answers next; empty if the server does not say."""
 
@@ -316,6 +323,7 @@ _CHECKS: dict[Any, Callable[[Any], bool]] = {
     int: _integer,
     dict[str, Any]: lambda value: isinstance(value, dict),
     list[dict[str, Any]]: _objects,
+    list[str]: lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
     str | None: lambda value: value is None or isinstance(value, str),
     int | None: lambda value: value is None or _integer(value),
     dict[str, Any] | None: lambda value: value is None or isinstance(value, dict),
@@ -336,6 +344,7 @@ _TYPES: dict[str, type[Event]] = {
     "turn_end": TurnEnd,
     "plan": Plan,
     "queued": Queued,
+    "withdrawn": Withdrawn,
     "session_info": SessionInfo,
     "rules": Rules,
     "context_updated": ContextUpdated,

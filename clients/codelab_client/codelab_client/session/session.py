@@ -49,6 +49,9 @@ from codelab_client.session.timing import Timing
 
 Scope = Literal["session", "user"]
 
+#: Cancelled messages that are named again on a new connection.
+_CANCELLED = 20
+
 
 class Session:
     """One conversation with the server; see `connect`.
@@ -83,6 +86,7 @@ class Session:
         self._failure: BaseException | None = None
         self._closing = False
         self._sent: set[str] = set()
+        self._cancelled: list[str] = []  # the newest messages that were cancelled
         self._turn_id: str | None = None
         self._cancelling = False
         owner = Owner(
@@ -114,7 +118,7 @@ class Session:
 
     # -- talking -------------------------------------------------------------------------------------------------
 
-    async def prompt(self, content: str) -> AsyncIterator[Event]:
+    async def prompt(self, content: str, client_msg_id: str | None = None) -> AsyncIterator[Event]:
         """Send a message, and yield the events until its turn has ended. The last one is the turn's `TurnEnd`.
 
         If another turn is running, the message waits, and the events are those of both turns. Calls that need approval
@@ -122,7 +126,7 @@ class Session:
         """
         stream = self._subscribe()
         try:
-            message_id = await self.send(content)
+            message_id = await self.send(content, client_msg_id)
             awaited = AwaitedTurn(message_id)
             async for event in stream:
                 yield event
@@ -135,9 +139,9 @@ class Session:
         """All events since the session was opened, for one reader. It ends when the session ends."""
         return aiter(self._events)
 
-    async def send(self, content: str) -> str:
+    async def send(self, content: str, client_msg_id: str | None = None) -> str:
         """Send a message, which starts a turn or waits for the running one. Returns its `client_msg_id`."""
-        message_id = uuid.uuid4().hex
+        message_id = client_msg_id or uuid.uuid4().hex
         self._sent.add(message_id)
         await self._replies.ask(
             {"type": "user_message", "content": content, "role": "user", "client_msg_id": message_id},
@@ -163,10 +167,17 @@ class Session:
         """Reject a call. The model sees the feedback."""
         await self._decide(call_id, {"decision": "reject", "feedback": feedback}, remember, pattern)
 
-    async def cancel(self) -> None:
-        """Stop the running turn, or the one that a message that is on its way starts."""
-        self._cancelling = True
-        await self._send_cancel()
+    async def cancel(self, client_msg_id: str | None = None) -> None:
+        """Stop the running turn, or the one that a message that is on its way starts.
+
+        client_msg_id: cancel this message instead: its turn, its place in the queue, or its way to the server.
+        """
+        if client_msg_id is None:
+            self._cancelling = True
+            await self._send_cancel()
+        else:
+            self._cancelled = [*self._cancelled[1 - _CANCELLED :], client_msg_id]
+            await self._outgoing.send({"type": "cancel", "client_msg_id": client_msg_id})
 
     async def switch_agent(self, agent: str) -> None:
         """Let another agent answer from now on."""
@@ -459,6 +470,8 @@ class Session:
         await self._replies.repeat_if_sent_before(self._link.opened_at)
         if self._cancelling:
             await self._send_cancel()
+        for message_id in self._cancelled:
+            await self._outgoing.send({"type": "cancel", "client_msg_id": message_id})
 
     def _resync(self, event: ResyncRequired) -> None:
         """The log does not have the frames after the client's position."""
