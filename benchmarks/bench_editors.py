@@ -116,11 +116,11 @@ def main() -> None:
             pairs = []
             for n in range(-10, ROUNDS):  # the first ones warm up the processes
                 if n % 2:
-                    pair = (editor.first_token_s(session), plain_first_token_s(socket))
+                    one, other = editor.first_token_s(session), plain_first_token_s(socket)
                 else:
-                    pair = tuple(reversed((plain_first_token_s(socket), editor.first_token_s(session))))
+                    other, one = plain_first_token_s(socket), editor.first_token_s(session)
                 if n >= 0:
-                    pairs.append(pair)
+                    pairs.append((one, other))
         through, plain = zip(*pairs, strict=True)
         added = statistics.median(one - other for one, other in pairs)
         print(f"first token through the bridge: {summary(through)}; plain: {summary(plain)}")

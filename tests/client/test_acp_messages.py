@@ -3,14 +3,17 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import acp
+import codelab_client
 import pytest
 from codelab_client.acp import prompts
 from codelab_client.acp.files import EditorWorkspace
@@ -411,3 +414,16 @@ def test_the_sdks_own_client(cloud: LocalCloud, folder: Path, tmp_path: Path, mo
 
     run(talk())
     assert (folder / "a.py").read_text() == "x"
+
+
+def test_the_entry_for_the_registry_names_this_package_and_its_command() -> None:
+    """The rules are those of the registry's agent.schema.json and CONTRIBUTING.md."""
+    package = Path(codelab_client.__file__).parents[1]
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    entry = json.loads((package / "registry" / "codelab" / "agent.json").read_text())
+    assert entry["version"] == project["version"] == codelab_client.__version__
+    assert entry["distribution"] == {"uvx": {"package": f"{project['name']}=={project['version']}", "args": ["acp"]}}
+    assert project["name"] in project["scripts"]
+    assert entry.keys() >= {"id", "name", "version", "description", "distribution"}
+    icon = (package / "registry" / "codelab" / "icon.svg").read_text()
+    assert set(re.findall('(?:fill|stroke)="(.+?)"', icon)) == {"none", "currentColor"}

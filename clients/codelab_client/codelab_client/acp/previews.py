@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from codelab_client.acp import tool_calls
-from codelab_client.tools import limits, patches
+from codelab_client.tools import edits, limits, patches
 from codelab_client.tools.failure import ToolFailure
-from codelab_client.tools.paths import components
+from codelab_client.tools.paths import components, joined
 from codelab_client.tools.tree import Names
 from codelab_client.tools.workspace import DiskWorkspace
 
@@ -18,9 +18,15 @@ async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorksp
         if tool == "write_file":
             names, after = components(str(arguments["path"])), str(arguments["content"])
             return [_diff(names, await _text(workspace, names), after, workspace)]
+        if tool == "edit_file":
+            names = components(str(arguments["path"]))
+            before = await _text(workspace, names)
+            wanted = [edits.Edit(one["old"], one["new"], one.get("replace_all", False)) for one in arguments["edits"]]
+            after, _ = await asyncio.to_thread(edits.apply, before or "", wanted, joined(names))
+            return [_diff(names, before, after, workspace)]
         if tool == "apply_patch":
             return await _patched(str(arguments["diff"]), workspace)
-    except (KeyError, ToolFailure):
+    except (KeyError, TypeError, AttributeError, ToolFailure):
         pass
     return tool_calls.described(tool, arguments)
 
