@@ -25,7 +25,7 @@ from codelab.sessions.items import (
 from codelab.sessions.register import OutboxEntry, Phase, Register
 from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Item, Resend, Step, Transition
-from codelab.turns.models import CEILING
+from codelab.turns import models
 from codelab.turns.text import attached_tokens, message_tokens, within_bytes
 
 #: The most outbox entries in the register; older ones are merged.
@@ -214,7 +214,8 @@ class Draft:
         register = self.register
         register.history_n += 1
         content = within_bytes(content, limits.MESSAGE_BYTES)
-        most = (self.settings.max_context_tokens or CEILING) // 2
+        # A context never shows more of it.
+        most = models.context_tokens(models.model_of(register, self.settings), self.settings) // 2
         tokens = message_tokens(content, calls, most=most)
         if attached is not None:
             tokens = min(most, tokens + attached_tokens(attached.summaries))
