@@ -133,10 +133,13 @@ def test_a_replayed_call_is_executed_only_if_it_is_open(ide, model):
     first.result(settled, {"content": ""})
     first.socket.close()
     second = ide("replayed-calls", extensions=True)
-    second.request("resume", last_seq=0)
-    replayed = {frame["call_id"]: frame for frame in second.of_type("tool_call") if "seq" in frame}
-    assert replayed[settled["call_id"]] == {**settled, "execute": False}
-    assert replayed[waiting["call_id"]] == waiting
+
+    def replayed(asked):
+        second.request("resume", last_seq=0)
+        return {frame["call_id"]: frame for frame in second.of_type("tool_call") if "seq" in frame}[asked["call_id"]]
+
+    assert replayed(settled) == {**settled, "execute": False}
+    until(lambda: replayed(waiting) == waiting)  # when the server knows that the first connection is gone
     second.result(waiting, {"content": ""})
     assert second.idle() == "Read"
 

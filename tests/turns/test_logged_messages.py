@@ -45,7 +45,7 @@ def test_every_logged_frame_says_when_it_was_logged() -> None:
 
 def test_a_message_that_does_not_fit_into_a_frame_becomes_an_object() -> None:
     world = World()
-    long = UserMessage.model_construct(type="user_message", content="x" * 130_000, role="user", client_msg_id="m1")
+    long = UserMessage.model_construct(type="user_message", content="ж" * 90_000, role="user", client_msg_id="m1")
     world.handle(messages.user_message, long)
     (frame,) = shown(world)
     assert "content" not in frame
