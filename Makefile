@@ -47,7 +47,7 @@ $(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml | 
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
-.PHONY: help setup run page codelab test test-deep conformance bench bench-peers clean
+.PHONY: help setup run page screenshots codelab test test-deep conformance bench bench-peers clean
 
 PYTHON := $(VENV)/bin/python
 
@@ -59,6 +59,10 @@ page: $(VENV)/.synced  ## build the web page that make run serves (make run does
 
 codelab: $(VENV)/.synced  ## talk to it in the terminal: [ARGS="--continue"]
 	@$(VENV)/bin/codelab $(ARGS)
+
+screenshots: $(VENV)/.synced  ## take pictures of the page, in build/screenshots
+	@$(UV) sync --quiet --frozen --inexact --group browser --python $(PYTHON)
+	@$(PYTHON) -m infra.screenshots
 
 test: $(VENV)/.synced  ## run all tests but the slow sweeps
 	@$(UV) sync --quiet --frozen --inexact --group browser --python $(PYTHON)

@@ -6,22 +6,15 @@ export const LARGE = 20_000;
 export type Block = { kind: 'markdown'; raw: string; token: Token } | { kind: 'plain'; raw: string };
 
 /**
- * A growing text as blocks. What is before the last block does not change any more, so a new piece of text costs what
+ * A text that only grows as blocks. What is before the last block does not change any more, so a new piece of text costs what
  * the last block costs.
  */
 export class Blocks {
-  #text = '';
   #done: Block[] = [];
   #doneChars = 0;
   #isPlain = false;
 
   take(text: string): readonly Block[] {
-    if (!text.startsWith(this.#text)) {
-      this.#done = [];
-      this.#doneChars = 0;
-      this.#isPlain = false;
-    }
-    this.#text = text;
     const rest = text.slice(this.#doneChars);
     if (this.#isPlain) return [...this.#done, { kind: 'plain', raw: rest }];
     if (longestRun(rest) > LARGE) {

@@ -55,12 +55,14 @@ export function InspectorView({ live }: { live: Live }) {
           connections: n(log.connections),
         })}
       </p>
-      <div class="tabs" role="tablist" aria-label={t('nav.inspector')}>
+      <div class="tabs">
+        <div role="tablist" aria-label={t('nav.inspector')}>
         {(['frames', 'turns'] as const).map((name) => (
           <button key={name} type="button" role="tab" id={`tab-${name}`} aria-selected={tab.value === name} aria-controls="inspected" onClick={() => (tab.value = name)}>
             {t(`inspector.${name}`)}
           </button>
         ))}
+        </div>
         {tab.value === 'frames' && (
           <input
             type="search"
@@ -142,7 +144,7 @@ function Frames({ log, filter }: { log: FrameLog; filter: string }) {
           move(step);
         }}
       >
-        <div class="whole" style={{ height: `${rows.length * ROW}px` }}>
+        <div class="whole" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
           {rows.slice(first, last).map((row, at) => (
             <div
               key={row.n}
@@ -219,14 +221,14 @@ function Turns({ log }: { log: FrameLog }) {
             </p>
             <div class="line" role="img" aria-label={turn.spans.map((span) => label(span)).join(', ')}>
               {turn.spans.map((span, index) => (
-                <span key={index} class={`span ${span.kind}`} title={label(span)} style={{ width: `${((span.end - span.start) / whole) * 100}%` }} />
+                <span key={index} class={`span span-${span.kind}`} title={label(span)} style={{ width: `${((span.end - span.start) / whole) * 100}%` }} />
               ))}
             </div>
             <p class="legend">
               {turn.spans
                 .filter((span) => span.end - span.start >= whole / 50)
                 .map((span, index) => (
-                  <span key={index} class={span.kind}>
+                  <span key={index} class={`span-${span.kind}`}>
                     {label(span)}
                   </span>
                 ))}

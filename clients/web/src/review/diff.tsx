@@ -26,7 +26,7 @@ export function DiffView({ change }: { change: Change }) {
         {lines.slice(0, most).map((line, index) => (
           <div key={index} class={KINDS[line[0]!] ?? 'same'}>
             <span class="sign">{line[0]}</span>
-            <span>{visible(line.slice(1, 2000))}</span>
+            <span>{visible(line.slice(line[0] === '@' ? 0 : 1, 2000))}</span>
           </div>
         ))}
       </div>

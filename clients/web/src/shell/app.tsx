@@ -26,7 +26,8 @@ export function App() {
     if (next === 'files' || next === 'inspector') side.value = side.value === next && window.innerWidth >= 900 ? '' : next;
     drawer.value = next === 'sessions' ? !drawer.value : false;
   };
-  const isPressed = (one: Pane) => (one === 'chat' ? pane.value === 'chat' : one === 'sessions' ? drawer.value : side.value === one);
+  const isNarrow = window.innerWidth < 900;
+  const isPressed = (one: Pane) => isNarrow ? pane.value === one : (one === 'chat' ? pane.value === 'chat' : one === 'sessions' ? drawer.value : side.value === one);
   const [question] = questions.value;
   return (
     <div class={`app pane-${pane.value} side-${side.value || 'none'} ${drawer.value ? 'drawer' : ''}`}>

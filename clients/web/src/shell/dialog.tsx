@@ -13,12 +13,12 @@ export function Dialog({ title, onClose, wide, children }: { title: string; onCl
   }, []);
   return (
     <dialog ref={element} class={wide ? 'wide' : ''} aria-label={title} onCancel={(event) => (event.preventDefault(), onClose())}>
-      <header>
+      <div class="head">
         <h2>{title}</h2>
         <button type="button" class="icon" aria-label={t('close')} onClick={onClose}>
           <Icon name="close" />
         </button>
-      </header>
+      </div>
       {children}
     </dialog>
   );

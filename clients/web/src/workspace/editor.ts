@@ -53,6 +53,7 @@ const THEME = EditorView.theme({
     color: 'var(--ink)',
     background: 'var(--paper)',
   },
+  '.cm-chunkButtons button[name=reject]': { background: 'var(--paper)', color: 'var(--bad)', borderColor: 'var(--bad)' },
   '.cm-chunkButtons button[name=accept]': { background: 'var(--accent)', color: 'var(--on-accent)' },
   '.cm-panels': { backgroundColor: 'var(--raised)', color: 'var(--ink)' },
   '.cm-specialChar': { color: 'var(--bad)' },
