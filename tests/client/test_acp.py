@@ -1,17 +1,20 @@
 """`codelab acp`, as an editor drives it."""
 
+import json
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from codelab_client.acp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codelab_local import LocalCloud
 
-from tests.client.editors import Editor, Refusal, allow, reject
+from tests.client.editors import CODELAB, Editor, Refusal, allow, reject
 from tests.ide import Ide
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
@@ -361,3 +364,65 @@ def test_a_cancelled_prompt_that_waits_for_another_window_is_withdrawn(
         window.expect("turn_end", reason="completed")
         window.idle()
     assert model.requests["acp-mine"] == []
+
+
+def test_a_running_turn_goes_on_in_another_editor(
+    open_editor: Open, environment: dict[str, str], folder: Path, model: ScriptedModel
+) -> None:
+    script = model.script("acp-moves", Says("I write", [WRITE]), Says("Written"))
+    with Editor(environment, answers={"session/request_permission": lambda _: None}) as first:
+        session = first.new(folder)
+        first.prompt(session, model.script("acp-before", Says("Before")))
+        first.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": script}])
+        first.until(lambda message: message.get("method") == "session/request_permission")
+        first.process.kill()
+    second = open_editor({"session/request_permission": allow}, name="other")
+    second.initialize()
+    second.request("session/load", sessionId=session, cwd=str(folder), mcpServers=[])
+    second.until(lambda message: "Written" in second.text)
+    assert second.text == "BeforeI writeWritten"
+    said = [update["content"]["text"] for update in second.of_kind("user_message_chunk")]
+    assert said == ["[[acp-before]]", "[[acp-moves]]"]
+    assert second.call("Write a.py")["status"] == "completed"
+    assert (folder / "a.py").read_text() == "new\n"
+
+
+def test_a_tools_question_has_a_button_for_each_answer(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    question = call("prompt_user", message="Which one?", actions=["red", "blue"])
+    script = model.script("acp-question", Says("", [question]), DONE)
+    editor = open_editor({"session/request_permission": lambda params: allow(params, "1")})
+    editor.prompt(editor.new(folder), script)
+    (_, asked), *_ = editor.asked
+    assert [one["name"] for one in asked["options"]] == ["red", "blue", "None of these"]
+    assert '"blue"' in model.requests["acp-question"][1]["messages"][-1]["content"]
+
+
+def test_an_editor_that_does_not_read_holds_the_output_back_and_may_still_leave(
+    environment: dict[str, str], folder: Path, model: ScriptedModel
+) -> None:
+    script = model.script("acp-deaf", Says("", [call("run_command", command="yes | head -c 30000000")]), DONE)
+    process = subprocess.Popen(CODELAB, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def send(request_id: int, method: str, **params: Any) -> None:
+        assert process.stdin is not None
+        message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+
+    send(1, "initialize", protocolVersion=1)
+    process.stdout.readline()
+    send(2, "session/new", cwd=str(folder), mcpServers=[])
+    session = json.loads(process.stdout.readline())["result"]["sessionId"]
+    send(3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": script}])
+    while b"session/request_permission" not in (line := process.stdout.readline()):
+        pass
+    chosen = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": chosen}).encode() + b"\n")
+    process.stdin.flush()
+    until(lambda: len(model.requests["acp-deaf"]) == 2)
+    assert psutil.Process(process.pid).memory_info().rss < 400_000_000
+    process.stdin.close()
+    assert process.wait(60) == 0
+    process.stdout.close()
