@@ -1,5 +1,6 @@
 """`codelab acp`, as an editor drives it."""
 
+import base64
 import json
 import os
 import subprocess
@@ -20,6 +21,7 @@ from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 MCP_SERVER = Path(__file__).with_name("mcp_server.py")
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 READ = call("read_file", path="a.py")
 WRITE = call("write_file", path="a.py", content="new\n")
 RUN = call("run_command", command="echo $((6 * 7))")
@@ -177,18 +179,29 @@ def test_commands_run_in_the_editors_terminal(open_editor: Open, folder: Path, m
     assert "it failed" in model.requests["acp-terminal"][1]["messages"][-1]["content"]
 
 
-def test_a_file_and_a_link_come_with_the_prompt(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+def test_files_links_and_images_come_with_the_prompt(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
     script = model.script("acp-content", DONE)
-    embedded = {"uri": f"file://{folder}/b%20c.py", "text": "x = '```'"}
+    embedded = {"uri": f"file://{folder}/b%20c.py", "text": "x = 'embedded'"}
     editor = open_editor()
     editor.prompt(
         editor.new(folder),
         f"{script} What is in ",
         {"type": "resource_link", "name": "a.py", "uri": f"file://{folder}/a.py"},
         {"type": "resource", "resource": embedded},
+        {"type": "image", "mimeType": "image/png", "data": PNG},
     )
-    said = model.requests["acp-content"][0]["messages"][-1]["content"]
-    assert "What is in @a.py@b c.py\n\n@b c.py:\n````\nx = '```'\n````" in said
+    said = json.dumps(model.requests["acp-content"][0]["messages"][-1])
+    assert "What is in @a.py@b c.py" in said
+    assert "x = 'embedded'" in said
+    assert f"data:image/png;base64,{PNG}" in said
+
+
+def test_an_image_that_is_none_is_refused(open_editor: Open, folder: Path) -> None:
+    editor = open_editor()
+    session = editor.new(folder)
+    with pytest.raises(Refusal) as refused:
+        editor.prompt(session, "Look", {"type": "image", "mimeType": "image/png", "data": "AAAA"})
+    assert refused.value.error["data"]["error_code"] == "INVALID_ARGUMENTS"
 
 
 @pytest.mark.parametrize("state", ["silent", "answering", "asking", "executing", "waiting"])

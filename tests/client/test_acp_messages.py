@@ -305,16 +305,19 @@ def test_a_cancelled_command_gives_its_terminal_back(folder: Path) -> None:
         ([{"type": "text", "text": "  "}], "empty"),
         ([{"type": "text", "text": 3}], "text must be"),
         ([{"type": "text", "text": "x" * 101}], "100 at most"),
-        ([{"type": "image", "data": "", "mimeType": "image/png"}], "image"),
+        ([{"type": "image", "data": "", "mimeType": "image/png"}], "data must be"),
+        ([{"type": "image", "data": "AA==", "mimeType": "image/tiff"}], "not image/tiff"),
+        ([{"type": "image", "data": "AA==", "mimeType": "image/png"}] * 3, "2 at most"),
+        ([{"type": "audio", "data": "AA==", "mimeType": "audio/wav"}], "audio"),
         ([{"type": "video"}], "unknown type"),
-        ([{"type": "resource", "resource": {"uri": "file:///x", "blob": "AA=="}}], "not text"),
+        ([{"type": "resource", "resource": {"uri": "file:///x", "blob": "AA=="}}], "takes texts and images"),
         ([{"type": "resource"}], "resource must be"),
         ([{"type": "resource_link"}], "uri must be"),
     ],
 )
 def test_a_prompt_that_cannot_be_sent_says_why(folder: Path, blocks: Any, said: str) -> None:
     with pytest.raises(RpcError) as refused:
-        prompts.message(blocks, folder, 100)
+        prompts.message(blocks, folder, prompts.Limits(100, 2, 50))
     assert refused.value.code == INVALID_PARAMS
     assert said in refused.value.message
 
@@ -323,8 +326,10 @@ def test_files_for_which_there_is_no_room_are_only_mentioned(folder: Path) -> No
     def file(name: str, content: str) -> dict[str, Any]:
         return {"type": "resource", "resource": {"uri": f"file://{folder}/{name}", "text": content}}
 
-    text = prompts.message([file("large", "x" * 90), file("small", "y"), {"type": "text", "text": "!"}], folder, 100)
-    assert text == "@large@small!\n\n@small:\n```\ny\n```"
+    blocks = [file("large", "x" * 51), file("c", "ccc"), file("b", "bb"), file("a", "a"), {"type": "text", "text": "!"}]
+    found = prompts.message(blocks, folder, prompts.Limits(100, 2, 50))
+    assert found.text == "@large@c@b@a!"
+    assert [(one["name"], one["content"]) for one in found.attachments] == [("a", "a"), ("b", "bb")]
     assert prompts.mention("https://example.com/a", folder) == "https://example.com/a"
     assert prompts.mention("file:///etc/passwd", folder) == "file:///etc/passwd"
     assert prompts.mention("file://[", folder) == "file://["

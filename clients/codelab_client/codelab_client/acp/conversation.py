@@ -35,8 +35,6 @@ from codelab_client.tools.instructions import topmost_instructions
 _STOP_S = 10.0
 #: Seconds that a session's first prompt waits for its MCP servers.
 _START_S = 10.0
-#: Characters of a message if the server does not say.
-_MESSAGE_CHARS = 10_000
 _STOP_REASONS = {
     "completed": "end_turn",
     "cancelled": "cancelled",
@@ -161,13 +159,12 @@ class Conversation:
     async def prompt(self, blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Answer a prompt; another one waits for its end. Raises RpcError."""
         limits = self.session.info.limits if self.session.info is not None else {}
-        most = limits.get("user_message_chars")
-        text = prompts.message(blocks, self.root, most if isinstance(most, int) else _MESSAGE_CHARS)
+        message = prompts.message(blocks, self.root, prompts.Limits.of(limits))
         prompt = _Prompt()
         self._prompts.append(prompt)
         try:
             async with self._one_at_a_time:
-                reason = "cancelled" if prompt.cancelled.is_set() else await self._answer(prompt, text)
+                reason = "cancelled" if prompt.cancelled.is_set() else await self._answer(prompt, message)
         except asyncio.CancelledError:
             if prompt.is_sent:
                 with contextlib.suppress(SessionError):
@@ -186,9 +183,9 @@ class Conversation:
             for message_id in sent or [None]:
                 await self.session.cancel(message_id)
 
-    async def _answer(self, prompt: _Prompt, text: str) -> str:
+    async def _answer(self, prompt: _Prompt, message: prompts.Message) -> str:
         """The stop reason of a prompt."""
-        if (command := self._commands.find(text)) is not None:
+        if (command := self._commands.find(message.text)) is not None:
             self.updates.say(await command())
             return "end_turn"
         with contextlib.suppress(TimeoutError):
@@ -196,9 +193,9 @@ class Conversation:
                 await self._starting.wait()
         while self._complaints:
             self.updates.say(f"*{safe(self._complaints.pop(0))}*")
-        self._local.label = text
+        self._local.label = message.text
         prompt.is_sent = True
-        turn = asyncio.ensure_future(self._turn(text, prompt.message_id))
+        turn = asyncio.ensure_future(self._turn(message, prompt.message_id))
         stopping = asyncio.ensure_future(prompt.cancelled.wait())
         try:
             await asyncio.wait({turn, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -214,11 +211,11 @@ class Conversation:
                 turn.cancel()
             await asyncio.gather(turn, return_exceptions=True)
 
-    async def _turn(self, text: str, message_id: str) -> str:
+    async def _turn(self, message: prompts.Message, message_id: str) -> str:
         """Run a turn. Returns its stop reason when the editor has been told everything. Raises RpcError."""
         refusal: on.Error | None = None
         end: on.TurnEnd | None = None
-        async for event in self.session.prompt(text, message_id):
+        async for event in self.session.prompt(message.text, message_id, message.attachments):
             if isinstance(event, on.Error) and event.seq:
                 refusal = event
             elif isinstance(event, on.TurnEnd):

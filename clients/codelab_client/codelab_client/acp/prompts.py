@@ -1,21 +1,57 @@
-"""The user's prompt, from ACP's content blocks to the text of a message. No I/O."""
+"""The user's prompt, from ACP's content blocks to a message with attachments. No I/O."""
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from codelab_client.acp.params import invalid, text
+from codelab_client.safe_text import safe_line
+
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_NAME_CHARS = 255
+#: Characters of an image's data; the server says how many bytes it takes.
+_DATA_CHARS = 10_000_000
 
 
-def message(blocks: Sequence[Mapping[str, Any]], root: Path, most: int) -> str:
-    """The message of a prompt, at most so many characters long. Raises RpcError INVALID_PARAMS.
+@dataclass(frozen=True)
+class Limits:
+    """What the server takes: characters of a message, attachments, characters of an attached text."""
 
-    Links become mentions (`@path`) where they stand. The texts of embedded files follow, the shortest first, as far as
-    there is room; the others are only mentioned, and the agent reads them itself.
+    chars: int = 10_000
+    attachments: int = 0
+    attached_chars: int = 0
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Limits":
+        """Read `session_info.limits`; what it does not say is as without extensions."""
+
+        def number(name: str, default: int) -> int:
+            value = told.get(name)
+            return value if type(value) is int and value >= 0 else default
+
+        return cls(number("user_message_chars", 10_000), number("attachments", 0), number("attached_chars", 0))
+
+
+@dataclass
+class Message:
+    """A message as `Session.prompt` takes it."""
+
+    text: str
+    attachments: list[dict[str, Any]] = field(default_factory=list)
+
+
+def message(blocks: Sequence[Mapping[str, Any]], root: Path, limits: Limits) -> Message:
+    """The message of a prompt. Raises RpcError INVALID_PARAMS.
+
+    Links become mentions (`@path`) where they stand. Images are attached, and the texts of embedded files as far as
+    the server takes them, the shortest first; the others are only mentioned, and the agent reads them itself.
     """
-    said, embedded = [], []
+    said: list[str] = []
+    images: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
     for block in blocks:
         match block.get("type"):
             case "text":
@@ -23,23 +59,34 @@ def message(blocks: Sequence[Mapping[str, Any]], root: Path, most: int) -> str:
             case "resource_link":
                 said.append(mention(text(block, "uri"), root))
             case "resource":
-                name, content = _resource(block.get("resource"), root)
-                said.append(name)
-                embedded.append((name, content))
-            case "image" | "audio" as kind:
-                raise invalid(f"This agent does not take a prompt with {kind}")
+                resource = block.get("resource")
+                if not isinstance(resource, dict):
+                    raise invalid("resource must be an object")
+                named = mention(text(resource, "uri"), root)
+                said.append(named)
+                if isinstance(content := resource.get("text"), str):
+                    texts.append({"type": "text", **_name(named), "content": content})
+                else:
+                    images.append(_image(resource, "blob", named))
+            case "image":
+                named = mention(text(block, "uri"), root) if block.get("uri") else ""
+                images.append(_image(block, "data", named))
+            case "audio":
+                raise invalid("This agent does not take a prompt with audio")
             case _:
                 raise invalid("prompt has a block of an unknown type")
     whole = "".join(said)
+    if not whole.strip() and images:
+        whole = "(see the attachment)"
     if not whole.strip():
         raise invalid("The prompt is empty")
-    for name, content in sorted(embedded, key=lambda one: len(one[1])):
-        added = _fenced(name, content)
-        if len(whole) + len(added) <= most:
-            whole += added
-    if len(whole) > most:
-        raise invalid(f"The prompt has {len(whole):,} characters; this server takes {most:,} at most")
-    return whole
+    if len(whole) > limits.chars:
+        raise invalid(f"The prompt has {len(whole):,} characters; this server takes {limits.chars:,} at most")
+    if len(images) > limits.attachments:
+        raise invalid(f"The prompt has {len(images)} images; this server takes {limits.attachments} at most")
+    fitting = [one for one in texts if 0 < len(one["content"]) <= limits.attached_chars]
+    fitting.sort(key=lambda one: len(one["content"]))
+    return Message(whole, [*images, *fitting[: limits.attachments - len(images)]])
 
 
 def mention(uri: str, root: Path) -> str:
@@ -49,25 +96,19 @@ def mention(uri: str, root: Path) -> str:
         path = Path(unquote(parts.path)).relative_to(root) if parts.scheme in ("file", "") else None
     except ValueError:
         return uri
-    lines = (
-        f" (lines {found[1]} to {found[2]})" if (found := re.fullmatch(r"L(\d+)[:-]L?(\d+)", parts.fragment)) else ""
-    )
+    found = re.fullmatch(r"L(\d+)[:-]L?(\d+)", parts.fragment)
+    lines = f" (lines {found[1]} to {found[2]})" if found else ""
     return uri if path is None else f"@{path.as_posix()}{lines}"
 
 
-def _resource(resource: Any, root: Path) -> tuple[str, str]:
-    """The mention and the text of an embedded resource."""
-    if not isinstance(resource, dict):
-        raise invalid("resource must be an object")
-    name = mention(text(resource, "uri"), root)
-    content = resource.get("text")
-    if not isinstance(content, str):
-        raise invalid(f"{name[:200]} is not text: this agent takes embedded texts only")
-    return name, content
+def _image(source: Mapping[str, Any], name: str, named: str) -> dict[str, Any]:
+    """An image as an attachment."""
+    kind = source.get("mimeType")
+    if kind not in _IMAGES:
+        raise invalid(f"This agent takes texts and images ({', '.join(_IMAGES)}), not {str(kind)[:100]}")
+    return {"type": "image", **_name(named), "media_type": kind, "data": text(source, name, _DATA_CHARS)}
 
 
-def _fenced(name: str, content: str) -> str:
-    """A text between fences that it does not contain itself."""
-    longest = max((len(run) for run in re.findall("`+", content)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"\n\n{name}:\n{fence}\n{content}\n{fence}"
+def _name(named: str) -> dict[str, str]:
+    shown = safe_line(named.removeprefix("@"), _NAME_CHARS)
+    return {"name": shown} if shown else {}

@@ -48,6 +48,7 @@ from codelab_client.session.stream import EventStream
 from codelab_client.session.timing import Timing
 
 Scope = Literal["session", "user"]
+Attachments = Sequence[Mapping[str, Any]]
 
 #: Cancelled messages that are named again on a new connection.
 _CANCELLED = 20
@@ -118,7 +119,9 @@ class Session:
 
     # -- talking -------------------------------------------------------------------------------------------------
 
-    async def prompt(self, content: str, client_msg_id: str | None = None) -> AsyncIterator[Event]:
+    async def prompt(
+        self, content: str, client_msg_id: str | None = None, attachments: Attachments = ()
+    ) -> AsyncIterator[Event]:
         """Send a message, and yield the events until its turn has ended. The last one is the turn's `TurnEnd`.
 
         If another turn is running, the message waits, and the events are those of both turns. Calls that need approval
@@ -126,7 +129,7 @@ class Session:
         """
         stream = self._subscribe()
         try:
-            message_id = await self.send(content, client_msg_id)
+            message_id = await self.send(content, client_msg_id, attachments)
             awaited = AwaitedTurn(message_id)
             async for event in stream:
                 yield event
@@ -139,12 +142,21 @@ class Session:
         """All events since the session was opened, for one reader. It ends when the session ends."""
         return aiter(self._events)
 
-    async def send(self, content: str, client_msg_id: str | None = None) -> str:
-        """Send a message, which starts a turn or waits for the running one. Returns its `client_msg_id`."""
+    async def send(self, content: str, client_msg_id: str | None = None, attachments: Attachments = ()) -> str:
+        """Send a message, which starts a turn or waits for the running one. Returns its `client_msg_id`.
+
+        attachments: images and texts, see docs/frames.md, `user_message`.
+        """
         message_id = client_msg_id or uuid.uuid4().hex
         self._sent.add(message_id)
         await self._replies.ask(
-            {"type": "user_message", "content": content, "role": "user", "client_msg_id": message_id},
+            {
+                "type": "user_message",
+                "content": content,
+                "role": "user",
+                "client_msg_id": message_id,
+                **({"attachments": [dict(one) for one in attachments]} if attachments else {}),
+            },
             self._accepts(message_id),
         )
         return message_id
