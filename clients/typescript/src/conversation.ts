@@ -1,5 +1,5 @@
 import { checkedSessionId, newSessionId, parseAddress, socketUrl, type Address } from "./address.ts";
-import { Asking, type Accepts } from "./asking.ts";
+import { Asking } from "./asking.ts";
 import { Calls } from "./calls.ts";
 import { Connector } from "./connector.ts";
 import { SessionError, messageOf } from "./errors.ts";
@@ -96,7 +96,6 @@ export class Conversation {
   #ended = false;
   #failure: Error | undefined;
   #turnId: string | undefined;
-  #cancelling = false;
   #ticking: ReturnType<typeof setInterval> | undefined;
   #tickedAt = 0;
 
@@ -125,7 +124,6 @@ export class Conversation {
     this.openCalls = new OpenCalls({
       pauseMs: this.#timing.pauseMs,
       show: (event) => this.#show(event),
-      send: (decision) => this.#send(decision),
       execute: (call) => this.#calls?.take(call),
       download: (call) => this.download(call),
     });
@@ -158,18 +156,13 @@ export class Conversation {
 
   // -- asking --------------------------------------------------------------------------------------------------
 
-  /** Stop the running turn, or the one that a message that is on its way starts. */
-  cancel(): void {
-    this.checkOpen();
-    this.#cancelling = true;
-    this.#sendCancel();
+  /** The running turn. */
+  get turnId(): string | undefined {
+    return this.#turnId;
   }
 
-  /**
-   * Send any frame until an event that `accepts` it comes, which is given back. The server's `error` without a `seq`
-   * rejects it. One request at a time is on its way; the others wait.
-   */
-  request<Reply extends SessionEvent>(frame: ClientFrame, accepts: Accepts): Promise<Reply> {
+  /** Send a frame until its reply comes. `isOrdered`: after those before it have theirs. */
+  request<Reply extends SessionEvent>(frame: ClientFrame, isOrdered = true): Promise<Reply> {
     try {
       this.checkOpen();
       if (encoded(frame).body.length > MOST_BYTES) {
@@ -178,8 +171,8 @@ export class Conversation {
     } catch (error) {
       return Promise.reject(error);
     }
-    const reply = this.#asking.ask(frame, accepts);
-    if (this.isOnline) this.#asking.repeat();
+    const reply = this.#asking.ask(frame, isOrdered);
+    if (this.isOnline) this.#asking.send(1);
     return reply as Promise<Reply>;
   }
 
@@ -503,17 +496,11 @@ export class Conversation {
 
   /** Take the next frame of the conversation. */
   #apply(event: SessionEvent): void {
-    const before = this.status;
     this.#asking.answer(event);
     switch (event.type) {
       case "agent_status":
         this.status = event.status;
-        if (event.status === "idle") {
-          this.#turnId = undefined;
-          this.#cancelling = false;
-        } else if (this.#cancelling && before === "idle") {
-          this.#sendCancel();
-        }
+        if (event.status === "idle") this.#turnId = undefined;
         break;
       case "assistant_message":
         this.#turnId = event.turn_id;
@@ -526,7 +513,6 @@ export class Conversation {
         break;
       case "turn_end":
         this.#turnId = undefined;
-        this.#cancelling = false;
         this.title = event.title || this.title;
         this.openCalls.turnEnded(event.turn_id);
         this.#keepPosition();
@@ -564,8 +550,7 @@ export class Conversation {
     this.#opened();
     for (const tell of this.#waiting.splice(0)) tell();
     // Repeat what may have been lost with the connection before. Repeats have no effect.
-    this.#asking.reconnected(connection.link.openedAt);
-    if (this.#cancelling) this.#sendCancel();
+    this.#asking.send(connection.link.openedAt);
     this.#calls?.reconcile(event.last_seq, open).catch((error: unknown) => this.#fail(error));
   }
 
@@ -589,24 +574,14 @@ export class Conversation {
       void this.#refresh(connection);
     } else if (event.error_code === "UNAUTHORIZED") {
       connection.link.cut("the server does not accept the token any more"); // the next connection tells
-    } else if (event.call_id !== undefined) {
-      this.openCalls.refused(event.call_id);
-      this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
-    } else if (!this.#uploads.refused(event)) {
-      return this.#asking.refused(event);
+    } else {
+      if (event.call_id !== undefined) this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
+      return this.#asking.refused(event) || this.#uploads.refused(event);
     }
     return false;
   }
 
   // -- sending -------------------------------------------------------------------------------------------------
-
-  #sendCancel(): void {
-    if (this.status === "idle") {
-      if (this.#asking.frame?.type !== "user_message") this.#cancelling = false;
-      return;
-    }
-    this.#send({ type: "cancel", ...(this.#turnId && { turn_id: this.#turnId }) });
-  }
 
   /** Send a frame on the current connection, a large one by reference; drop it if there is no connection. */
   #send(frame: ClientFrame): void {
@@ -621,7 +596,8 @@ export class Conversation {
     this.#uploads.upload(body).then(
       (reference) => {
         const callId = "call_id" in frame ? { call_id: frame.call_id } : {};
-        const short = { type: frame.type, ...callId, payload_ref: reference };
+        const request = frame.request_id ? { request_id: frame.request_id } : {};
+        const short = { type: frame.type, ...callId, ...request, payload_ref: reference };
         const shortText = JSON.stringify(short);
         if (this.#connection?.link.send(shortText)) this.#report.report("out", shortText, { frame: short });
       },

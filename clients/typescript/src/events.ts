@@ -29,7 +29,7 @@ export type SessionEvent = ServerFrame | LocalEvent;
 /** The event of a type. */
 export type SessionEventOf<Type extends SessionEvent["type"]> = Extract<SessionEvent, { type: Type }>;
 
-type Kind = "string" | "number" | "boolean" | "array" | "object";
+type Kind = "string" | "number" | "boolean" | "object" | "array" | "strings";
 
 /** What readers of an event rely on, by type. The server checks its own frames; this is for one that is not ours. */
 const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
@@ -57,6 +57,8 @@ const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
   resumed: { last_seq: "number", open_calls: "array" },
   resync_required: { last_seq: "number" },
   queued: { client_msg_id: "string", position: "number" },
+  withdrawn: { client_msg_ids: "strings" },
+  ack: { outcome: "string" },
   upload_ticket: { payload_ref: "string", url: "string", headers: "object" },
   message_discarded: { message_id: "string" },
 };
@@ -92,10 +94,9 @@ export function readFrame(frame: Record<string, unknown>): SessionEvent {
   for (const [name, kind] of Object.entries({ ...OPTIONAL, ...required })) {
     const value = frame[name];
     if (value == null && !Object.hasOwn(required, name)) continue;
-    if (kindOf(value) !== kind) throw new Error(`${type}.${name}`);
-    if (kind === "array" && !(value as unknown[]).every((item) => kindOf(item) === "object")) {
-      throw new Error(`${type}.${name}`);
-    }
+    const item = kind === "array" ? "object" : kind === "strings" ? "string" : undefined;
+    const isRight = item ? Array.isArray(value) && value.every((one) => kindOf(one) === item) : kindOf(value) === kind;
+    if (!isRight) throw new Error(`${type}.${name}`);
   }
   return frame as unknown as ServerFrame;
 }

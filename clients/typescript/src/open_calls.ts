@@ -1,12 +1,11 @@
 import { messageOf } from "./errors.ts";
 import type { SessionEvent } from "./events.ts";
-import type { HitlDecisionFrame, PendingCall, ResumedFrame, ToolCallFrame } from "./protocol.ts";
+import type { PendingCall, ResumedFrame, ToolCallFrame } from "./protocol.ts";
 
 interface OpenCallsOptions {
   /** The unit of the pauses between tries to fetch arguments. */
   pauseMs: number;
   show(event: SessionEvent): void;
-  send(decision: HitlDecisionFrame): void;
   /** Executes a call, if this client executes any. */
   execute(call: ToolCallFrame): void;
   download(call: ToolCallFrame): Promise<unknown>;
@@ -16,8 +15,6 @@ interface OpenCallsOptions {
 export class OpenCalls {
   readonly byId = new Map<string, ToolCallFrame>();
   readonly #options: OpenCallsOptions;
-  /** Decisions that the server is not known to have. */
-  readonly #decisions = new Map<string, HitlDecisionFrame>();
   /** While it is not known which calls are open: calls to execute, and calls that came again. */
   readonly #held = new Map<string, ToolCallFrame>();
   readonly #repeated = new Map<string, ToolCallFrame>();
@@ -43,8 +40,7 @@ export class OpenCalls {
   take(call: ToolCallFrame): void {
     const known = this.byId.get(call.call_id);
     const isNew = known?.requires_approval !== call.requires_approval;
-    if (!call.requires_approval) this.#decisions.delete(call.call_id);
-    else if (known && !known.requires_approval) return; // a repeat that comes late
+    if (call.requires_approval && known && !known.requires_approval) return; // a repeat that comes late
     this.byId.set(call.call_id, call);
     if (!call.arguments && call.payload_url) void this.#fetchArguments(call, isNew);
     else this.#see(call, isNew);
@@ -77,27 +73,11 @@ export class OpenCalls {
     for (const [callId, call] of this.byId) {
       if (!open.has(callId) && (call.seq ?? 0) <= lastSeq) this.byId.delete(callId);
     }
-    for (const [callId, decision] of this.#decisions) {
-      // It may have been lost with the connection before. A repeat has no effect.
-      if (open.get(callId) === "awaiting_approval") this.#options.send(decision);
-      else if (!open.has(callId)) this.#decisions.delete(callId);
-    }
     return open;
-  }
-
-  decide(decision: HitlDecisionFrame): void {
-    this.#decisions.set(decision.call_id, decision);
-    this.#options.send(decision);
-  }
-
-  /** The server refused a frame about a call. */
-  refused(callId: string): void {
-    this.#decisions.delete(callId);
   }
 
   settled(callId: string): void {
     this.byId.delete(callId);
-    this.#decisions.delete(callId);
   }
 
   turnEnded(turnId: string): void {

@@ -1,13 +1,11 @@
 import { newId } from "./address.ts";
-import type { Accepts } from "./asking.ts";
 import { Conversation } from "./conversation.ts";
 import type { SessionEvent, SessionEventOf } from "./events.ts";
 import type { SessionOptions } from "./options.ts";
 import type {
-  AgentSwitchedFrame,
+  AckFrame,
   ClientFrame,
   ContextUpdatedFrame,
-  HitlDecisionFrame,
   PlanStep,
   Remember,
   RuleInfo,
@@ -128,62 +126,59 @@ export class Session {
       ...(options.attachments && { attachments: options.attachments }),
       ...(options.whenBusy && { when_busy: options.whenBusy }),
     } as const;
-    const accepted = this.request(frame, (event) =>
-      (event.type === "queued" || event.type === "user_message") && event.client_msg_id === id,
-    ).then(() => {});
+    const accepted = this.request(frame).then(() => {});
     const turn = new Turn(id, accepted, (ended) => this.#conversation.turns.delete(ended));
     this.#conversation.turns.add(turn);
     return turn;
   }
 
-  /** Decide about a call that needs approval. The decision is repeated until the server has it. */
-  answer(callId: string, answer: Answer): void {
-    this.#conversation.checkOpen();
-    const frame: HitlDecisionFrame = {
+  /** Decide about a call that needs approval. Rejects if the server refuses the decision; the call then keeps waiting. */
+  answer(callId: string, answer: Answer): Promise<AckFrame> {
+    return this.#now({
       type: "hitl_decision",
       call_id: callId,
       decision: answer.decision,
       ...(answer.decision === "edit" && { modified_arguments: answer.arguments }),
       ...(answer.decision === "reject" && answer.feedback && { feedback: answer.feedback }),
       ...(answer.remember && { remember: answer.remember }),
-    };
-    this.#conversation.openCalls.decide(frame);
+    });
   }
 
-  /** Stop the running turn, or the one that a message that is on its way starts. */
-  cancel(): void {
-    this.#conversation.cancel();
+  /**
+   * Stop the running turn, or a message that is on its way. `message`: stop only this one (a turn's `id`), in whatever
+   * state it is; `queued`: also withdraw all messages that wait.
+   */
+  cancel({ message, queued }: { message?: string; queued?: boolean } = {}): Promise<AckFrame> {
+    const { status, turnId, turns } = this.#conversation;
+    const onItsWay = status === "idle" ? [...turns].filter((turn) => !turn.isAccepted).at(-1)?.id : undefined;
+    const id = message ?? onItsWay;
+    if (id !== undefined) return this.#now({ type: "cancel", client_msg_id: id });
+    return this.#now({ type: "cancel", ...(turnId && { turn_id: turnId }), ...(queued && { queued }) });
+  }
+
+  /** Take back a message that waits. */
+  withdraw(message: string): Promise<AckFrame> {
+    return this.#now({ type: "withdraw", client_msg_id: message });
   }
 
   /** Let another agent answer from now on. */
-  async switchAgent(agent: string): Promise<AgentSwitchedFrame | undefined> {
-    if (agent === this.agent) return undefined;
-    const frame = { type: "switch_agent", agent_type: agent } as const;
-    return this.request<AgentSwitchedFrame>(frame, (event) => event.type === "agent_switched" && event.to_agent === agent);
+  switchAgent(agent: string): Promise<AckFrame> {
+    return this.request({ type: "switch_agent", agent_type: agent });
   }
 
   /** Change the session's settings. Gives the session's state. */
   configure(settings: Omit<SessionConfigFrame, "type">): Promise<SessionInfoFrame> {
-    const wanted = Object.entries(settings).filter(([, value]) => value != null);
-    return this.request({ type: "session_config", ...Object.fromEntries(wanted) }, (event) =>
-      // A reply to an earlier frame that was sent twice does not have them.
-      event.type === "session_info" &&
-      wanted.every(([name, value]) => (name === "title" ? event.title : event.settings[name]) === value),
-    );
+    return this.request({ type: "session_config", ...settings });
   }
 
   /** The remembered rules. */
   async rules(): Promise<RuleInfo[]> {
-    const list: RuleListFrame = await this.request({ type: "rules", action: "list" }, (event) => event.type === "rules");
-    return list.rules;
+    return (await this.request<RuleListFrame>({ type: "rules", action: "list" })).rules;
   }
 
   /** Revoke a remembered rule. Gives the others. */
   async revoke(ruleId: string): Promise<RuleInfo[]> {
-    const list: RuleListFrame = await this.request({ type: "rules", action: "revoke", rule_id: ruleId }, (event) =>
-      event.type === "rules" && event.rules.every((rule) => rule.rule_id !== ruleId),
-    );
-    return list.rules;
+    return (await this.request<RuleListFrame>({ type: "rules", action: "revoke", rule_id: ruleId })).rules;
   }
 
   /** Show a file to the agent with every Request. Without content, the agent reads it when it needs it. */
@@ -202,11 +197,11 @@ export class Session {
   }
 
   /**
-   * Send any frame until an event that `accepts` it comes, which is given back. The server's `error` without a `seq`
-   * rejects it. One request at a time is on its way; the others wait.
+   * Send any frame until its reply comes, which is given back; the server's `error` about it rejects. Frames are sent in
+   * this order, each when those before it have their replies.
    */
-  request<Reply extends SessionEvent>(frame: ClientFrame, accepts: Accepts): Promise<Reply> {
-    return this.#conversation.request(frame, accepts);
+  request<Reply extends SessionEvent>(frame: ClientFrame): Promise<Reply> {
+    return this.#conversation.request(frame);
   }
 
   /** Send any frame once, when the session is online. Settles when it is on its way, not when it has arrived. */
@@ -220,7 +215,14 @@ export class Session {
   }
 
   #updateContext(action: "add_file" | "remove_file" | "clear", data?: { path: string; content?: string }) {
-    const frame = { type: "context_update", action, ...(data && { data }) } as const;
-    return this.request<ContextUpdatedFrame>(frame, (event) => event.type === "context_updated" && event.action === action);
+    return this.request<ContextUpdatedFrame>({ type: "context_update", action, ...(data && { data }) });
+  }
+
+  /** Send a frame beside the others. Nobody needs to care about the reply. */
+  #now(frame: ClientFrame): Promise<AckFrame> {
+    this.#conversation.checkOpen();
+    const reply = this.#conversation.request<AckFrame>(frame, false);
+    reply.catch(() => {});
+    return reply;
   }
 }

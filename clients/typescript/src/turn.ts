@@ -11,7 +11,10 @@ export class Turn implements AsyncIterable<SessionEvent> {
   readonly id: string;
   /** Settles when the server has accepted the message; rejects if it is refused or the session ends. */
   readonly accepted: Promise<void>;
-  /** The end of the turn; undefined if it was in frames that the server has no more. Rejects like `accepted`. */
+  /**
+   * The end of the turn; undefined if the message was withdrawn, or if the server does not have the frame any more.
+   * Rejects like `accepted`.
+   */
   readonly ended: Promise<TurnEndFrame | undefined>;
   readonly #stream = new EventStream<SessionEvent>();
   readonly #messages = new Map<string, string>();
@@ -19,6 +22,7 @@ export class Turn implements AsyncIterable<SessionEvent> {
   #settle!: (end: TurnEndFrame | undefined) => void;
   #reject!: (error: unknown) => void;
   #isQueued = false;
+  #isAccepted = false;
   #lost = false;
 
   constructor(id: string, accepted: Promise<void>, forget: (turn: Turn) => void) {
@@ -29,7 +33,17 @@ export class Turn implements AsyncIterable<SessionEvent> {
       this.#reject = reject;
     });
     void this.ended.catch(() => {}).then(() => forget(this));
-    accepted.catch((error: unknown) => this.fail(error));
+    accepted.then(
+      () => {
+        this.#isAccepted = true;
+      },
+      (error: unknown) => this.fail(error),
+    );
+  }
+
+  /** Whether the server has accepted the message. */
+  get isAccepted(): boolean {
+    return this.#isAccepted;
   }
 
   /** The `turn_id`, once the agent has got the message. */
@@ -56,6 +70,9 @@ export class Turn implements AsyncIterable<SessionEvent> {
         break;
       case "user_message":
         if (event.client_msg_id === this.id) this.#turnId = event.turn_id;
+        break;
+      case "withdrawn":
+        if (event.client_msg_ids.includes(this.id)) this.#end(undefined);
         break;
       case "assistant_message":
         if (event.turn_id !== this.#turnId) break;

@@ -177,6 +177,6 @@ test("a tool's mistake is an error of its call", async () => {
 
 test("what cannot be JSON, or is too large, is refused before it is sent", async () => {
   const session = await openSession((await serve()).url);
-  await expect(session.request({ type: "ping", n: 1n }, () => true)).rejects.toThrow();
+  await expect(session.request({ type: "ping", n: 1n })).rejects.toThrow();
   await expect(session.prompt("x".repeat(10_000_001)).accepted).rejects.toMatchObject({ code: "PAYLOAD_TOO_LARGE" });
 });

@@ -139,6 +139,33 @@ describe.runIf(url)("with the running system", () => {
     expect(await waiting.text()).toBe("Hello from the model.");
   });
 
+  test("a message is withdrawn, and another is stopped before it arrives", async () => {
+    const session = await openSession();
+    const running = session.prompt("[[ts-slow]]");
+    await running.accepted;
+    const waiting = session.prompt("[[ts-hello]]");
+    await waiting.accepted;
+    expect(await session.withdraw(waiting.id)).toMatchObject({ outcome: "withdrawn" });
+    expect(await waiting.ended).toBeUndefined();
+    expect(await session.cancel()).toMatchObject({ outcome: "cancelling" });
+    await running.ended;
+    const stopped = session.prompt("[[ts-slow]]");
+    expect(await session.cancel({ message: stopped.id })).toBeDefined();
+    expect((await stopped.ended)?.reason).toBeOneOf([undefined, "cancelled"]);
+    expect(await session.cancel()).toMatchObject({ outcome: "nothing_to_cancel" });
+  });
+
+  test("a decision that the server refuses is told, and the call keeps waiting", async () => {
+    const session = await openSession({ tools: { write_file: () => ({ success: true }) } });
+    const turn = session.prompt("[[ts-write]]");
+    const { call_id: callId } = await new Promise<ToolCallFrame>((resolve) => session.on("tool_call", resolve));
+    const wrong = session.answer(callId, { decision: "edit", arguments: { path: 1 } });
+    await expect(wrong).rejects.toMatchObject({ kind: "refused", code: "INVALID_ARGUMENTS" });
+    expect(session.openCalls.has(callId)).toBe(true);
+    expect(await session.answer(callId, { decision: "approve" })).toMatchObject({ outcome: "accepted", call_id: callId });
+    expect(await turn.text()).toBe("It was written.");
+  });
+
   test("an agent calls a tool of the client's own", async () => {
     const session = await openSession({
       ownTools: [
@@ -157,7 +184,8 @@ describe.runIf(url)("with the running system", () => {
   test("settings, agents, files and sessions", async () => {
     const session = await openSession();
     expect(await session.configure({ title: "A title", autonomy: "manual" })).toMatchObject({ title: "A title" });
-    expect(await session.switchAgent("architect")).toMatchObject({ to_agent: "architect" });
+    expect(await session.switchAgent("architect")).toMatchObject({ outcome: "switched" });
+    expect(await session.switchAgent("architect")).toMatchObject({ outcome: "unchanged" });
     expect(await session.rules()).toEqual([]);
     await session.addFile("a.txt", "a");
     expect(await session.clearFiles()).toMatchObject({ files: 0 });
