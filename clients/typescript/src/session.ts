@@ -4,6 +4,7 @@ import type { SessionEvent, SessionEventOf } from "./events.ts";
 import type { SessionOptions } from "./options.ts";
 import type {
   AckFrame,
+  Attachment,
   ClientFrame,
   ContextUpdatedFrame,
   PlanStep,
@@ -26,8 +27,8 @@ export type Answer =
   | { decision: "reject"; feedback?: string; remember?: Remember };
 
 export interface PromptOptions {
-  /** Images and texts for the model. */
-  attachments?: readonly Record<string, unknown>[];
+  /** Images and texts for the model. The server checks them. */
+  attachments?: readonly (Attachment | { [field in keyof Attachment]: unknown })[];
   /** What happens to this message while a turn runs. */
   whenBusy?: "queue" | "steer" | "interrupt" | "reject";
 }
@@ -123,7 +124,7 @@ export class Session {
       content,
       role: "user",
       client_msg_id: id,
-      ...(options.attachments && { attachments: options.attachments }),
+      ...(options.attachments && { attachments: options.attachments as Attachment[] }),
       ...(options.whenBusy && { when_busy: options.whenBusy }),
     } as const;
     const accepted = this.request(frame).then(() => {});
