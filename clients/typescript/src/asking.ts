@@ -62,9 +62,11 @@ export class Asking {
 
   /** Give an event to the one who asked for it. */
   answer(event: SessionEvent): void {
-    const asked = event.type === "error" ? undefined : this.#asked.find(({ frame }) => isReply(frame, event));
-    asked?.resolve(event);
-    this.#remove(asked);
+    if (event.type === "error") return;
+    for (const asked of this.#asked.filter(({ frame }) => isReply(frame, event))) {
+      asked.resolve(event);
+      this.#remove(asked);
+    }
   }
 
   /** The server refused a frame. Gives whether somebody who waits for its reply is told, and nobody else needs to be. */
@@ -107,6 +109,8 @@ function isReply(frame: ClientFrame, event: SessionEvent): boolean {
   const message = messageOf(frame);
   if (message === undefined) return "request_id" in event && event.request_id === frame.request_id;
   if (event.type === "withdrawn") return event.client_msg_ids.includes(message);
+  // A `withdraw` or `cancel` has overtaken the message, which is not answered then.
+  if (event.type === "ack") return event.outcome === "withdrawn" && event.client_msg_id === message;
   const says = event.type === "queued" || event.type === "user_message" || event.type === "error";
   return says && event.client_msg_id === message;
 }

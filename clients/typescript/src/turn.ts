@@ -71,6 +71,9 @@ export class Turn implements AsyncIterable<SessionEvent> {
       case "user_message":
         if (event.client_msg_id === this.id) this.#turnId = event.turn_id;
         break;
+      case "ack":
+        if (event.outcome === "withdrawn" && event.client_msg_id === this.id) this.#end(undefined);
+        break;
       case "withdrawn":
         if (event.client_msg_ids.includes(this.id)) this.#end(undefined);
         break;
