@@ -138,8 +138,8 @@ def test_a_replayed_call_is_executed_only_if_it_is_open(ide, model):
         second.request("resume", last_seq=0)
         return {frame["call_id"]: frame for frame in second.of_type("tool_call") if "seq" in frame}[asked["call_id"]]
 
-    assert replayed(settled) == {**settled, "execute": False}
-    until(lambda: replayed(waiting) == waiting)  # when the server knows that the first connection is gone
+    # When the server has taken the result, and knows that the first connection is gone.
+    until(lambda: replayed(settled) == {**settled, "execute": False} and replayed(waiting) == waiting)
     second.result(waiting, {"content": ""})
     assert second.idle() == "Read"
 
