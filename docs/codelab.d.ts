@@ -159,6 +159,11 @@ export interface HelloFrame {
    */
   instructions?: Instruction[] | null;
   /**
+   * Facts about the session for lists, such as `cwd` and `project`. They replace those of the same names, and null
+   * removes one; the others stay. At most 16 KB of JSON in all.
+   */
+  metadata?: Record<string, unknown> | null;
+  /**
    * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
    * `ack`.
    */
@@ -610,6 +615,8 @@ export interface TurnEndFrame {
   final_text_sha256?: string;
   /** The session's current title. The model sets it in its first answer. */
   title: string;
+  /** The tokens of the newest prompt, of the `context_tokens` in `session_info.limits`. */
+  context_used?: number;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
   /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
@@ -972,6 +979,8 @@ export interface TurnUsage {
   cached_tokens: number;
   /** The number of Requests to the model. */
   llm_calls: number;
+  /** True: some numbers are estimates, because a Request was broken off before the provider counted. */
+  estimated?: boolean;
   /** The cost, if the prices of all models are known. */
   cost_usd?: number;
   /** The parts of the prompts. */

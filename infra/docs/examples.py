@@ -75,6 +75,7 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
         {
             "client": {"name": "my-ide", "version": "1.2.0"},
             "platform": "linux",
+            "metadata": {"cwd": "/home/ann/sorting", "project": "sorting"},
             "capabilities": {"tools": [_DEPLOY]},
             "instructions": [{"path": "AGENTS.md", "content": "Run `make test` after a change.\n"}],
         },
@@ -200,6 +201,7 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             },
             "final_text_sha256": "3b2a7f0c9d1e4a5b8c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3",
             "title": "Sorting",
+            "context_used": 1510,
             "seq": 15,
         }
     ],

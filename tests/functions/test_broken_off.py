@@ -37,10 +37,11 @@ def test_its_text_is_discarded_and_the_second_answer_stays(extended: System) -> 
     assert [message.get("message_id") for message in [extended.item("MESSAGE#000000002")]] == [message_id]
     frames = extended.aws.frames("c1")
     assert [frame["seq"] for frame in frames] == list(range(1, len(frames) + 1))
-    assert [frame["type"] for frame in frames][:5] == [
-        "agent_status", "assistant_message", "assistant_message", "message_discarded", "assistant_message",
+    assert [frame["type"] for frame in frames][:6] == [
+        "user_message", "agent_status",
+        "assistant_message", "assistant_message", "message_discarded", "assistant_message",
     ]  # fmt: skip
-    assert frames[2]["aborted"] is True
+    assert frames[3]["aborted"] is True
     assert extended.aws.calls.count(TRANSACTION) == 2, "the restart, the commit"
     register = extended.item("REGISTER")
     assert (register["phase"], "due_at" in register) == ("idle", False)

@@ -72,3 +72,8 @@ def test_a_storage_failure_names_the_frame(extended: System) -> None:
     extended.aws.refuse("TransactWriteItems", 400, "ProvisionedThroughputExceededException")
     (error,) = answers(extended, "user_message", type="user_message", content="Hi", client_msg_id="m1", request_id="r1")
     assert (error["error_code"], error["request_id"], error["client_msg_id"]) == ("DATABASE_ERROR", "r1", "m1")
+
+
+def test_a_request_id_is_no_setting(extended: System) -> None:
+    (info,) = answers(extended, "control", type="session_config", autonomy="manual", request_id="r1")
+    assert info["settings"] == {"autonomy": "manual"}

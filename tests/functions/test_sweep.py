@@ -144,7 +144,8 @@ def test_a_step_whose_owner_vanished_is_started_again_when_its_lease_has_ended(
     system.sweep(later_s=20)
     assert system.aws.invokes == []
     system.sweep(later_s=130)
-    assert [again for _, again in system.aws.invokes] == [{**died, "attempt": 1}]
+    nothing = {"announced": [0, -1]}  # its first attempt has posted the message and the status
+    assert [again for _, again in system.aws.invokes] == [{**died, **nothing, "attempt": 1}]
 
 
 def test_a_turn_whose_step_died_three_times_ends_with_an_error_and_the_session_goes_on(

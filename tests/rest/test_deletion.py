@@ -129,7 +129,12 @@ def test_title_and_settings_are_changed(api: httpx.Client, session: str) -> None
 def test_settings_are_validated_as_on_the_websocket() -> None:
     for name in SettingsChange.model_fields:
         assert SettingsChange.model_fields[name].annotation == SessionConfig.model_fields[name].annotation
-    assert set(SettingsChange.model_fields) == set(SessionConfig.model_fields) - {"type", "title"}
+    assert set(SettingsChange.model_fields) == set(SessionConfig.model_fields) - {
+        "type",
+        "title",
+        "request_id",
+        "thinking",
+    }
 
 
 def test_a_message_during_a_turn_is_refused_with_reject(

@@ -1,6 +1,9 @@
 """Health and documentation, which need no token."""
 
 import httpx
+import pytest
+from codelab.config import Settings
+from codelab.rest import client_config
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
@@ -11,6 +14,33 @@ def test_health_matches_the_seed_document(cloud: LocalCloud) -> None:
     dependencies = {"dynamodb": "connected", "llm": "available"}
     healthy = {"status": "healthy", "service": "agent-runtime", "version": "1.0.0", "dependencies": dependencies}
     assert (answer.status_code, answer.json()) == (200, healthy)
+
+
+def test_a_client_is_told_where_to_connect(cloud: LocalCloud) -> None:
+    told = httpx.get(f"{cloud.http}/client-config").json()
+    assert told == {
+        "websocket": "/ws/{session_id}",
+        "auth": {"mode": "none"},
+        "protocol_version": "1.0",
+    }
+
+
+def test_a_client_of_a_deployed_system_is_told_how_to_sign_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployed = Settings(
+        connections_url="https://a1.execute-api.eu-central-1.amazonaws.com/v1",
+        jwt_issuer="https://login.example.com",
+        jwt_client_id="codelab-cli",
+        jwt_secret="never told",
+    )
+    monkeypatch.setattr(client_config, "settings", lambda: deployed)
+    told = client_config.get_client_config()
+    assert told.websocket == "wss://a1.execute-api.eu-central-1.amazonaws.com/v1?session_id={session_id}"
+    assert told.auth.model_dump(exclude_none=True) == {
+        "mode": "jwt",
+        "issuer": "https://login.example.com",
+        "client_id": "codelab-cli",
+    }
+    assert "never told" not in told.model_dump_json()
 
 
 def test_the_documentation_is_served(cloud: LocalCloud) -> None:

@@ -1,5 +1,6 @@
 """Sessions over HTTP: create, read, list."""
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -121,6 +122,35 @@ def test_sessions_are_listed_by_last_activity_in_pages(api: httpx.Client) -> Non
             break
     assert len(found) == len(set(found))
     assert [name for name in found if name in made] == [made[0], *reversed(made[1:])]
+
+
+def test_sessions_are_found_by_metadata_and_title(api: httpx.Client) -> None:
+    for n in range(6):
+        metadata = {"cwd": f"/home/ann/found/{n % 2}", "n": n}
+        api.post("/sessions", json={"title": f"Sorting {n}", "metadata": metadata})
+
+    def found(**params: Any) -> list[int]:
+        """The numbers of the sessions on all pages, the newest first."""
+        numbers: list[int] = []
+        for _ in range(10):
+            page = api.get("/sessions", params=params).json()
+            numbers += [listed["metadata"]["n"] for listed in page["sessions"]]
+            if page["next_cursor"] is None:
+                break
+            params["cursor"] = page["next_cursor"]
+        return numbers
+
+    in_one = json.dumps({"cwd": "/home/ann/found/1"})
+    assert found(metadata=in_one, limit=2) == [5, 3, 1]
+    assert found(metadata=in_one, title="sORTING 3") == [3]
+    assert found(metadata=json.dumps({"cwd": "/home/ann/found/1", "n": 1})) == [1]
+    assert found(metadata=json.dumps({"cwd": "/home/ann/found/1", "n": "1"})) == [], "another type is another value"
+
+
+@pytest.mark.parametrize("metadata", ["{", "[]", "1", '"cwd"'])
+def test_metadata_to_search_for_is_an_object(api: httpx.Client, metadata: str) -> None:
+    answer = api.get("/sessions", params={"metadata": metadata})
+    assert refused(answer, 422, "INVALID_ARGUMENTS") == {"field": "metadata"}
 
 
 def test_invalid_cursors_are_refused(api: httpx.Client) -> None:

@@ -110,6 +110,8 @@ class Settings(ChosenLimits):
     jwks_url: str = ""
     jwt_issuer: str = ""
     jwt_audience: str = ""
+    #: What clients sign in with at the issuer; the server only passes it on.
+    jwt_client_id: str = ""
     #: How far the `exp` of a token may be from its `iat`.
     jwt_max_age_s: Positive = 86_400
     codelab_local: bool = False

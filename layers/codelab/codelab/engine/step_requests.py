@@ -20,7 +20,7 @@ from codelab.sessions.store import Conversation
 from codelab.turns import models, routing, titles
 from codelab.turns.answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.context import assemble, shown_files
-from codelab.turns.usage import breakdown, counted
+from codelab.turns.usage import breakdown, counted, estimated
 
 #: The most schemas of routers that a process keeps.
 _SCHEMAS = 16
@@ -141,6 +141,16 @@ class StepRequests:
                     self._schemas.pop(next(iter(self._schemas)))
                 self._schemas[key] = found
         return found
+
+    def told(self, asked: Asked, usage: Usage, streamed: Sequence[str], *, was_stopped: bool) -> dict[str, int]:
+        """The usage of a Request without an answer: what the provider told, else an estimate if the model has worked.
+
+        `was_stopped`: it was dropped while the model worked.
+        """
+        if usage.prompt or usage.completion or not (streamed or was_stopped):
+            return self.counted(usage, asked.config)
+        prompt = sum(asked.parts.result().values())
+        return estimated(prompt, "".join(streamed), self._settings.llm_prices.get(asked.config.model))
 
     def counted(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
         """The usage of a Request, with its cost if the model's price is known."""

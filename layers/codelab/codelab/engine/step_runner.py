@@ -41,6 +41,7 @@ from codelab.turns.answers import answer_of, failure
 from codelab.turns.draft import Draft
 from codelab.turns.own_tools import executed_by
 from codelab.turns.steps import Answer, Failure, Lease
+from codelab.turns.usage import CONTEXT
 
 #: Time (ms) reserved for the commit after the model's deadline, and the least time to begin a further step.
 _COMMIT_MS = 3_000
@@ -237,7 +238,7 @@ class StepRunner:
                 try:
                     result = self._streamed(asked, attempt, deadline, meter)
                 except ModelError as failed:
-                    told, broke_off = counted(failed.usage, asked.config), True
+                    told, broke_off = self._requests.told(asked, failed.usage, streamed, was_stopped=False), True
                     if not self._may_ask_again(attempt, failed, told, invoked):
                         raise
                 if result is not None:
@@ -248,13 +249,17 @@ class StepRunner:
                     attempt.wasted.update(told)
                 streamed.clear()
             usage = counted(result.usage, asked.config)
-            total = {**attempt.with_wasted(usage), **asked.parts.result()}
+            parts = asked.parts.result()
+            total = {**attempt.with_wasted(usage), **parts, CONTEXT: usage["prompt_tokens"] or sum(parts.values())}
             answer = answer_of(result.solution, asked.agent, total, "".join(streamed), self._engine.ids)
             if answer.text and not streamed:  # a strategy that cannot stream
                 attempt.sender.write(answer.text)
         except RequestError as raised:
             error = raised.with_traceback(None)  # it would keep this frame, and the frame the error
-            usage = counted(raised.usage, asked.config) if isinstance(raised, ModelError) and asked is not None else {}
+            if asked is not None:
+                known = raised.usage if isinstance(raised, ModelError) else Usage()
+                was_stopped = isinstance(raised, Cancelled)
+                usage = self._requests.told(asked, known, streamed, was_stopped=was_stopped)
         except ProtocolError as raised:
             error = raised.with_traceback(None)
         finally:

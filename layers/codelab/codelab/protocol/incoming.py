@@ -314,6 +314,12 @@ class Hello(ClientFrame):
         "They replace earlier ones; without this field, those stay. Not from a viewer.",
     )
 
+    metadata: dict[str, Any] | None = Field(
+        default=None,
+        description="Facts about the session for lists, such as `cwd` and `project`. They replace those of the same "
+        "names, and null removes one; the others stay. At most 16 KB of JSON in all.",
+    )
+
     @model_validator(mode="after")
     def instructions_are_bounded(self) -> Self:
         told = self.instructions or []

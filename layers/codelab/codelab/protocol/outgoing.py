@@ -250,6 +250,10 @@ class TurnUsage(_Part):
     completion_tokens: int = Field(description="Tokens the model wrote.")
     cached_tokens: int = Field(description="The part of `prompt_tokens` that the provider read from its cache.")
     llm_calls: int = Field(description="The number of Requests to the model.")
+    estimated: bool | None = Field(
+        default=None,
+        description="True: some numbers are estimates, because a Request was broken off before the provider counted.",
+    )
     cost_usd: float | None = Field(default=None, description="The cost, if the prices of all models are known.")
     prompt_details: PromptDetails = Field(description="The parts of the prompts.")
 
@@ -272,6 +276,10 @@ class TurnEnd(ServerFrame):
         "Absent if the turn ended without a message.",
     )
     title: str = Field(description="The session's current title. The model sets it in its first answer.")
+    context_used: int | None = Field(
+        default=None,
+        description="The tokens of the newest prompt, of the `context_tokens` in `session_info.limits`.",
+    )
 
 
 class AgentSwitched(ServerFrame):

@@ -11,6 +11,7 @@ with without_pydantic_1():
         approvals,
         calls,
         chat,
+        client_config,
         context,
         docs_page,
         errors,
@@ -53,6 +54,7 @@ def create_app() -> FastAPI:
     errors.install(app)
     errors.document(app)
     app.include_router(health.router)
+    app.include_router(client_config.router)
     app.include_router(docs_page.router)
     for group in (sessions, approvals, chat, stream, context, tools, calls, requests, usage):
         app.include_router(group.router, prefix="/api/v1")

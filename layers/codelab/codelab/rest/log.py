@@ -123,8 +123,9 @@ class LogReader:
         kind = frame["type"]
         if kind == "assistant_message":
             shown = {"type": "token", "content": frame["content"]}
-            others = frame.keys() - {"type", "token", "content", "seq"}
+            others = frame.keys() - {"type", "token", "content", "seq", "at"}
         else:
             shown = {"type": "done" if kind == "turn_end" else kind}
-            others = frame.keys() - {"type", "seq"}
-        return {**shown, **{name: frame[name] for name in frame if name in others}, "seq": event.seq}
+            others = frame.keys() - {"type", "seq", "at"}
+        logged = {"at": frame["at"]} if "at" in frame else {}
+        return {**shown, **{name: frame[name] for name in frame if name in others}, **logged, "seq": event.seq}

@@ -12,7 +12,7 @@ from codelab.engine.deleter import Deleter
 from codelab.engine.fork import fork
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.incoming import WhenBusy
+from codelab.protocol.incoming import WhenBusy, parse_json
 from codelab.protocol.outgoing import Status
 from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute, timestamp, with_example
@@ -37,6 +37,9 @@ IdempotencyKey = Annotated[
         description="Requests with the same key are executed once",
     ),
 ]
+
+#: A search looks at so many sessions at a time, and in one request so many times.
+_READ, _MOST_READS = 100, 10
 
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -142,6 +145,7 @@ class ListedSession(BaseModel):
     session_id: str
     title: str
     last_activity: str
+    metadata: dict[str, Any]
 
 
 class SessionList(BaseModel):
@@ -153,6 +157,7 @@ class SessionList(BaseModel):
                 "session_id": "session_456",
                 "title": "Создай файл main.dart",
                 "last_activity": "2024-01-09T10:05:00.000Z",
+                "metadata": {"project_path": "/path/to/project"},
             }
         ],
         next_cursor=None,
@@ -187,19 +192,64 @@ def create_session(
     return CreatedSession(session_id=session_id, created_at=timestamp(created.register.created_at))
 
 
-@router.get("", responses=refusals())
+@router.get("", responses=refusals(ErrorCode.INVALID_ARGUMENTS))
 def list_sessions(
-    user: User, limit: Annotated[int, Query(ge=1, le=100)] = 20, cursor: paging.Cursor = None
+    user: User,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    cursor: paging.Cursor = None,
+    title: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Only sessions with this text in the title")
+    ] = None,
+    metadata: Annotated[
+        str | None,
+        Query(
+            max_length=2_000,
+            description="A JSON object: only sessions whose metadata has all of these values",
+            examples=['{"cwd": "/home/ann/sorting"}'],
+        ),
+    ] = None,
 ) -> SessionList:
-    """The user's sessions by last activity. A new session may be missing for a moment."""
-    found, following = engine().store.listed(user, limit, paging.position(cursor))
-    return SessionList(
-        sessions=[
-            ListedSession(session_id=it.session_id, title=it.title, last_activity=timestamp(it.last_activity))
-            for it in found
-        ],
-        next_cursor=paging.cursor(following),
-    )
+    """The user's sessions by last activity. A new session may be missing for a moment.
+
+    A page of a search may have fewer than `limit` sessions, or none; go on as long as there is a `next_cursor`.
+    """
+    wanted, store = _wanted(metadata), engine().store
+    text = (title or "").casefold()
+    is_search = bool(text or wanted)
+    found: list[ListedSession] = []
+    position = paging.position(cursor)
+    for _ in range(_MOST_READS if is_search else 1):
+        page, following = store.listed(user, _READ if is_search else limit, position)
+        page = [it for it in page if text in it.title.casefold()]
+        abouts = store.abouts(user, [it.session_id for it in page])
+        for it in page:
+            said = abouts[it.session_id].metadata if it.session_id in abouts else {}
+            if any(name not in said or said[name] != value for name, value in wanted.items()):
+                continue
+            found.append(
+                ListedSession(
+                    session_id=it.session_id, title=it.title, last_activity=timestamp(it.last_activity), metadata=said
+                )
+            )
+            if is_search and len(found) == limit:
+                return SessionList(sessions=found, next_cursor=paging.cursor((it.last_activity, it.session_id)))
+        position = following
+        if position is None:
+            break
+    return SessionList(sessions=found, next_cursor=paging.cursor(position))
+
+
+def _wanted(metadata: str | None) -> dict[str, Any]:
+    """The values that a session's metadata must have."""
+    try:
+        found = parse_json(metadata or "{}")
+    except ProtocolError:
+        found = None
+    if not isinstance(found, dict):
+        raise ProtocolError(
+            ErrorCode.INVALID_ARGUMENTS, "metadata must be a JSON object", details={"field": "metadata"}
+        )
+    return found
 
 
 @router.get("/{session_id}", responses=refusals(ErrorCode.SESSION_NOT_FOUND))

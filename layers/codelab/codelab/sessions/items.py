@@ -26,9 +26,10 @@ def dumps(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AboutItem:
-    """The data that the session's creator supplied. Callers can read it back; no turn reads it."""
+    """The data that the session's clients supplied. Callers can read it back; no turn reads it."""
 
-    replaces: ClassVar[bool] = False
+    #: The register's version guards it.
+    replaces: ClassVar[bool] = True
 
     user_id: str
     metadata: dict[str, Any]

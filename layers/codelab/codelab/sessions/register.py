@@ -214,6 +214,8 @@ class Register:
     cut_n: int = 0
     #: The provider's count of the prompt's tokens per 1,000 that we estimated; 0 if unknown.
     token_scale: int = 0
+    #: The tokens of the newest prompt, as the provider counted them, else estimated.
+    context_used: int = 0
     #: `history_tokens` when the model last failed to summarise them; 0 after a summary.
     summary_failed_tokens: int = 0
     generation: int = 0

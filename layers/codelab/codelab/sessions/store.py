@@ -173,6 +173,9 @@ class SessionStore(Protocol):
     def read_tools(self, pk: str) -> tuple[Register | None, ToolsItem]:
         """The register (or None) and the clients' own tools in one round trip."""
 
+    def abouts(self, user: str, session_ids: Sequence[str]) -> dict[str, AboutItem]:
+        """What is known about these sessions of the user, at most 100, by id. Eventually consistent."""
+
     def calls(self, pk: str, call_ids: Iterable[str]) -> list[CallItem]:
         """The existing calls, in any order."""
 

@@ -54,6 +54,7 @@ def stop(draft: Draft) -> None:
         register.cancelled_at = register.cancelled_at or draft.now
         return
     if register.message_id:  # an attempt of this step has crashed; its text stays
+        turn.count_lost(draft)
         turn.cancelled(draft, draft.streamed())
         return
     draft.need(keys.call_key(call_id) for call_id in register.open_step_calls)

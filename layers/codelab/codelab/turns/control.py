@@ -22,6 +22,7 @@ from codelab.turns import (
     handover,
     inbox,
     instructions,
+    lifecycle,
     messages,
     models,
     own_tools,
@@ -56,7 +57,11 @@ class Change:
 
 @decision(
     Hello,
-    reads=lambda frame: [keys.PLAN, keys.TOOLS] if own_tools.says_something(frame.capabilities) else [keys.PLAN],
+    reads=lambda frame: [
+        keys.PLAN,
+        *([keys.TOOLS] if own_tools.says_something(frame.capabilities) else []),
+        *([keys.ABOUT] if frame.metadata else []),
+    ],
     quota=Asks.SHOWN,
 )
 def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
@@ -68,6 +73,8 @@ def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
         own_tools.declare(draft, caller, frame.capabilities)
     if frame.instructions is not None:
         instructions.set_instructions(draft, caller, frame.instructions)
+    if frame.metadata:
+        lifecycle.describe(draft, caller, frame.metadata)
     return _inform(draft, caller)
 
 
@@ -278,6 +285,7 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
             "payload_bytes": limits.PAYLOAD_BYTES,
             "websocket_frame_bytes": 32 * 1024,
             "websocket_message_bytes": 128 * 1024,
+            "context_tokens": models.context_tokens(models.model_of(register, draft.settings), draft.settings),
             "calls_per_step": limits.CALLS_PER_STEP,
             "queued_messages": limits.INBOX,
             "connections": limits.CONNECTIONS_PER_SESSION,

@@ -5,11 +5,13 @@ deletes it from that time on unless it is revealed before. So a fork that crashe
 crashes is continued. The process that copies or deletes holds the register's lease for as long as it can run.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.sessions import keys
 from codelab.sessions.items import AboutItem
 from codelab.sessions.register import Register
 from codelab.sessions.spending import Spending
@@ -46,17 +48,36 @@ def create(draft: Draft, caller: Caller, event: CreateSession) -> Transition | N
     """Create a session without connections; None if it exists. Raises ProtocolError PAYLOAD_TOO_LARGE, RATE_LIMITED."""
     if draft.before is not None:
         return None
-    about = AboutItem(event.user_id, event.metadata)
+    about = checked(AboutItem(event.user_id, event.metadata))
+    quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES + about.bytes))
+    draft.register.title = event.title
+    draft.puts.append(about)
+    return draft.finish()
+
+
+def checked(about: AboutItem) -> AboutItem:
+    """Raise ProtocolError PAYLOAD_TOO_LARGE if there is too much metadata."""
     if about.bytes > limits.METADATA_BYTES:
         raise ProtocolError(
             ErrorCode.PAYLOAD_TOO_LARGE,
             f"metadata has {about.bytes} bytes; at most {limits.METADATA_BYTES} are allowed",
             details={"field": "metadata"},
         )
-    quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES + about.bytes))
-    draft.register.title = event.title
-    draft.puts.append(about)
-    return draft.finish()
+    return about
+
+
+def describe(draft: Draft, caller: Caller, metadata: Mapping[str, Any]) -> None:
+    """Change the session's metadata by name; null removes a value. Needs the ABOUT item.
+
+    Raises ProtocolError PAYLOAD_TOO_LARGE, RATE_LIMITED.
+    """
+    found = draft.item(keys.ABOUT)
+    before = AboutItem.of(found) if found else AboutItem(caller.user, {})
+    changed = {name: value for name, value in {**before.metadata, **metadata}.items() if value is not None}
+    if changed != before.metadata:
+        about = checked(AboutItem(before.user_id, changed))
+        quotas.spend(draft, caller.plan, Spending(stored_bytes=about.bytes))
+        draft.puts.append(about)
 
 
 @decision(Lease, quota=Asks.SPENDS, creates=True)

@@ -98,6 +98,8 @@ def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
     earlier = register.message_id
     dead = earlier if earlier and draft.streamed() else ""
     thought = earlier if earlier and draft.has_thoughts() else ""
+    if earlier:
+        turn.count_lost(draft)
     register.attempt += 1
     register.phase = Phase.RUNNING
     if register.stray_until <= draft.now:
@@ -127,7 +129,7 @@ def restart(draft: Draft, lease: Lease, message_id: str, usage: dict[str, int], 
     if not all(register.connections[found].extensions for found in register.live(draft.now)):
         return None
     register.last_seq = max(register.last_seq, log_end)
-    count(register, usage)
+    turn.count(register, usage)
     _discard(draft, register.message_id)
     register.message_id, register.message_seq = message_id, register.last_seq
     return draft.finish()
@@ -161,7 +163,7 @@ def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -
     if not owns(register, lease):
         return None
     register.last_seq = max(register.last_seq, log_end)
-    count(register, result.usage)
+    turn.count(register, result.usage)
     register.token_scale = scale(result.usage, register.token_scale)
     if register.cancelled_at:
         if isinstance(result, Answer):
@@ -303,9 +305,3 @@ def _make_call(
 def _settle_at_once(draft: Draft, call: CallItem, state: CallState, outcome: dict[str, Any]) -> None:
     draft.register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, 0, 0)
     calls.settle(draft, call, state, outcome, was_sent=False)
-
-
-def count(register: Register, usage: dict[str, int]) -> None:
-    """Add the usage of a Request to the turn's usage."""
-    for name, value in usage.items():
-        register.usage[name] = register.usage.get(name, 0) + value

@@ -59,9 +59,11 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
     else:
         register.revoke_lease()
     if cancelled_at:
+        turn.count_lost(draft)
         turn.cancelled(draft, draft.streamed())
         return
     if register.attempt >= MAX_ATTEMPTS:
+        turn.count_lost(draft)
         if draft.streamed():
             draft.emit(turn.delta(draft, "", register.message_id, is_final=True, aborted=True))
         turn.fail(

@@ -9,7 +9,7 @@ from codelab.protocol.errors import ProtocolError
 from codelab.protocol.outgoing import AssistantMessage, Error, LoggedMessage, Status, TurnEnd
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
-from codelab.sessions.register import Phase
+from codelab.sessions.register import Phase, Register
 from codelab.turns import attachments, titles, usage
 from codelab.turns.draft import Draft
 
@@ -101,6 +101,25 @@ def delta(draft: Draft, text: str, message_id: str, *, is_final: bool, aborted: 
     )
 
 
+def count(register: Register, used: Mapping[str, int]) -> None:
+    """Add the usage of a Request to the turn's usage."""
+    for name, value in used.items():
+        if name == usage.CONTEXT:
+            register.context_used = value
+        else:
+            register.usage[name] = register.usage.get(name, 0) + value
+
+
+def count_lost(draft: Draft) -> None:
+    """Count the Request of an attempt that has crashed: nobody knows what the provider counted, so it is estimated."""
+    from codelab.turns import files, models  # seldom needed
+
+    register = draft.register
+    price = draft.settings.llm_prices.get(models.model_of(register, draft.settings))
+    prompt = max(register.context_used, register.history_tokens + files.context_tokens(register))
+    count(register, usage.estimated(prompt, draft.streamed(), price))
+
+
 def cancelled(draft: Draft, text: str, last: str = "") -> None:
     """End the turn of a cancelled step: the streamed text stays, and its calls are never made.
 
@@ -129,6 +148,7 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
             usage=usage.turn_usage(register.usage),
             final_text_sha256=hashlib.sha256(text.encode()).hexdigest() if text else None,
             title=register.title,
+            context_used=register.context_used or None,
         )
     )
     register.phase = Phase.IDLE

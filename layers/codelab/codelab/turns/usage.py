@@ -14,6 +14,8 @@ from codelab.sessions.items import dumps
 _NANO = 1_000_000_000
 #: The provider's count and the estimate differ by no more, in thousandths.
 _LEAST_SCALE, _MOST_SCALE = 500, 2_500
+#: Not summed up: the tokens of the newest prompt.
+CONTEXT = "context"
 _PARTS = ("system", "tools", "files", "history")
 
 
@@ -40,6 +42,12 @@ def scale(used: Mapping[str, int], before: int) -> int:
     if not _LEAST_SCALE <= found <= _MOST_SCALE or abs(found - before) <= before // 20:
         return before
     return found
+
+
+def estimated(prompt_tokens: int, streamed: str, price: Price | None) -> dict[str, int]:
+    """The usage of a Request that nobody told, because it was broken off: marked as an estimate."""
+    usage = Usage(prompt=prompt_tokens, completion=estimate_tokens(streamed))
+    return {**counted(usage, price), "estimated_calls": 1}
 
 
 def breakdown(
@@ -77,6 +85,7 @@ def turn_usage(usage: Mapping[str, int]) -> TurnUsage:
         completion_tokens=usage.get("completion_tokens", 0),
         cached_tokens=usage.get("cached_tokens", 0),
         llm_calls=usage.get("llm_calls", 0),
+        estimated=True if usage.get("estimated_calls") else None,
         cost_usd=usage["cost_nano_usd"] / _NANO if has_price else None,
         prompt_details=PromptDetails(**{f"{part}_tokens": usage.get(part, 0) for part in _PARTS}),
     )

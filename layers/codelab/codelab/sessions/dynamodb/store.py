@@ -101,6 +101,17 @@ class DynamoDBStore:
         register, found = self.read_with(pk, [sk])
         return register, found[sk]
 
+    def abouts(self, user: str, session_ids: Sequence[str]) -> dict[str, AboutItem]:
+        found: dict[str, AboutItem] = {}
+        wanted = [_key(keys.partition(user, session_id), keys.ABOUT) for session_id in session_ids]
+        request: Any = {self._table: {"Keys": wanted}} if wanted else {}
+        while request:
+            answer = self._client.batch_get_item(RequestItems=request)
+            for item in map(from_dynamodb, answer["Responses"].get(self._table, [])):
+                found[keys.owner_and_session(item["pk"])[1]] = AboutItem.of(item)
+            request = answer.get("UnprocessedKeys") or {}
+        return found
+
     def calls(self, pk: str, call_ids: Iterable[str]) -> list[CallItem]:
         wanted = [keys.call_key(call_id) for call_id in call_ids]
         return [CallItem.of(found) for found in self.items(pk, wanted).values()] if wanted else []
