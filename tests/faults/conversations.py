@@ -75,6 +75,11 @@ RUN = call("run_command", command="make")
 _OWN = {"name": "ide.deploy", "description": "Deploy the project."}
 PLAN = call("update_plan", items=[{"text": "Read a.py", "status": "in_progress"}])
 
+_PIXEL = {
+    "type": "image",
+    "media_type": "image/png",
+    "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+}
 _ANSWER = says("It is ", "done.")
 _ONE_TOOL = {"one": [says("Reading. ", calls=[READ_A]), _ANSWER]}
 _WRITING = {"write": [says("Writing. ", calls=[WRITE]), _ANSWER]}
@@ -107,6 +112,12 @@ CONVERSATIONS = [
             ],
         },
         [say("think")],
+        execute=execute,
+    ),
+    Conversation(
+        "attachments",
+        {"one": [says("Reading. ", calls=[READ_A]), _ANSWER]},
+        [say("one", attachments=[_PIXEL, {"type": "text", "name": "a.log", "content": "line\n" * 10_000}])],
         execute=execute,
     ),
     Conversation("approve", _WRITING, [say("write")], decide=decision("approve"), execute=execute),

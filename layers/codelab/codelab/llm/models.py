@@ -35,7 +35,8 @@ _EFFORTS: tuple[Level, ...] = ("low", "medium", "high")
 
 #: The first row counts whose pattern is found in the model's name.
 _ROWS: tuple[tuple[str, Model], ...] = (
-    (r"gpt-5\.\d|gpt-[6-9]", Model(400_000, images=True, thinking=LEVELS)),
+    (r"gpt-[6-9]", Model(1_000_000, images=True, thinking=_EFFORTS)),
+    (r"gpt-5\.\d", Model(400_000, images=True, thinking=LEVELS)),
     (r"gpt-5-chat", Model(128_000, images=True)),
     (r"gpt-5", Model(400_000, images=True, thinking=_EFFORTS)),
     (r"gpt-4\.1", Model(1_047_576, images=True)),
@@ -52,12 +53,14 @@ _ROWS: tuple[tuple[str, Model], ...] = (
     (r"gemma-?[3-9]", Model(128_000, images=True)),
     (r"deepseek", Model(128_000, thinking=("none", "high"))),
     (r"kimi-k2\.[5-9]", Model(262_144, images=True, thinking=("none", "high"))),
+    (r"kimi-k[3-9]", Model(1_000_000)),
     (r"kimi|moonshot", Model(128_000)),
     (r"pixtral|mistral-(small|medium|large)-?(3\.[12]|latest|25|26)", Model(128_000, images=True)),
     (r"mistral|magistral|devstral|codestral|ministral", Model(128_000)),
     (r"grok", Model(131_072)),
     (r"qwen-?[23][.\d]*-?vl", Model(128_000, images=True)),
     (r"qwen3(?!-coder)(?!.*(instruct|thinking))", Model(128_000, thinking=("none", "high"))),
+    (r"qwen3-coder", Model(256_000)),
     (r"qwen", Model(128_000)),
     (r"glm-4\.[5-9]v", Model(65_536, images=True)),
     (r"glm", Model(128_000)),
