@@ -152,6 +152,22 @@ def test_a_reload_shows_the_same_conversation(tab: Tab, model: ScriptedModel) ->
     assert tab.page.locator(".said").count() == 1
 
 
+def test_messages_wait_for_the_running_turn_and_can_be_withdrawn(tab: Tab, model: ScriptedModel) -> None:
+    go = threading.Event()
+    tab.say(model.script("busy", Says("First.", until=go)))
+    tab.page.locator(".status.thinking").wait_for()
+    tab.say(model.script("waits", Says("Second.")))
+    tab.say(model.script("withdrawn", Says("Third.")))
+    tab.page.locator(".queue li").nth(1).wait_for()
+    tab.page.locator(".queue li").nth(1).get_by_role("button", name="Withdraw").click()
+    until(lambda: tab.page.locator(".queue li").count() == 1)
+    go.set()
+    tab.ended(2)
+    assert tab.answers == ["First.", "Second."]
+    assert [text.split("]]")[0][2:] for text in tab.page.locator(".said").all_inner_texts()] == ["busy", "waits"]
+    assert not model.requests["withdrawn"]
+
+
 @pytest.mark.deep
 def test_two_windows_show_and_decide_the_same(open_tab: OpenTab, model: ScriptedModel) -> None:
     first = open_tab().online()

@@ -146,7 +146,7 @@ export function send(text: string, images: readonly Image[]): void {
     ...(images.length && {
       attachments: images.map(({ name, url }) => {
         const [, type = '', data = ''] = /^data:([^;]+);base64,(.*)$/.exec(url) ?? [];
-        return { type: 'image', name, media_type: type, data };
+        return { type: 'image' as const, name, media_type: type, data };
       }),
     }),
   });

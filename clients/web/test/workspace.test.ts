@@ -83,9 +83,19 @@ describe('edits', () => {
   test('exactly once, or all on wish', () => {
     expect(edited('a b a', [{ old: 'b', new: 'c' }])).toBe('a c a');
     expect(edited('a b a', [{ old: 'a', new: '$&', replace_all: true }])).toBe('$& b $&');
-    expect(() => edited('a b a', [{ old: 'a', new: 'c' }])).toThrow('2 times');
+    expect(() => edited('a b a', [{ old: 'a', new: 'c' }])).toThrow('more than once');
     expect(() => edited('a', [{ old: 'x', new: 'c' }])).toThrow('does not have');
+    expect(() => edited('aaa', [{ old: 'aa', new: 'c' }])).toThrow('more than once');
   });
+  test('all refer to the text as it was, and must not overlap', () => {
+    expect(edited('a b', [{ old: 'a', new: 'b' }, { old: 'b', new: 'a' }])).toBe('b a');
+    expect(() => edited('abc', [{ old: 'ab', new: 'x' }, { old: 'bc', new: 'y' }])).toThrow('overlap');
+  });
+  test('lines end as in the file', () => {
+    expect(edited('a\r\nb\r\n', [{ old: 'a\nb', new: 'c\nd' }])).toBe('c\r\nd\r\n');
+  });
+  test('the closest lines are shown', () => {
+    expect(() => edited('one\nreturn total(x)\n', [{ old: 'return total(y)', new: '' }])).toThrow('2: return total(x)');  });
 });
 
 describe('texts', () => {

@@ -16,7 +16,8 @@ export function Composer({ live }: { live: Live }) {
   const { conversation, session } = live;
   const limits = (conversation.info.value?.limits ?? {}) as Record<string, unknown>;
   const most = typeof limits['user_message_chars'] === 'number' ? limits['user_message_chars'] : 10_000;
-  const takesImages = 'attachments' in limits || 'attachment_bytes' in limits || 'attachments_per_message' in limits;
+  const info = conversation.info.value;
+  const takesImages = info?.models.find((model) => model.name === info.model)?.images === true;
   const isLong = [...draft.value].length > most;
   const isRunning = conversation.status.value !== 'idle' && conversation.status.value !== 'error';
   const online = link.value.state === 'online';
@@ -37,7 +38,7 @@ export function Composer({ live }: { live: Live }) {
     area.current!.focus();
   };
   const paste = (event: ClipboardEvent) => {
-    const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.startsWith('image/'));
+    const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.match(/^image\/(png|jpeg|gif|webp)$/));
     if (!files.length) return;
     event.preventDefault();
     if (!takesImages) {

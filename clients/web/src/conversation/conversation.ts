@@ -35,7 +35,7 @@ export class Conversation {
     for (const message of messages) {
       const turnId = text(message['turn_id']);
       if (turnId && turnId !== runningTurn) this.#told.add(turnId);
-      if (turnId === runningTurn && message.role !== 'user') continue;
+      if (turnId && turnId === runningTurn) continue;
       made.push(...this.#fromHistory(message, turnId));
     }
     for (const entry of made) this.#known.set(entry.key, entry);
@@ -77,8 +77,12 @@ export class Conversation {
   #take(event: SessionEvent): void {
     if ('turn_id' in event && typeof event.turn_id === 'string') this.#turnId = event.turn_id;
     const isTold = this.#told.has(this.#turnId);
-    if ((event.type as string) === 'user_message') return this.#userMessage(event as never);
     switch (event.type) {
+      case 'user_message':
+        return this.#userMessage(event);
+      case 'withdrawn':
+        this.queue.value = this.queue.value.filter((one) => !event.client_msg_ids.includes(one.id));
+        return;
       case 'assistant_thought': {
         if (isTold) return;
         const key = `thought-${event.message_id}`;
@@ -143,7 +147,7 @@ export class Conversation {
           code: event.error_code,
         });
       case 'queued':
-        return this.#queued(event.client_msg_id, event.position);
+        return this.#queued(event.client_msg_id, event.position, event.preview);
       case 'turn_end':
         return this.#turnEnd(event);
       case 'session_info':
@@ -178,13 +182,6 @@ export class Conversation {
         this.#update(entry.key, { state: event.reason === 'cancelled' ? 'cancelled' : 'completed' });
       }
     }
-    const [next, ...others] = this.queue.value;
-    if (next) {
-      this.queue.value = others.map((one) => ({ ...one, position: one.position - 1 }));
-      if (!this.#known.has(next.id)) this.said(next.id, next.text, []);
-      else this.#toEnd(next.id);
-      this.accepted(next.id);
-    }
   }
 
   #message(id: string, turnId: string, agent: string | undefined): EntryOf<'assistant'> {
@@ -201,17 +198,16 @@ export class Conversation {
   }
 
   /** A message of the user as the log has it, from this window or another one. */
-  #userMessage(event: { client_msg_id?: string; turn_id?: string; content?: string; seq?: number }): void {
-    const id = event.client_msg_id ?? `said-${event.seq}`;
+  #userMessage(event: Extract<SessionEvent, { type: 'user_message' }>): void {
+    const id = event.client_msg_id;
     this.queue.value = this.queue.value.filter((one) => one.id !== id);
     if (this.#known.has(id)) {
-      this.accepted(id);
-      return;
+      if (!this.entries.value.some((entry) => entry.key === id)) this.#toEnd(id);
+      return this.accepted(id);
     }
-    const turnId = event.turn_id ?? '';
-    const isShown = this.entries.value.some((entry) => entry.kind === 'user' && entry.turnId === turnId && turnId);
-    if (this.#told.has(turnId) || isShown) return;
-    this.#add({ kind: 'user', key: id, turnId, text: event.content ?? '', images: [], state: signal('sent') });
+    if (this.#told.has(event.turn_id)) return;
+    const words = event.content ?? '…';
+    this.#add({ kind: 'user', key: id, turnId: event.turn_id, text: words, images: [], state: signal('sent') });
   }
 
   #call(frame: ToolCallFrame): void {
@@ -239,10 +235,10 @@ export class Conversation {
     if (entry) entry.call.value = { ...entry.call.value, ...change };
   }
 
-  #queued(id: string, position: number): void {
+  #queued(id: string, position: number, preview: string): void {
     const entry = this.#get(id, 'user');
     if (!entry && this.queue.value.some((one) => one.id === id)) return;
-    const words = entry?.text ?? '';
+    const words = entry?.text ?? preview;
     this.entries.value = this.entries.value.filter((one) => one.key !== id);
     this.queue.value = [...this.queue.value.filter((one) => one.id !== id), { id, text: words, position }].sort(
       (one, other) => one.position - other.position,
@@ -250,11 +246,9 @@ export class Conversation {
   }
 
   #queueOf(info: SessionInfoFrame): void {
-    const told = (info as unknown as { queued?: { client_msg_id: string; content?: string }[] }).queued;
-    if (!Array.isArray(told)) return;
-    this.queue.value = told.map((one, index) => ({
+    this.queue.value = info.queued.map((one, index) => ({
       id: one.client_msg_id,
-      text: one.content ?? this.queue.value.find((known) => known.id === one.client_msg_id)?.text ?? '',
+      text: this.#get(one.client_msg_id, 'user')?.text ?? one.preview,
       position: index + 1,
     }));
   }

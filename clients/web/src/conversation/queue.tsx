@@ -4,11 +4,10 @@ import { draft } from './composer.tsx';
 
 /** The messages that wait for the running turn. */
 export function QueueView({ live }: { live: Live }) {
-  const { queue, info } = live.conversation;
+  const { queue } = live.conversation;
   if (!queue.value.length) return null;
-  const canWithdraw = Array.isArray((info.value as unknown as { queued?: unknown } | undefined)?.queued);
   const withdraw = (id: string) => {
-    void live.session.send({ type: 'withdraw', client_msg_id: id } as never);
+    void live.session.send({ type: 'withdraw', client_msg_id: id });
     queue.value = queue.value.filter((one) => one.id !== id);
   };
   return (
@@ -17,8 +16,6 @@ export function QueueView({ live }: { live: Live }) {
         <li key={one.id}>
           <span dir="auto">{one.text}</span>
           <small>{t('chat.queued', { n: one.position })}</small>
-          {canWithdraw && (
-            <>
               <button
                 type="button"
                 class="quiet"
@@ -32,8 +29,6 @@ export function QueueView({ live }: { live: Live }) {
               <button type="button" class="quiet" onClick={() => withdraw(one.id)}>
                 {t('chat.withdraw')}
               </button>
-            </>
-          )}
         </li>
       ))}
     </ul>

@@ -70,7 +70,7 @@ export const en = {
   'composer.stop': 'Stop',
   'composer.long': '{n} characters; at most {max}',
   'composer.image': 'Image {n}',
-  'composer.noimages': 'This server does not take images yet.',
+  'composer.noimages': 'This model does not take images.',
   'composer.remove': 'Remove',
 
   'agent': 'Agent',

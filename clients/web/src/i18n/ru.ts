@@ -71,7 +71,7 @@ export const ru: Record<Key, string> = {
   'composer.stop': 'Остановить',
   'composer.long': 'Символов: {n}, не более {max}',
   'composer.image': 'Изображение {n}',
-  'composer.noimages': 'Этот сервер пока не принимает изображения.',
+  'composer.noimages': 'Эта модель не принимает изображения.',
   'composer.remove': 'Убрать',
 
   'agent': 'Агент',

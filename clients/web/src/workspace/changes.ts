@@ -71,23 +71,50 @@ async function patched(folder: Folder, diff: string): Promise<Change[]> {
   return [...changes.values()];
 }
 
-/** A text with exact, once-only replacements. */
+/** A text with exact replacements, all of which refer to it as it was. */
 export function edited(content: string, edits: unknown): string {
   if (!Array.isArray(edits) || !edits.length) throw new ToolError('INVALID_ARGUMENTS', 'edits must be a list');
-  let text = content;
+  const isCrlf = content.includes('\n') && !/(^|[^\r])\n/.test(content);
+  const ended = (text: string) => (isCrlf ? text.replace(/\r?\n/g, '\r\n') : text);
+  const found: { start: number; end: number; fresh: string }[] = [];
   for (const [index, edit] of (edits as Record<string, unknown>[]).entries()) {
-    const [old, fresh] = [edit?.['old'], edit?.['new']];
-    if (typeof old !== 'string' || typeof fresh !== 'string' || !old) {
+    if (typeof edit?.['old'] !== 'string' || typeof edit['new'] !== 'string' || !edit['old']) {
       throw new ToolError('INVALID_ARGUMENTS', `Edit ${index + 1} needs the texts old and new`);
     }
-    const count = text.split(old).length - 1;
-    if (!count) throw new ToolError('EXECUTION_FAILED', `Edit ${index + 1}: the file does not have this text`);
-    if (count > 1 && edit['replace_all'] !== true) {
-      throw new ToolError('EXECUTION_FAILED', `Edit ${index + 1}: the file has this text ${count} times; add the lines around it`);
+    const [old, fresh] = [ended(edit['old']), ended(edit['new'])];
+    const places: number[] = [];
+    for (let at = content.indexOf(old); at >= 0; at = content.indexOf(old, at + old.length)) places.push(at);
+    if (!places.length) {
+      throw new ToolError('PATCH_APPLY_FAILED', `Edit ${index + 1}: the file does not have this text.${closest(content, old)}`);
     }
-    text = text.split(old).join(fresh);
+    // Overlapping itself, as "aa" does in "aaa", it occurs more often than it can be replaced.
+    const isOnce = places.length === 1 && content.indexOf(old, places[0]! + 1) < 0;
+    if (!isOnce && edit['replace_all'] !== true) {
+      const lines = places.slice(0, 5).map((place) => content.slice(0, place).split('\n').length);
+      throw new ToolError('PATCH_APPLY_FAILED', `Edit ${index + 1}: the file has this text more than once (lines ${lines.join(', ')}); add lines around it`);
+    }
+    found.push(...places.map((start) => ({ start, end: start + old.length, fresh })));
   }
-  return text;
+  found.sort((one, other) => one.start - other.start);
+  let [text, done] = ['', 0];
+  for (const { start, end, fresh } of found) {
+    if (start < done) throw new ToolError('PATCH_APPLY_FAILED', 'Two edits overlap');
+    text += content.slice(done, start) + fresh;
+    done = end;
+  }
+  return text + content.slice(done);
+}
+
+/** The lines that are most like the first line of a text that is missing. */
+function closest(content: string, old: string): string {
+  const wanted = new Set(old.split('\n').find((line) => line.trim())?.match(/\w+/g) ?? []);
+  const scored = content
+    .split('\n')
+    .map((line, index) => ({ line, index, score: (line.match(/\w+/g) ?? []).filter((word) => wanted.has(word)).length }))
+    .filter(({ score }) => score > 0)
+    .sort((one, other) => other.score - one.score)
+    .slice(0, 3);
+  return scored.length ? ` The closest lines:\n${scored.map(({ line, index }) => `${index + 1}: ${line.trimEnd().slice(0, 200)}`).join('\n')}` : '';
 }
 
 async function present(folder: Folder, path: string): Promise<string | null> {

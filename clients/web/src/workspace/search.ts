@@ -6,6 +6,8 @@ export interface Match {
   path: string;
   line: number;
   text: string;
+  before?: string[];
+  after?: string[];
 }
 
 export interface Wanted {
@@ -14,6 +16,8 @@ export interface Wanted {
   caseSensitive?: boolean | undefined;
   glob?: string | undefined;
   most?: number | undefined;
+  /** Lines before and after each match. */
+  context?: number | undefined;
 }
 
 const MOST_MATCHES = 200;
@@ -25,10 +29,11 @@ export async function search(folder: Folder, wanted: Wanted, signal?: AbortSigna
   const fold = (text: string) => (wanted.caseSensitive ? text : text.toLowerCase());
   const needle = fold(wanted.query);
   const most = Math.min(wanted.most ?? MOST_MATCHES, MOST_MATCHES);
+  const below = wanted.path && !(await folder.has(wanted.path).catch(() => false)) ? names(wanted.path).join('/') : '';
   const found: Match[] = [];
   for await (const path of files(folder, wanted.path ?? '.')) {
     signal?.throwIfAborted();
-    if (wanted.glob && !matches(wanted.glob, path)) continue;
+    if (wanted.glob && !matches(wanted.glob, below ? path.slice(below.length + 1) : path)) continue;
     let content: string;
     try {
       ({ content } = await folder.read(path));
@@ -36,10 +41,16 @@ export async function search(folder: Folder, wanted: Wanted, signal?: AbortSigna
       if (error instanceof ToolError && ['ENCODING_ERROR', 'FILE_TOO_LARGE', 'FILE_NOT_FOUND'].includes(error.code)) continue;
       throw error;
     }
-    for (const [index, text] of content.split('\n').entries()) {
+    const lines = content.split('\n').map((line) => line.replace(/\r$/, ''));
+    for (const [index, text] of lines.entries()) {
       if (!fold(text).includes(needle)) continue;
       if (found.length === most) return { matches: found, truncated: true };
-      found.push({ path, line: index + 1, text: text.slice(0, MOST_CHARS).replace(/\r$/, '') });
+      const match: Match = { path, line: index + 1, text: text.slice(0, MOST_CHARS) };
+      if (wanted.context) {
+        match.before = lines.slice(Math.max(0, index - wanted.context), index).map((line) => line.slice(0, MOST_CHARS));
+        match.after = lines.slice(index + 1, index + 1 + wanted.context).map((line) => line.slice(0, MOST_CHARS));
+      }
+      found.push(match);
     }
   }
   return { matches: found, truncated: false };

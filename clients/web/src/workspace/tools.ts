@@ -48,24 +48,21 @@ export function tools(environment: Environment): { supported: string[]; tools: C
       return { success: true, bytes_written: new TextEncoder().encode(change?.after ?? '').length };
     },
     edit_file: async (args: Arguments) => {
-      await edit(args);
-      return { success: true };
+      const [change] = await edit(args);
+      return { success: true, message: change && change.before === change.after ? 'Nothing was different' : 'Edited' };
     },
     apply_patch: async (args: Arguments) => {
       const found = await patch(args);
       return { success: true, files_modified: found.map((change) => change.path) };
     },
     list_files: (args: { path: string; recursive?: boolean; pattern?: string }) => listFiles(folder(), args),
-    find_files: async (args: { glob: string; path?: string }) => {
-      const listed = await listFiles(folder(), { path: args.path ?? '.', recursive: true, pattern: args.glob });
-      return { files: listed.files.filter((file) => file.type === 'file').map((file) => ({ path: file.name })) };
+    find_files: (args: { glob: string; path?: string; max_results?: number }) => findFiles(folder(), args),
+    search_in_project: (args: SearchArguments, { signal }) => {
+      // A pattern of the model could keep the page's only thread busy for ever.
+      if (args.regex) throw new ToolError('INVALID_ARGUMENTS', 'A page searches for texts only: search again without regex');
+      const { query, path, case_sensitive: caseSensitive, glob, max_results: most, context } = args;
+      return search(folder(), { query, path, caseSensitive, glob, most, context }, signal);
     },
-    search_in_project: (args: { query: string; path?: string; case_sensitive?: boolean; glob?: string; max_results?: number }, { signal }) =>
-      search(
-        folder(),
-        { query: args.query, path: args.path, caseSensitive: args.case_sensitive, glob: args.glob, most: args.max_results },
-        signal,
-      ),
     create_directory: (args: { path: string }) =>
       alone(async () => {
         await folder().createDirectory(args.path);
@@ -112,13 +109,32 @@ export function tools(environment: Environment): { supported: string[]; tools: C
   return { supported: Object.keys(supported), tools: { ...supported, ...refused } as CatalogueTools };
 }
 
+interface SearchArguments {
+  query: string;
+  path?: string;
+  case_sensitive?: boolean;
+  regex?: boolean;
+  glob?: string;
+  context?: number;
+  max_results?: number;
+}
+
+async function findFiles(folder: Folder, { glob, path = '.', max_results: most = 200 }: { glob: string; path?: string; max_results?: number }) {
+  const below = names(path).join('/');
+  const found: string[] = [];
+  for await (const item of folder.walk(path)) {
+    if (item.type === 'file' && matches(glob, below ? item.path.slice(below.length + 1) : item.path)) found.push(item.path);
+  }
+  return { files: found.sort().slice(0, most), truncated: found.length > most };
+}
+
 async function readFile(folder: Folder, { path, offset, limit }: { path: string; offset?: number; limit?: number }) {
   const { content, size, modified } = await folder.read(path);
   if (offset == null && limit == null) return { content, encoding: 'utf-8', size, modified };
   const lines = content.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   const start = Math.max((offset ?? 1) - 1, 0);
   const part = lines.slice(start, limit == null ? undefined : start + limit);
-  return { content: part.join(''), encoding: 'utf-8', size, modified, start_line: start + 1, total_lines: lines.length };
+  return { content: part.join(''), encoding: 'utf-8', size, modified, first_line: start + 1, total_lines: lines.length };
 }
 
 async function listFiles(folder: Folder, { path, recursive, pattern }: { path: string; recursive?: boolean; pattern?: string }) {
