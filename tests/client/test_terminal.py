@@ -344,3 +344,36 @@ def test_agents_and_models_are_listed(codelab: Codelab) -> None:
     terminal.expect("▸  universal")
     terminal.type("/model\r")
     assert "▸  " in terminal.expect(" tokens")
+
+
+def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: ScriptedModel) -> None:
+    slow = model.script("tty-queue-slow", Says("the first answer", delay=1.5))
+    fast = model.script("tty-queue-fast", Says("the second answer"))
+    terminal = codelab()
+    terminal.type(f"{slow}\r")
+    until(lambda: model.requests["tty-queue-slow"])
+    terminal.type(f"{fast} now\r")
+    terminal.expect("1 waits: [[tty-queue-fast]] now")
+    terminal.type("drop me\r")
+    terminal.expect("2 waits: drop me")
+    terminal.type("/queue drop 2\r")
+    until(lambda: "2 waits: drop me" not in terminal.shown())
+    terminal.type("/queue edit 1\r")
+    until(lambda: "1 waits" not in terminal.shown())
+    terminal.expect("\n› [[tty-queue-fast]] now")
+    terminal.type(" please\r")
+    terminal.expect("the second answer")
+    assert "drop me" not in str(model.requests["tty-queue-fast"][0]["messages"])
+    assert "now please" in str(model.requests["tty-queue-fast"][0]["messages"])
+
+
+def test_a_message_can_steer_the_running_turn(codelab: Codelab, model: ScriptedModel) -> None:
+    script = model.script("tty-steer", Says("", [call("run_command", command="sleep 1")]))
+    steered = model.script("tty-steered", Says("All done."))
+    terminal = codelab()
+    terminal.type(f"{script}\r")
+    decide(terminal, "y")
+    terminal.expect("◌ run_command")
+    terminal.type(f"/steer {steered} mind the tests\r")
+    terminal.expect("All done.")
+    assert "sleep 1" in str(model.requests["tty-steered"][0]["messages"])

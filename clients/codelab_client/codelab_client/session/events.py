@@ -28,6 +28,12 @@ class Event:
     #: The frame's number in the session; None for a reply to this connection and for events of the client itself.
     seq: int | None = None
 
+    @property
+    def request_id(self) -> str | None:
+        """The `request_id` of the frame that this answers, if it had one."""
+        found = self.frame.get("request_id")
+        return found if isinstance(found, str) else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class AssistantMessage(Event):
@@ -165,17 +171,29 @@ class Plan(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Queued(Event):
-    """A message waits for the running turn. position: from 1."""
+    """A message waits for the running turn. position: from 1. preview: the beginning of its text."""
 
     client_msg_id: str
     position: int
+    preview: str = ""
+    steer: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Withdrawn(Event):
-    """Messages that waited were taken back: nobody answers them."""
+    """Messages that waited were taken back."""
 
     client_msg_ids: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ack(Event):
+    """What became of a frame with a `request_id` that has no other answer."""
+
+    outcome: str
+    turn_id: str | None = None
+    client_msg_id: str | None = None
+    call_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +215,7 @@ class SessionInfo(Event):
     model: str = ""
     agents: list[dict[str, Any]] = field(default_factory=list)
     models: list[dict[str, Any]] = field(default_factory=list)
+    queued: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,6 +343,7 @@ _CHECKS: dict[Any, Callable[[Any], bool]] = {
     dict[str, Any]: lambda value: isinstance(value, dict),
     list[dict[str, Any]]: _objects,
     list[str]: lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    bool | None: lambda value: value is None or isinstance(value, bool),
     str | None: lambda value: value is None or isinstance(value, str),
     int | None: lambda value: value is None or _integer(value),
     dict[str, Any] | None: lambda value: value is None or isinstance(value, dict),
@@ -345,6 +365,7 @@ _TYPES: dict[str, type[Event]] = {
     "plan": Plan,
     "queued": Queued,
     "withdrawn": Withdrawn,
+    "ack": Ack,
     "session_info": SessionInfo,
     "rules": Rules,
     "context_updated": ContextUpdated,

@@ -1,13 +1,18 @@
-"""Frames that wait for a reply, and are sent again until it comes."""
+"""Frames that wait for a reply, and are sent again until it comes.
+
+Each has a `request_id`, which its answer repeats. A server that does not know it is understood, too: `is_reply` then
+tells an answer by what it says.
+"""
 
 import asyncio
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from codelab_client.session.errors import Refused
-from codelab_client.session.events import Error, Event
+from codelab_client.session.events import Ack, Error, Event
 
 #: Replies of the server are waited for so often before a frame that may be sent again counts as refused.
 _TRIES = 5
@@ -27,9 +32,13 @@ class _Asked:
     sent_at: float = 0.0
     tries: int = 0
 
+    def may_be_answered_by(self, event: Event) -> bool:
+        """Whether the event does not answer another frame."""
+        return event.request_id in (None, self.frame["request_id"])
+
 
 class Replies:
-    """Asks the server, one frame at a time: a reply does not name the frame that it answers.
+    """Asks the server, one frame at a time.
 
     send: sends a frame on the current connection, and drops it if there is none. is_online: whether it has caught up.
     start: runs a coroutine beside the others. check_open: raises what has ended the session.
@@ -55,10 +64,11 @@ class Replies:
         return str(self._asked.frame["type"]) if self._asked is not None else ""
 
     async def ask(self, frame: dict[str, Any], is_reply: Callable[[Event], bool]) -> Event:
-        """Send a frame until its reply comes. Raises Refused, or what has ended the session."""
+        """Send a frame until its reply or an `ack` comes. Raises Refused, or what has ended the session."""
         async with self._asking:
             self._check_open()
-            asked = self._asked = _Asked(frame, is_reply, asyncio.get_running_loop().create_future())
+            numbered = {**frame, "request_id": uuid.uuid4().hex}
+            asked = self._asked = _Asked(numbered, is_reply, asyncio.get_running_loop().create_future())
             try:
                 if self._is_online():
                     self._start(self._repeat(asked))
@@ -69,19 +79,22 @@ class Replies:
     async def ask_for(self, kind: type[E], frame: dict[str, Any], is_made: Callable[[E], bool] = lambda _: True) -> E:
         """Ask for a reply of this kind that shows that what was asked is made."""
         reply = await self.ask(frame, lambda event: isinstance(event, kind) and is_made(event))
-        assert isinstance(reply, kind)
+        if not isinstance(reply, kind):
+            raise Refused("INTERNAL_ERROR", f"The server answered {frame['type']} with {type(reply).__name__}")
         return reply
 
     def take(self, event: Event) -> None:
         """Give an event to the one who asked for it."""
         asked = self._asked
-        if asked is not None and not asked.reply.done() and asked.is_reply(event):
+        if asked is None or asked.reply.done() or not asked.may_be_answered_by(event):
+            return
+        if isinstance(event, Ack) or asked.is_reply(event):
             asked.reply.set_result(event)
 
     def refused(self, error: Error) -> bool:
         """The server refused a frame. Returns whether somebody waits for the reply, and is told."""
         asked = self._asked
-        if asked is None or asked.reply.done():
+        if asked is None or asked.reply.done() or not asked.may_be_answered_by(error):
             return False
         may_repeat = error.retryable and error.error_code not in ("RATE_LIMITED", "BUSY")
         if may_repeat and asked.tries < _TRIES:

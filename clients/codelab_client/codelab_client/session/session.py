@@ -35,6 +35,7 @@ from codelab_client.session.events import (
     TurnEnd,
     UploadTicket,
     UserMessage,
+    Withdrawn,
     read,
 )
 from codelab_client.session.hello import Hello
@@ -49,6 +50,7 @@ from codelab_client.session.timing import Timing
 
 Scope = Literal["session", "user"]
 Attachments = Sequence[Mapping[str, Any]]
+WhenBusy = Literal["queue", "steer", "interrupt", "reject"]
 
 #: Cancelled messages that are named again on a new connection.
 _CANCELLED = 20
@@ -86,6 +88,7 @@ class Session:
         self._opened = asyncio.Event()  # the session was online once, or has failed
         self._failure: BaseException | None = None
         self._closing = False
+        self.queued: dict[str, str] = {}  # messages that wait, from all windows: the beginnings of their texts
         self._sent: set[str] = set()
         self._cancelled: list[str] = []  # the newest messages that were cancelled
         self._turn_id: str | None = None
@@ -142,13 +145,22 @@ class Session:
         """All events since the session was opened, for one reader. It ends when the session ends."""
         return aiter(self._events)
 
-    async def send(self, content: str, client_msg_id: str | None = None, attachments: Attachments = ()) -> str:
+    async def send(
+        self,
+        content: str,
+        client_msg_id: str | None = None,
+        attachments: Attachments = (),
+        *,
+        when_busy: WhenBusy | None = None,
+    ) -> str:
         """Send a message, which starts a turn or waits for the running one. Returns its `client_msg_id`.
 
         attachments: images and texts, see docs/frames.md, `user_message`.
+        when_busy: what becomes of it if a turn is running; None: what the session's settings say.
         """
         message_id = client_msg_id or uuid.uuid4().hex
         self._sent.add(message_id)
+        how = {} if when_busy is None else {"when_busy": when_busy}
         await self._replies.ask(
             {
                 "type": "user_message",
@@ -156,10 +168,18 @@ class Session:
                 "role": "user",
                 "client_msg_id": message_id,
                 **({"attachments": [dict(one) for one in attachments]} if attachments else {}),
+                **how,
             },
             self._accepts(message_id),
         )
         return message_id
+
+    async def withdraw(self, client_msg_id: str) -> None:
+        """Take back a message that waits. Raises Refused if the agent has it already."""
+        await self._replies.ask(
+            {"type": "withdraw", "client_msg_id": client_msg_id},
+            lambda event: isinstance(event, Withdrawn) and client_msg_id in event.client_msg_ids,
+        )
 
     def has_sent(self, client_msg_id: str) -> bool:
         """Whether a message is one that this client has sent since the session was opened."""
@@ -399,6 +419,7 @@ class Session:
                 self.info = event
                 self.status, self.agent, self.title, self.plan = event.status, event.agent, event.title, event.plan
                 self._turn_id = event.turn_id
+                self.queued = {str(one.get("client_msg_id")): str(one.get("preview", "")) for one in event.queued}
                 if self._link.was_greeted():
                     self._start(self._resume())
                     self._show(event)
@@ -447,6 +468,13 @@ class Session:
                 self._keep_position()
             case CallUpdate():
                 self._open_calls.settled(event.call_id)
+            case Queued():
+                self.queued[event.client_msg_id] = event.preview
+            case UserMessage():
+                self.queued.pop(event.client_msg_id, None)
+            case Withdrawn():
+                for client_msg_id in event.client_msg_ids:
+                    self.queued.pop(client_msg_id, None)
         if isinstance(event, ToolCall):
             self._open_calls.take(event)
         elif isinstance(event, UserMessage) and event.content is None and not self.has_sent(event.client_msg_id):

@@ -35,6 +35,8 @@ class Commands:
             "sessions": (self._sessions, "your conversations, the latest first"),
             "resume": (self._resume, "/resume ID: go on with another conversation"),
             "new": (self._new, "begin another conversation"),
+            "queue": (self._queue, "messages that wait; /queue edit NUMBER, /queue drop NUMBER"),
+            "steer": (self._steer, "/steer MESSAGE: give it to the agent at the next step of the running turn"),
             "undo": (self._undo, "take back what the last turn did to files; /undo others keeps those changed since"),
             "diff": (self._diff, "what the last turn did to files"),
             "rules": (self._rules, "remembered decisions; /rules revoke ID"),
@@ -143,6 +145,27 @@ class Commands:
         from codelab_client.session import new_session_id
 
         self.switch_to = new_session_id()
+
+    async def _queue(self, what: str) -> None:
+        conversation = self._conversation
+        verb, _, number = what.partition(" ")
+        if not what:
+            queued = list(conversation.session.queued.values())
+            self._table([(str(place), text) for place, text in enumerate(queued, 1)])
+            if not queued:
+                self._say("No message waits")
+        elif verb not in ("edit", "drop") or not number.strip().isdecimal():
+            self._say("/queue, /queue edit NUMBER, /queue drop NUMBER", "red")
+        elif (text := await conversation.take_back(int(number))) is None:
+            self._say(f"No message with the number {number.strip()} waits", "red")
+        elif verb == "edit":
+            conversation.screen.put(text)
+
+    async def _steer(self, text: str) -> None:
+        if text:
+            await self._conversation.session.send(text, when_busy="steer")
+        else:
+            self._say("/steer MESSAGE", "red")
 
     async def _checkpoints(self) -> "Checkpoints | None":
         found = await self._executor.checkpoints()

@@ -20,6 +20,8 @@ from codelab_client.terminal.markdown_blocks import complete_length
 #: Lines of a running command's output that are shown live.
 _LIVE_LINES = 6
 _KEPT_CHARS = 200_000
+#: Messages that wait that are shown.
+_QUEUE_LINES = 3
 _STATUS = {
     "thinking": "thinking",
     "executing_tool": "working",
@@ -37,6 +39,10 @@ class Screen(Protocol):
 
     def changed(self) -> None:
         """What is live has changed: the open text, running calls, questions, the status."""
+        ...
+
+    def put(self, text: str) -> None:
+        """Put a text into the input, for the user to change and send."""
         ...
 
 
@@ -72,7 +78,7 @@ class Conversation:
         self.approvals: deque[on.ToolCall] = deque()
         self.asked_at = 0.0  # when the first of them was shown (monotonic)
         self.questions: deque[Question] = deque()
-        self.waiting = 0  # messages that wait for the running turn
+        self._texts: dict[str, str] = {}  # of this window's messages, by id
         self.model = ""
         self.usage: Mapping[str, Any] = {}
         self.offline = ""
@@ -139,8 +145,6 @@ class Conversation:
                 call = self.session.open_calls.get(event.call_id or "")
                 if call is not None and call.requires_approval:  # the decision was refused: ask again
                     self._ask(call)
-            case on.Queued():
-                self.waiting = event.position
             case on.TurnEnd():
                 self._end_turn(event)
             case on.SessionInfo():
@@ -197,7 +201,6 @@ class Conversation:
     def _end_turn(self, event: on.TurnEnd) -> None:
         self._end_text()
         self.usage = event.usage
-        self.waiting = max(0, self.waiting - 1)
         for call in [call for call in self.approvals if call.turn_id == event.turn_id]:
             self._forget(call.call_id)
         self._arguments.clear()
@@ -316,11 +319,23 @@ class Conversation:
 
     async def send(self, text: str) -> None:
         """Send a message without showing it."""
-        if self.is_busy:
-            self.waiting += 1
-        else:
+        if not self.is_busy:
             self.executor.label = text
-        await self.session.send(text)
+        self._texts[await self.session.send(text)] = text
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for the running turn."""
+        return len(self.session.queued)
+
+    async def take_back(self, number: int) -> str | None:
+        """Take back a message that waits, by its place in the queue from 1. Returns its text; None if there is none."""
+        ids = list(self.session.queued)
+        if not 1 <= number <= len(ids):
+            return None
+        text = self._texts.get(ids[number - 1], self.session.queued[ids[number - 1]])
+        await self.session.withdraw(ids[number - 1])
+        return text
 
     def start(self, work: Any) -> None:
         """Run a coroutine beside the others; an error is shown."""
@@ -352,6 +367,8 @@ class Conversation:
             seconds = time.monotonic() - running.begun
             lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")
             lines += [f"  {line}" for line in safe(running.output[-4_000:]).splitlines()[-_LIVE_LINES:]]
+        queued = list(self.session.queued.values())
+        lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(queued[:_QUEUE_LINES], 1)]
         return lines
 
     def status(self) -> str:

@@ -109,6 +109,12 @@ class InlineScreen:
             self._mode = ""
         self._prompt.app.invalidate()
 
+    def put(self, text: str) -> None:
+        """See Screen."""
+        buffer = self._prompt.default_buffer
+        buffer.text = f"{text}\n{buffer.text}" if buffer.text else text
+        buffer.cursor_position = len(text)
+
     async def run(self) -> None:
         """Read keys until the user quits."""
         session = self.conversation.session

@@ -9,6 +9,7 @@ import time
 
 from rich.console import RenderableType
 
+from codelab_client.safe_text import safe
 from codelab_client.terminal import cards
 from codelab_client.terminal.commands import Commands
 from codelab_client.terminal.conversation import Conversation
@@ -50,6 +51,10 @@ class PlainScreen:
             self._status = status
             if status:
                 self.show(cards.notice(status))
+
+    def put(self, text: str) -> None:
+        """See Screen. A line that is being typed cannot be changed here, so the text is only shown."""
+        self.show(cards.notice(safe(text)))
 
     async def run(self) -> None:
         """Read lines until the user quits."""
