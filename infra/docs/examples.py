@@ -56,6 +56,11 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
         {"call_id": _CALL, "error": "File not found: src/main.dart", "error_code": "FILE_NOT_FOUND"},
         {"call_id": _CALL, "error": {"code": "FILE_NOT_FOUND", "message": "File not found: src/main.dart"}},
         {"call_id": _CALL, "result": {"stdout": "Running tests...\n", "stderr": "", "exit_code": None}, "offset": 0},
+        {
+            "call_id": _CALL,
+            "result": {"stdout": "", "stderr": "1 test failed\n", "exit_code": None},
+            "offsets": {"stdout": 17, "stderr": 0},
+        },
     ],
     "hitl_decision": [
         {"call_id": _CALL, "decision": "approve"},

@@ -36,6 +36,7 @@ SHOT = {
     "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
 }
 WRITE = call("write_file", path="a.py", content="1")
+EDIT = call("edit_file", path="a.py", edits=[{"old": "1", "new": "2"}])
 
 
 class Line(NamedTuple):
@@ -88,6 +89,7 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "A message with an image": [[Says("A red button.")]],
     "A call that the user approves": [[Says("", [WRITE]), Says("Written.")]],
     "A call that the user edits": [[Says("", [WRITE]), Says("Written as you wish.")]],
+    "An edit of a file": [[Says("", [call("read_file", path="a.py")]), Says("", [EDIT]), Says("Edited.")]],
     "A call that the user rejects": [[Says("", [WRITE]), Says("Then not.")]],
     "A decision that is remembered": [[Says("", [WRITE]), Says("", [WRITE]), Says("Written twice.")]],
     "The agent is chosen": [[Says("I shall write it.", agent="coder")]],
@@ -147,6 +149,8 @@ class Scene:
                 fields = {"result": {"stdout": "Running tests...\n", **fields}}
             if "attachments" in fields:
                 fields = {**fields, "attachments": [SHOT]}
+            if "tools_supported" in fields:
+                fields = {"capabilities": {"tools_supported": fields["tools_supported"].split(",")}}
             if "remember" in fields:
                 fields = {**fields, "remember": {"scope": fields["remember"]}}
             self._ide.send(kind, **{**self._needed(kind, fields), **fields})

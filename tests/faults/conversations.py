@@ -69,6 +69,7 @@ def _is(frame_type: str, **fields: Any) -> Callable[[Frame], bool]:
 
 READ_A, READ_B, READ_C = (call("read_file", path=f"{name}.py") for name in "abc")
 WRITE = call("write_file", path="a.py", content="x = 1")
+EDIT = call("edit_file", path="a.py", edits=[{"old": "x = 1", "new": "x = 2"}])
 WRITE_MUCH = call("write_file", path="a.py", content="x = 1\n" * 30_000)
 READ_ON = call("read_result", call_id=CUT, offset=8_000)
 RUN = call("run_command", command="make")
@@ -134,6 +135,15 @@ CONVERSATIONS = [
         [say("run")],
         before=[{"type": "hello", "platform": "linux", "capabilities": {"tools": [_OWN]}}],
         decide=decision("approve", remember={"scope": "session"}),
+        execute=execute,
+    ),
+    # The model is offered the tool only if the IDE says that it executes it, on each of its connections.
+    Conversation(
+        "an exact edit",
+        {"change": [says("Changing. ", calls=[EDIT]), _ANSWER]},
+        [say("change")],
+        before=[{"type": "hello", "capabilities": {"tools_supported": ["read_file", "edit_file"]}}],
+        decide=decision("approve"),
         execute=execute,
     ),
     Conversation("reject", _WRITING, [say("write")], decide=decision("reject", feedback="not that file")),

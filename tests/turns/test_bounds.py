@@ -173,14 +173,35 @@ def test_output_so_far_survives_a_command_that_never_ends():
 
 
 def test_output_cannot_keep_a_call_open_for_ever():
-    world, (call_id,) = calling(("run_command", {"command": "yes"}), tool_timeout_s=10)
+    world, (call_id,) = calling(("run_command", {"command": "yes"}), tool_timeout_s=3_600)
     world.decision(call_id, "approve")
-    for _ in range(40):
-        world.now += 9_000
-        if call_id in world.register.open_calls:
-            world.result(call_id, result={"stdout": "y", "exit_code": None})
-        world.pass_time(0)
+    begun, writes = world.now, []
+    while call_id in world.register.open_calls:
+        before = len(world.table)
+        world.result(call_id, result={"stdout": "", "exit_code": None})  # a sign of life
+        writes.append(len(world.table) - before)
+        world.pass_time(3_000)
     assert world.call_item(call_id)["state"] == "failed"
+    assert 0 <= world.now - begun - 86_400_000 <= 3_000_000
+    assert not any(writes)
+
+
+def test_pieces_begin_where_their_streams_are():
+    world, (call_id,) = calling(RUN)
+    world.join(OTHER)
+    world.decision(call_id, "approve")
+    pieces = [
+        ({"stdout": "one "}, (0, 0)),
+        ({"stderr": "oh "}, (4, 0)),
+        ({"stderr": "oh "}, (4, 0)),
+        ({"stdout": "two"}, (4, 3)),
+    ]
+    for piece, (out, err) in pieces:
+        result = {**piece, "exit_code": None}
+        world.result(call_id, result=result, offsets={"stdout": out, "stderr": err})
+    shown = world.of_type("tool_progress")
+    assert [(frame["offset"], frame["offsets"]["stderr"]) for frame in shown] == [(0, 0), (4, 0), (4, 0), (7, 3)]
+    assert world.call_item(call_id)["progress"] == "one oh two"
 
 
 # -- agents, devices -----------------------------------------------------------------------------------------------

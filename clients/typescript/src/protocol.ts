@@ -79,8 +79,10 @@ export interface ToolResultFrame {
   error_code?: string | null;
   /** True: a piece of a running command's output. The call stays open and its deadline restarts. */
   partial?: boolean | null;
-  /** Where this piece begins, in characters from the output's start. */
+  /** Where this piece begins, in characters from the start of the whole output, all streams together. */
   offset?: number | null;
+  /** Where this piece begins in each stream; instead of `offset`, or beside it. */
+  offsets?: Offsets | null;
   /**
    * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
    * `ack`.
@@ -572,8 +574,10 @@ export interface ToolProgressFrame {
   type: "tool_progress";
   /** The call whose command is running. */
   call_id: string;
-  /** The executor's `offset`: where the piece begins. */
+  /** Where the piece begins in the whole output, if known. */
   offset?: number;
+  /** The executor's `offsets`: where the piece begins in `stdout` and in `stderr`. */
+  offsets?: Record<string, number>;
   /** The executor's `result`: the piece. */
   result?: unknown;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
@@ -838,6 +842,14 @@ export interface ModelInfo {
   images: boolean;
   /** The levels for `session_config`'s `thinking`; empty if its thinking cannot be set. */
   thinking: ("none" | "low" | "medium" | "high")[];
+}
+
+/** Where a piece of output begins in each stream, in characters from the stream's start. */
+export interface Offsets {
+  /** In its standard output. */
+  stdout?: number;
+  /** In its standard error. */
+  stderr?: number;
 }
 
 /** An open call in `session_info` or `resumed`. In `session_info` it has all that its `tool_call` frame has. */

@@ -199,11 +199,11 @@ class _Pieces:
     def __init__(self, call_id: str, send: Send) -> None:
         self._call_id, self._send = call_id, send
         self._texts: dict[Stream, str] = {"stdout": "", "stderr": ""}
-        self._total = 0
+        self._totals: dict[Stream, int] = {"stdout": 0, "stderr": 0}
         self._added = asyncio.Event()
 
     def add(self, stream: Stream, text: str) -> None:
-        self._total += len(text)
+        self._totals[stream] += len(text)
         self._texts[stream] = (self._texts[stream] + text)[-_PIECE_CHARS:]
         self._added.set()
 
@@ -213,14 +213,15 @@ class _Pieces:
             await asyncio.sleep(_PIECE_S)
             await self._added.wait()
             self._added.clear()
-            offset = self._total - sum(len(text) for text in self._texts.values())
+            offsets = {stream: self._totals[stream] - len(text) for stream, text in self._texts.items()}
             piece: dict[str, Any] = {
                 "stdout": self._texts["stdout"],
                 "stderr": self._texts["stderr"],
                 "exit_code": None,
             }
             self._texts = {"stdout": "", "stderr": ""}
-            await self._send({**_result(self._call_id, {"result": piece}), "offset": offset, "partial": True})
+            begins = {"offset": sum(offsets.values()), "offsets": offsets}
+            await self._send({**_result(self._call_id, {"result": piece}), **begins, "partial": True})
 
 
 def _result(call_id: str, outcome: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,6 +71,7 @@ class Replies:
             asked = self._asked = _Asked(numbered, is_reply, asyncio.get_running_loop().create_future())
             try:
                 if self._is_online():
+                    asked.sent_at = time.monotonic()  # at once: what catches up must not send it as well
                     self._start(self._repeat(asked))
                 return await asked.reply
             finally:

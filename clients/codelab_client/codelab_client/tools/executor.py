@@ -76,7 +76,7 @@ class _Run:
         self.written = (self.written + text)[-limits.LAST_CHARS :]
         if self.allowance is not None and self.due is not None:
             now = asyncio.get_running_loop().time()
-            latest = self.begun + limits.PROGRESS_CAP * self.allowance
+            latest = self.begun + limits.PROGRESS_SECONDS
             self.due = max(self.due, min(now + self.allowance, latest) - _margin(self.allowance))
 
 

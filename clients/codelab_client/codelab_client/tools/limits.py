@@ -11,8 +11,8 @@ FETCHED_BYTES = 1_000_000
 FETCH_SECONDS = 30.0
 #: Bytes of a diff or a patch.
 DIFF_BYTES = 5_000_000
-#: The server extends a call's deadline with each piece of output, up to so many times the first one.
-PROGRESS_CAP = 30
+#: The server extends a call's deadline with each piece of output, up to so many seconds after its beginning.
+PROGRESS_SECONDS = 86_400.0
 
 #: Entries of list_files, files of git.status and branches; a larger answer of the first two has `truncated`.
 ENTRIES = 5_000

@@ -129,6 +129,15 @@ _ONE_OUTCOME: dict[str, Any] = {
 }
 
 
+class Offsets(BaseModel):
+    """Where a piece of output begins in each stream, in characters from the stream's start."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    stdout: int = Field(default=0, ge=0, le=2**53, description="In its standard output.")
+    stderr: int = Field(default=0, ge=0, le=2**53, description="In its standard error.")
+
+
 class ToolResult(ClientFrame):
     """The outcome of a call: exactly one of `result` (any JSON, including null) and `error`."""
 
@@ -148,7 +157,13 @@ class ToolResult(ClientFrame):
         description="True: a piece of a running command's output. The call stays open and its deadline restarts.",
     )
     offset: int | None = Field(
-        default=None, ge=0, le=2**53, description="Where this piece begins, in characters from the output's start."
+        default=None,
+        ge=0,
+        le=2**53,
+        description="Where this piece begins, in characters from the start of the whole output, all streams together.",
+    )
+    offsets: Offsets | None = Field(
+        default=None, description="Where this piece begins in each stream; instead of `offset`, or beside it."
     )
 
     @model_validator(mode="before")
@@ -165,6 +180,13 @@ class ToolResult(ClientFrame):
         if error is not None:
             frame = {**frame, "error": _tool_error(error, frame.get("error_code"))}
         return frame
+
+    @property
+    def start(self) -> int | None:
+        """Where this piece begins in the whole output, if the frame says so."""
+        if self.offset is not None or self.offsets is None:
+            return self.offset
+        return self.offsets.stdout + self.offsets.stderr
 
     @property
     def has_no_exit_code(self) -> bool:

@@ -361,7 +361,10 @@ class ToolProgress(PayloadFrame):
 
     type: Literal["tool_progress"] = "tool_progress"
     call_id: str = Field(description="The call whose command is running.")
-    offset: int | None = Field(default=None, description="The executor's `offset`: where the piece begins.")
+    offset: int | None = Field(default=None, description="Where the piece begins in the whole output, if known.")
+    offsets: dict[str, int] | None = Field(
+        default=None, description="The executor's `offsets`: where the piece begins in `stdout` and in `stderr`."
+    )
     result: Any = Field(default=None, description="The executor's `result`: the piece.")
 
 

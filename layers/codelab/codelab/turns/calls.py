@@ -24,8 +24,8 @@ from codelab.turns.text import excerpt, shortened, within_bytes
 
 #: The number of different failing calls that the register stores.
 _FAILURES_KEPT = 32
-#: A call that keeps sending output may take this many times its tool's time-out.
-PROGRESS_CAP = 30
+#: How long (ms) a call may take at most, however often it sends output or a sign of life.
+PROGRESS_MS = 86_400_000
 #: Bytes of output that are stored for an unfinished call.
 PROGRESS_BYTES = 16_000
 #: Bytes of a large edit that the model sees.
@@ -62,6 +62,7 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
             )
         call.decision = _decision("approve", caller, draft.now, implicit=True)
         _approve(draft, call, entry, tool)
+        draft.put(call)
     if is_partial:
         show_what_is_open(draft)
         _progress(draft, caller, call, entry, frame)
@@ -261,17 +262,23 @@ def show_what_is_open(draft: Draft) -> None:
 
 
 def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, frame: ToolResult) -> None:
-    """Store a piece of output and extend the deadline, up to a cap. A repeated piece is not stored twice."""
+    """Store a piece of output and extend the deadline, up to a cap. A repeated piece is not stored twice.
+
+    An empty piece is a sign of life: it only extends the deadline.
+    """
     tool_ms = policy.deadline_ms(tool_of(call), awaiting_approval=False, settings=draft.settings)
     begun = call.decision.get("at", call.at)  # the time of the approval, if any
-    entry.due = min(draft.now + tool_ms, begun + PROGRESS_CAP * tool_ms)
-    text = _output(frame.result)
-    if frame.offset is None or frame.offset >= call.progress_end:
+    entry.due = max(entry.due, min(draft.now + tool_ms, begun + PROGRESS_MS))
+    text, offset = _output(frame.result), frame.start
+    if not text:
+        return
+    if offset is None or offset >= call.progress_end:
         call.progress = _tail(call.progress + text, PROGRESS_BYTES)
-        call.progress_end = (call.progress_end if frame.offset is None else frame.offset) + len(text)
-    draft.puts.append(call)
+        call.progress_end = (call.progress_end if offset is None else offset) + len(text)
+    draft.put(call)
     if _others(draft, caller):
-        draft.emit(ToolProgress(call_id=call.call_id, offset=frame.offset, result=frame.result))
+        offsets = frame.offsets.model_dump() if frame.offsets is not None else None
+        draft.emit(ToolProgress(call_id=call.call_id, offset=offset, offsets=offsets, result=frame.result))
 
 
 def _tail(text: str, most: int) -> str:
