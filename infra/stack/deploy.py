@@ -65,6 +65,9 @@ def summary(stack: Stack, described: Mapping[str, Any]) -> str:
     ]
     if "RestStreamUrl" in found:
         lines.append(f"  streams    {found['RestStreamUrl']}api/v1/chat/stream")
+    for name, told in (("WebSocketDomain", "WebSocketDomainTarget"), ("RestDomain", "RestDomainTarget")):
+        if told in found:
+            lines.append(f"  DNS        {values[name]} must be a CNAME (or alias) of {found[told]}")
     if values.get("JwksUrl"):
         lines.append(f"Next: connect with a token of {values['JwtIssuer'] or values['JwksUrl']}.")
     else:

@@ -40,6 +40,9 @@ MODEL = "openai.gpt-oss-120b-1:0"
 template: dict[str, Any] = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
 
 
+CERTIFICATE = "arn:aws:acm:eu-central-1:123456789012:certificate/12345678-1234-1234-1234-123456789012"
+
+
 @pytest.fixture(scope="module")
 def emulated() -> Iterator[EmulatedAws]:
     with EmulatedAws() as running:
@@ -131,8 +134,24 @@ def test_the_template_allows_all_providers_and_agents() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"LlmProvider": "opneai"}, {"DefaultAgent": "archtect"}, {"JwksUrl": "https://login.example.com/keys"}],
-    ids=["a provider that there is not", "an agent that there is not", "keys of a provider without its issuer"],
+    [
+        {"LlmProvider": "opneai"},
+        {"DefaultAgent": "archtect"},
+        {"JwksUrl": "https://login.example.com/keys"},
+        {"WebSocketDomain": "ws.example.com"},
+        {"RestDomain": "https://api.example.com"},
+        {"WebSocketDomain": "one.example.com", "RestDomain": "one.example.com", "CertificateArn": CERTIFICATE},
+        {"CertificateArn": "arn:aws:iam::123456789012:server-certificate/x"},
+    ],
+    ids=[
+        "a provider that there is not",
+        "an agent that there is not",
+        "keys of a provider without its issuer",
+        "a domain without a certificate",
+        "an address for a domain",
+        "one domain for both APIs",
+        "no certificate of ACM",
+    ],
 )
 def test_a_deployment_with_invalid_parameters_is_refused(aws: EmulatedAws, wrong: dict[str, str]) -> None:
     with pytest.raises(ClientError) as refused:
@@ -142,6 +161,35 @@ def test_a_deployment_with_invalid_parameters_is_refused(aws: EmulatedAws, wrong
 
 def test_a_providers_keys_with_its_issuer_are_deployed(aws: EmulatedAws) -> None:
     assert _change_set(aws, {"JwksUrl": "https://login.example.com/keys", "JwtIssuer": "https://login.example.com/"})
+
+
+def test_a_domain_of_ones_own_leads_to_its_api(aws: EmulatedAws) -> None:
+    """Two stages beside each other: one with names for both APIs, one with a name for one of them."""
+    aws.create("own", WebSocketDomain="ws.example.com", RestDomain="api.example.com", CertificateArn=CERTIFICATE)
+    aws.create("half", RestDomain="api.half.example.com", CertificateArn=CERTIFICATE)
+    own, half = (Stack(name, aws.environment).deployed() for name in ("own", "half"))
+    found, apis = outputs(own), aws.client("apigatewayv2")
+    assert (found["WebSocketUrl"], found["RestUrl"]) == ("wss://ws.example.com", "https://api.example.com")
+    assert outputs(half)["WebSocketUrl"].endswith("/v1")
+    assert "WebSocketDomainTarget" not in outputs(half)
+    kinds = {}
+    for name in ("ws.example.com", "api.example.com", "api.half.example.com"):
+        (configured,) = apis.get_domain_name(DomainName=name)["DomainNameConfigurations"]
+        assert (configured["CertificateArn"], configured["SecurityPolicy"]) == (CERTIFICATE, "TLS_1_2")
+        (mapping,) = apis.get_api_mappings(DomainName=name)["Items"]
+        assert not mapping.get("ApiMappingKey"), "the stage is not a part of the address"
+        kinds[name] = apis.get_api(ApiId=mapping["ApiId"])["Name"], mapping["Stage"]
+    assert kinds == {
+        "ws.example.com": ("own-websocket", "v1"),
+        "api.example.com": ("own-http", "$default"),
+        "api.half.example.com": ("half-http", "$default"),
+    }
+    # Posts go to the API itself, so they do not depend on the domain.
+    posts = aws.function("own-llm-request")["Environment"]["Variables"]["CONNECTIONS_URL"]
+    assert ".execute-api." in posts
+    said = summary(Stack("own", aws.environment), own)
+    for name, target in (("ws.example.com", "WebSocketDomainTarget"), ("api.example.com", "RestDomainTarget")):
+        assert f"{name} must be a CNAME (or alias) of {found[target]}" in said
 
 
 def _change_set(aws: EmulatedAws, parameters: dict[str, str]) -> Any:
