@@ -57,7 +57,7 @@ lint-docs: $(VENV)/.synced
 docs: $(VENV)/.synced  ## generate the documents from the code
 	@$(VENV)/bin/python -m infra.docs
 
-cost: $(VENV)/.synced  ## count the calls of events, and compute docs/cost.md and docs/scale.md
+cost: $(VENV)/.synced  ## count the calls of events; compute docs/cost.md and scale.md
 	@WRITE_COUNTS=1 $(VENV)/bin/python -m pytest --quiet --no-header -r N tests/functions/test_costs.py
 	@$(VENV)/bin/python -m infra.cost
 	@$(VENV)/bin/python -m benchmarks.scale --write >/dev/null
