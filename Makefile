@@ -54,7 +54,7 @@ PYTHON := $(VENV)/bin/python
 run: $(VENV)/.synced  ## run the whole system on this machine
 	@exec $(PYTHON) -m codelab_local --template template.yaml --build-page "nice -n 10 $(PYTHON) -m infra.page"
 
-page: $(VENV)/.synced  ## build the web page that make run serves (make run does it by itself)
+page: $(VENV)/.synced  ## build the page that make run serves (make run does it by itself)
 	@$(PYTHON) -m infra.page
 
 codelab: $(VENV)/.synced  ## talk to it in the terminal: [ARGS="--continue"]

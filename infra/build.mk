@@ -109,7 +109,7 @@ revoke: $(VENV)/.synced  ## revoke a user's tokens: USER=alice [STACK=…]
 smoke: $(VENV)/.synced  ## test a deployed stack: [STACK=…]
 	@$(PYTHON) -m infra.stack smoke
 
-connect: $(VENV)/.synced  ## talk to a deployed stack in the terminal: USER=alice [STACK=…] [WORKSPACE=FOLDER]
+connect: $(VENV)/.synced  ## talk to a stack in the terminal: USER=alice [STACK=…] [WORKSPACE=…]
 	$(if $(filter command line,$(origin USER)),,$(error name the user: make connect USER=alice))
 	@$(PYTHON) -m infra.stack connect
 
