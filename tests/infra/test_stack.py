@@ -627,7 +627,8 @@ def test_make_tells_uv_to_use_the_systems_certificates(tmp_path: Path) -> None:
 
 
 def test_the_command_that_make_run_prints_works(demo_cloud: LocalCloud, tmp_path: Path) -> None:
-    ready, talk = demo_cloud._output.read_text().splitlines()
+    ready, *greeting = demo_cloud._output.read_text().splitlines()
+    (talk,) = (line for line in greeting if "codelab " in line)
     assert ready.startswith("ready ws://")
     program, *options = talk.partition("with: ")[2].partition("   (")[0].split()
     assert program == ".venv/bin/codelab"
