@@ -19,6 +19,8 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change():
         calls={"c1": CallEntry(*entry)},
         out_of_turn_calls={"c2": OutOfTurnCall(*entry, executor="one")},
         inbox=["message"],
+        steering=["message"],
+        steered=["earlier"],
         files={"file": FileEntry(4, 5, 6)},
         connections={"one": Connection(1, 2, 3)},
         outbox={9: OutboxEntry(10, 11)},

@@ -229,6 +229,7 @@ CONVERSATIONS = [
             (3_500, say("third", 3)),
             (7_000, {"type": "withdraw", "client_msg_id": "m2", "request_id": "r1"}),
         ],
+        pause_ms=16_000,  # so that it comes in time, also when it is sent again
     ),
     Conversation(
         "a cancel that overtakes its message",
