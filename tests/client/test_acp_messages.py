@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -343,6 +344,16 @@ def test_the_first_answer_waits_for_no_library() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "codelab_client.acp.agent" in loaded
     assert not {"websockets", "rich", "prompt_toolkit", "sqlite3", "acp", "codelab_client.tools.tree"} & set(loaded)
+
+
+def test_files_in_place_of_pipes_and_a_closed_stderr_do(environment: dict[str, str], tmp_path: Path) -> None:
+    asked, answered = tmp_path / "in", tmp_path / "out"
+    initialize = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 7}}
+    asked.write_text(json.dumps(initialize))  # without an end of its line
+    command = f"exec {shlex.join(CODELAB)} < {asked} > {answered} 2>&-"
+    assert subprocess.run(["sh", "-c", command], env=environment, check=False).returncode == 0
+    (line,) = answered.read_text().splitlines()
+    assert json.loads(line)["result"]["protocolVersion"] == 1
 
 
 def test_requests_before_initialize_and_unknown_sessions_are_refused(environment: dict[str, str], folder: Path) -> None:

@@ -25,9 +25,14 @@ class Stdio:
 
     def __init__(self) -> None:
         self._input, self._output = os.dup(0), os.dup(1)
-        with open(os.devnull, "rb") as nothing:  # noqa: PTH123
-            os.dup2(nothing.fileno(), 0)
-        os.dup2(2, 1)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        try:
+            os.dup2(2, 1)
+        except OSError:  # stderr is closed
+            os.dup2(nothing, 1)
+            os.dup2(nothing, 2)
+        os.close(nothing)
         sys.stdout = sys.stderr
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._ahead = threading.Semaphore(_LINES_AHEAD)
