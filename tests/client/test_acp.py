@@ -283,8 +283,10 @@ def test_settings_are_config_options_and_modes(open_editor: Open, folder: Path) 
     session, options = made["sessionId"], {one["id"]: one for one in made["configOptions"]}
     assert {one["id"] for one in made["modes"]["availableModes"]} >= {"coder", "architect"}
     assert options["autonomy"]["currentValue"] == "balanced"
-    changed = editor.request("session/set_config_option", sessionId=session, configId="autonomy", value="manual")
-    assert {one["id"]: one["currentValue"] for one in changed["configOptions"]}["autonomy"] == "manual"
+    assert [one["value"] for one in options["model"]["options"]] == ["scripted", "other"]
+    for config, value in (("autonomy", "manual"), ("thinking", "high"), ("model", "other"), ("model", "scripted")):
+        changed = editor.request("session/set_config_option", sessionId=session, configId=config, value=value)
+        assert {one["id"]: one["currentValue"] for one in changed["configOptions"]}[config] == value
     editor.request("session/set_mode", sessionId=session, modeId="architect")
     update = editor.of_kind("current_mode_update") or [
         editor.until(lambda message: "current_mode_update" in str(message))["params"]["update"]

@@ -21,10 +21,13 @@ def options(session: Session) -> list[dict[str, Any]]:
     found = [_select("agent", "Agent", "mode", session.agent, _choices(told.get("agents"), session.agent))]
     if isinstance(model := told.get("model"), str) and model:
         found.append(_select("model", "Model", "model", model, _choices(told.get("models"), model)))
-    autonomy = info.settings.get("autonomy") if info is not None else None
-    level = autonomy if isinstance(autonomy, str) else "balanced"
-    levels = [{"value": value, "name": name, "description": description} for value, name, description in _AUTONOMY]
-    return [*found, _select("autonomy", "Approvals", "_autonomy", level, levels)]
+    settings = info.settings if info is not None else {}
+    if levels := _thinking(session):
+        thinking = _text(settings.get("thinking"), "default")
+        found.append(_select("thinking", "Thinking", "thought_level", thinking, _choices(levels, thinking)))
+    level = _text(settings.get("autonomy"), "balanced")
+    autonomy = [{"value": value, "name": name, "description": description} for value, name, description in _AUTONOMY]
+    return [*found, _select("autonomy", "Approvals", "_autonomy", level, autonomy)]
 
 
 def modes(session: Session) -> dict[str, Any]:
@@ -36,12 +39,8 @@ def modes(session: Session) -> dict[str, Any]:
 
 def context_tokens(session: Session) -> int | None:
     """How many tokens of a session the model gets at most."""
-    told = session.info.frame if session.info is not None else {}
-    for model in _named(told.get("models")):
-        size = model.get("context_tokens")
-        if model["name"] == told.get("model") and type(size) is int and size > 0:
-            return size
-    return None
+    size = _model(session).get("context_tokens")
+    return size if type(size) is int and size > 0 else None
 
 
 async def choose(session: Session, option_id: str, value: Any) -> None:
@@ -51,12 +50,28 @@ async def choose(session: Session, option_id: str, value: Any) -> None:
         raise invalid(f"There is no config option {option_id[:100]!r}")
     if value not in [one["value"] for one in option["options"]]:
         raise invalid(f"{option_id} has no such value: {str(value)[:100]!r}")
+    if value == option["currentValue"]:
+        return
     if option_id == "agent":
         await session.switch_agent(value)
-    elif option_id == "model":
-        await session.configure(model=value)
     else:
-        await session.configure(autonomy=value)
+        await session.configure(**{option_id: value})
+
+
+def _model(session: Session) -> dict[str, Any]:
+    """What the server says of the session's model."""
+    told = session.info.frame if session.info is not None else {}
+    return next((one for one in _named(told.get("models")) if one["name"] == told.get("model")), {})
+
+
+def _thinking(session: Session) -> list[dict[str, Any]]:
+    """How much the session's model can be told to think."""
+    levels = _model(session).get("thinking")
+    return [{"name": level} for level in levels if isinstance(level, str)] if isinstance(levels, list) else []
+
+
+def _text(value: Any, default: str) -> str:
+    return value if isinstance(value, str) and value else default
 
 
 def _named(offered: Any) -> list[dict[str, Any]]:
