@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
 from tests.faults.ide import Frame
-from tests.faults.model import CUT, NO_SUMMARY, OWN_MODEL, PAUSE, SILENCE, STOP, THOUGHT, Says, says
+from tests.faults.model import CUT, END, NO_SUMMARY, OWN_MODEL, PAUSE, SILENCE, STOP, THOUGHT, Says, says
 from tests.faults.player import Conversation, Reaction
 from tests.scripted_model import call
 
@@ -89,6 +89,11 @@ _STOPPED = says("It is ", PAUSE, "far ", STOP, "from over.")
 
 CONVERSATIONS = [
     Conversation("simple", {"hi": [says("Hello, ", "Ann. ", "How are you?")]}, [say("hi")]),
+    Conversation(
+        "an end that comes with the last piece",
+        {"one": [says("Reading. ", END + "Now.", calls=[READ_A]), says("It is ", END + "done.")]},
+        [say("one")],
+    ),
     # A message without an id must not be sent again, so nothing but the server's own repeats may be needed.
     Conversation(
         "messages without ids",

@@ -27,6 +27,8 @@ SILENCE = "<silence>"
 STOP = "<stop>"
 #: Such a piece is a thought, not said.
 THOUGHT = "<thought>"
+#: Such a piece, the last one, comes with the end of the answer: the commit may find it unsent.
+END = "<end>"
 
 
 #: How long it waits, in seconds.
@@ -101,12 +103,15 @@ class ScriptedTransport:
             calls = json.dumps(answer.calls, ensure_ascii=False)
             if CUT in calls:
                 calls = calls.replace(CUT, _CUT_CALL.findall(json.dumps(body["messages"]))[-1])
-            yield [_chunk(f'", "calls": {calls}}}')]
+            end = answer.pieces[-1].removeprefix(END) if answer.pieces and answer.pieces[-1].startswith(END) else ""
+            yield [_chunk(f'{end}", "calls": {calls}}}')]
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         yield [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}]
 
     def _speak(self, answer: Says, call: Call) -> Iterator[list[dict[str, Any]]]:
         for piece in answer.pieces:
+            if piece.startswith(END):
+                continue
             if piece == PAUSE:
                 self._pause()
             elif piece == STOP:

@@ -16,6 +16,8 @@ from tests.faults.stage import Objects, Stored
 
 _CALL_ID = re.compile(r"call_[0-9a-f]{24}")
 _RULE_ID = re.compile(r"rule_[0-9a-f]{24}")
+#: The id of a message that came without one.
+_OWN_ID = re.compile("[0-9a-f]{24}")
 
 LOST, DOUBLED, STUCK = "lost", "doubled", "stuck"
 
@@ -87,7 +89,8 @@ class Outcome:
     def log(self) -> list[tuple[str, Any]]:
         """The frames without ids (a rule's too) and times. Progress says by its offset whether one has it already.
 
-        Pieces of text are joined: how many a batch has depends on when the step was acquired.
+        Pieces of text are joined: how many a batch has depends on when the step was acquired, and whether the last one is
+        in the final frame on whether the sender was faster than the commit.
         """
         named = ("token", "is_final", "status", "reason", "state", "tool_name", "error_code", "client_msg_id", "offset")
         events = [json.loads(_RULE_ID.sub("rule", json.dumps(frame))) for frame in self.events]
@@ -96,8 +99,11 @@ class Outcome:
             told = {name: frame[name] for name in named if name in frame}
             if frame["type"] == "assistant_thought":
                 told["thought"] = frame["content"]
-            if found and frame.get("is_final") is False and found[-1][1].get("is_final") is False:
+            if _OWN_ID.fullmatch(told.get("client_msg_id", "")):
+                told["client_msg_id"] = "the server's own"
+            if found and "is_final" in told and found[-1][1].get("is_final") is False:
                 found[-1][1]["token"] += frame["token"]
+                found[-1][1]["is_final"] = frame["is_final"]
             else:
                 found.append((frame["type"], told))
         return [it for place, it in enumerate(found) if it[0] != "tool_progress" or it not in found[:place]]
