@@ -89,8 +89,8 @@ class Outcome:
     def log(self) -> list[tuple[str, Any]]:
         """The frames without ids (a rule's too) and times. Progress says by its offset whether one has it already.
 
-        Pieces of text are joined: how many a batch has depends on when the step was acquired, and whether the last one is
-        in the final frame on whether the sender was faster than the commit.
+        Pieces of text are joined, in the final frame: how many a batch has depends on when the step was acquired and on
+        whether the sender or the commit was faster.
         """
         named = ("token", "is_final", "status", "reason", "state", "tool_name", "error_code", "client_msg_id", "offset")
         events = [json.loads(_RULE_ID.sub("rule", json.dumps(frame))) for frame in self.events]

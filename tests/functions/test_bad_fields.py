@@ -13,7 +13,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("user_message", {"content": ""}, "INVALID_ARGUMENTS", "content"),
     ("user_message", {"content": 5}, "INVALID_ARGUMENTS", "content"),
     ("user_message", {"content": ["x"]}, "INVALID_ARGUMENTS", "content"),
-    ("user_message", {"content": "x" * 10_001}, "INVALID_ARGUMENTS", "content"),
+    ("user_message", {"content": "x" * 100_001}, "INVALID_ARGUMENTS", "content"),
     ("user_message", {"content": "x", "role": "boss"}, "INVALID_ARGUMENTS", "role"),
     ("user_message", {"content": "x", "client_msg_id": 7}, "INVALID_ARGUMENTS", "client_msg_id"),
     ("tool_result", {"result": 1}, "MISSING_FIELD", "call_id"),

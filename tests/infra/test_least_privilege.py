@@ -109,7 +109,10 @@ def test_functions_reach_only_the_object_prefixes_they_need() -> None:
             for folder in takes_frames | {"connect", "llm_request", "sweep", "disconnect", "rest_api", "rest_stream"}
         ),
         *(("GetObject", "tickets/*", folder) for folder in takes_frames),
-        *(("PutObject", "items/*", folder) for folder in ("tool_result", "hitl_decision", "llm_request", "rest_api")),
+        *(
+            ("PutObject", "items/*", folder)
+            for folder in ("user_message", "tool_result", "hitl_decision", "control", "llm_request", "rest_api")
+        ),
         ("PutObject", "tickets/*", "control"),
         *(("DeleteObject", where, folder) for where in ("items/*", "tickets/*") for folder in deletes_sessions),
         *(("ListBucket", "${PayloadBucket.Arn}", folder) for folder in deletes_sessions),

@@ -110,4 +110,9 @@ def test_the_models_are_listed_with_what_they_can_take(api: httpx.Client) -> Non
     listed = api.get("/models").json()
     assert [model["name"] for model in listed["models"]] == ["scripted", "other"]
     assert listed["default"] == "scripted"
-    assert listed["models"][0] == {"name": "scripted", "context_tokens": 24_576, "images": True, "thinking": []}
+    assert listed["models"][0] == {
+        "name": "scripted",
+        "context_tokens": 24_576,
+        "images": True,
+        "thinking": ["none", "high"],
+    }

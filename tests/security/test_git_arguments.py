@@ -89,7 +89,12 @@ def test_a_dash_inside_a_path_is_accepted(tool: str) -> None:
 def test_file_tools_accept_names_that_begin_with_a_dash() -> None:
     for name, tool in CATALOGUE.items():
         if tool.paths and name not in PATHS and not name.startswith("run_"):
-            arguments = {"content": "", **dict.fromkeys(tool.paths, "-x")}
+            arguments = {
+                "content": "",
+                "glob": "*",
+                "edits": [{"old": "a", "new": "b"}],
+                **dict.fromkeys(tool.paths, "-x"),
+            }
             given = {key: value for key, value in arguments.items() if key in tool.parameters["properties"]}
             assert tool.check(given) == given
 

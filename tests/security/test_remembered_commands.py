@@ -146,7 +146,7 @@ def test_a_rule_does_not_apply_to_an_executor_without_a_platform() -> None:
     assert runs(world, TEST) == [False]
 
 
-def test_clients_without_extensions_get_no_remember_field() -> None:
+def test_clients_without_extensions_get_no_fields_of_extensions() -> None:
     world = allowed()
     world.join(Caller("ann", "s1", "plain"))
     make(world, TEST)
@@ -156,7 +156,9 @@ def test_clients_without_extensions_get_no_remember_field() -> None:
         for connection in (IDE.connection_id, "plain")
     )
     assert told == event.frame
-    assert plain == {name: value for name, value in event.frame.items() if name != "remember"}
+    shown = {"title", "kind", "remember", "at"}
+    assert shown <= told.keys()
+    assert plain == {name: value for name, value in event.frame.items() if name not in shown}
 
 
 # -- denials win -----------------------------------------------------------------------------------------------------

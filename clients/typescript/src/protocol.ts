@@ -704,7 +704,7 @@ export interface QueuedFrame {
   /** Its place in the queue, from 1. */
   position: number;
   /** The beginning of its text, at most 200 characters. */
-  preview: string;
+  preview?: string;
   /** True: the running turn gets it at its next step, if there is one. */
   steer?: boolean;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */

@@ -126,14 +126,18 @@ BAD_CALL = call("read_file", path="../secret")
 FAILING: dict[ErrorCode, Callable[[ScriptedModel], str]] = {
     ErrorCode.LLM_ERROR: lambda model: model.script("refused", Says(status=400)),
     ErrorCode.AGENT_ERROR: lambda model: model.script("hopeless", *[Says("", [BAD_CALL])] * 10),
-    ErrorCode.CONTEXT_TOO_LARGE: lambda model: "漢字" * 5_000,
+    ErrorCode.CONTEXT_TOO_LARGE: lambda model: "漢字" * 50_000,
 }
 
 
 @pytest.mark.parametrize("code", FAILING)
 def test_a_session_continues_after_a_failed_turn(connect: Connect, scripted: ScriptedModel, code: ErrorCode) -> None:
-    client = connect()
-    client.say(FAILING[code](scripted))
+    client = connect(extensions=1)
+    content = FAILING[code](scripted)
+    if len(content) < limits.USER_MESSAGE_CHARS:
+        client.say(content)
+    else:
+        client.send("user_message", payload_ref=client.upload("user_message", content=content))
     error = client.expect("error")
     assert error["error_code"] == code.value
     assert error["seq"] > 0

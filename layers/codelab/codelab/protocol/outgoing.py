@@ -536,7 +536,7 @@ class Queued(ServerFrame):
     type: Literal["queued"] = "queued"
     client_msg_id: str = Field(description="The message's id, given by the client or made by the server.")
     position: int = Field(description="Its place in the queue, from 1.")
-    preview: str = Field(description="The beginning of its text, at most 200 characters.")
+    preview: str | None = Field(default=None, description="The beginning of its text, at most 200 characters.")
     steer: bool | None = Field(
         default=None, description="True: the running turn gets it at its next step, if there is one."
     )
