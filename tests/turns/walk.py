@@ -78,7 +78,8 @@ class Walk:
     EVENTS = (
         "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
         "renew", "stray_streams", "stray_streams", "break_off",
-        "result", "result", "result", "decide", "decide", "cancel", "configure", "switch", "context", "join", "leave",
+        "result", "result", "result", "decide", "decide", "cancel", "withdraw", "configure", "switch", "context",
+        "join", "leave",
         "wait", "owner_dies", "execute", "revoke", "hello",
         "another_begins", "another_begins", "another_ends", "outage",
     )  # fmt: skip
@@ -96,7 +97,8 @@ class Walk:
         input_id = input_id or f"m{len(self.said)}-{self.choose.randrange(10**9)}"
         if f"INPUT#{input_id}" in self.world.table:
             return  # the table's condition refuses it: accepted before
-        self.world.say(f"says {input_id}", self.choose.choice(CALLERS), id=input_id)
+        when_busy = self.choose.choice((None, None, "queue", "steer", "interrupt", "reject"))
+        self.world.say(f"says {input_id}", self.choose.choice(CALLERS), id=input_id, when_busy=when_busy)
         self.said.add(input_id)
 
     def repeat(self) -> None:
@@ -197,7 +199,21 @@ class Walk:
         self.call_ids.append(call_id)
 
     def cancel(self) -> None:
-        self.world.cancel(caller=self.choose.choice(CALLERS))
+        caller, which = self.choose.choice(CALLERS), self.choose.randrange(5)
+        if which == 0:
+            self.world.cancel(caller=caller, queued=True)
+        elif which == 1:  # perhaps of one that has not come yet
+            self.world.cancel(caller=caller, client_msg_id=self._message_id())
+        else:
+            self.world.cancel(caller=caller)
+
+    def withdraw(self) -> None:
+        self.world.withdraw(self._message_id(), self.choose.choice(CALLERS))
+
+    def _message_id(self) -> str:
+        if self.said and self.choose.random() < 0.8:
+            return self.choose.choice(sorted(self.said))
+        return f"early-{self.choose.randrange(10**9)}"
 
     def configure(self) -> None:
         if self.choose.random() < 0.5:
@@ -284,6 +300,19 @@ class Walk:
         stored = {sk for sk in world.table if sk.startswith("FILE#")}
         assert stored == {f"FILE#{digest}" for digest in register.files}, "a file of the context is lost or left"
         self._check_calls(world)
+        self._check_messages(world)
+
+    def _check_messages(self, world: World) -> None:
+        said = Counter(
+            item["content"]
+            for sk, item in world.table.items()
+            if sk.startswith("MESSAGE#") and item["role"] == "user" and item["content"].startswith("says ")
+        )
+        assert all(count == 1 for count in said.values()), "a message was taken twice"
+        assert not {f"says {each}" for each in self._withdrawn()} & said.keys(), "a withdrawn message is in the history"
+
+    def _withdrawn(self) -> set[str]:
+        return {each for frame in self.world.of_type("withdrawn") for each in frame["client_msg_ids"]}
 
     def _check_slots(self, world: World) -> None:
         register, limit = world.register, world.settings.open_turns
@@ -353,7 +382,7 @@ class Walk:
         assert len({dumps(it["arguments"]) for it in let_go[first:]}) == 1, "another command"
 
     def finish(self) -> None:
-        """Let everything run its course: then every message was answered, once, and nothing is outstanding."""
+        """Let everything run its course: then every message was answered or withdrawn, and nothing is outstanding."""
         world = self.world
         for _ in range(400):
             register = world.register
@@ -375,8 +404,11 @@ class Walk:
             self.check()
         assert not world.register.out_of_turn_calls, "a call of no turn is open for ever"
         asked = Counter(content for role, content in world.history() if role == "user")
-        assert asked == Counter(f"says {input_id}" for input_id in self.said), "a message was lost or doubled"
-        assert len(world.of_type("turn_end")) == len(self.said), "a turn did not end, or ended twice"
+        expected = Counter(f"says {input_id}" for input_id in self.said - self._withdrawn())
+        assert asked == expected, "a message was lost or doubled"
+        begun = {frame["turn_id"] for frame in world.of_type("user_message")}  # a message that steers begins none
+        ended = [frame["turn_id"] for frame in world.of_type("turn_end")]
+        assert sorted(ended) == sorted(begun), "a turn did not end, or ended twice"
         finals = Counter(frame["message_id"] for frame in world.of_type("assistant_message") if frame["is_final"])
         assert all(count == 1 for count in finals.values()), "a message was ended twice"
         streamed = {frame["message_id"] for frame in world.of_type("assistant_message")}

@@ -17,6 +17,7 @@ from codelab.protocol.incoming import (
     SwitchAgent,
     ToolResult,
     UserMessage,
+    Withdraw,
 )
 from codelab.sessions import keys
 from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem, dumps
@@ -24,7 +25,19 @@ from codelab.sessions.register import LEASE_MS, Register
 from codelab.sessions.spending import Slot, Spending, attribute_of
 from codelab.sessions.store import Duplicate, SeqTaken, SlotTaken
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import calls, cancel, connections, control, files, messages, out_of_turn_calls, routing, steps, sweep
+from codelab.turns import (
+    calls,
+    cancel,
+    connections,
+    control,
+    files,
+    inbox,
+    messages,
+    out_of_turn_calls,
+    routing,
+    steps,
+    sweep,
+)
 from codelab.turns.caller import Caller
 from codelab.turns.decision import Decision, decide_and_commit
 from codelab.turns.draft import Draft
@@ -185,7 +198,11 @@ class World:
 
     def say(self, content: str = "hello", caller: Caller = IDE, **fields: Any) -> Transition | None:
         frame = UserMessage(
-            type="user_message", content=content, role=fields.get("role", "user"), client_msg_id=fields.get("id")
+            type="user_message",
+            content=content,
+            role=fields.get("role", "user"),
+            client_msg_id=fields.get("id"),
+            when_busy=fields.get("when_busy"),
         )
         return self.handle(messages.user_message, frame, caller)
 
@@ -249,8 +266,11 @@ class World:
         failure = Failure(error, {"llm_calls": 1}, streamed)
         self.decide(lambda draft: steps.commit(draft, lease, failure, len(self.events)))
 
-    def cancel(self, turn_id: str | None = None, caller: Caller = IDE) -> Transition | None:
-        return self.handle(cancel.cancel, Cancel(type="cancel", turn_id=turn_id), caller)
+    def cancel(self, turn_id: str | None = None, caller: Caller = IDE, **fields: Any) -> Transition | None:
+        return self.handle(cancel.cancel, Cancel(type="cancel", turn_id=turn_id, **fields), caller)
+
+    def withdraw(self, client_msg_id: str, caller: Caller = IDE) -> Transition | None:
+        return self.handle(inbox.withdraw, Withdraw(type="withdraw", client_msg_id=client_msg_id), caller)
 
     def configure(self, caller: Caller = IDE, **fields: Any) -> None:
         frame = SessionConfig.model_validate({"type": "session_config", **fields})
