@@ -183,6 +183,7 @@ def test_an_address_that_programs_read_differently_is_refused(url: str) -> None:
         *("255.255.255.255", "198.18.0.1", "192.0.0.1", "240.0.0.1", "::", "::1", "fe80::1%eth0", "fd00:ec2::254"),
         *(
             "ff02::1",
+            "fec0::1",
             "::ffff:10.0.0.1",
             "64:ff9b::a9fe:a9fe",
             "2002:7f00:1::",
@@ -204,3 +205,17 @@ def test_addresses_that_are_public() -> None:
 def test_markup_is_left_out() -> None:
     html = "<ul><li>a<li>b</ul><script>x()</script><pre>1\n  2</pre><table><tr><td>c<td>d</table><p>e</p>"
     assert plain(html) == "a\nb\n\n1\n  2\n\n c d\n\ne"
+
+
+def test_hidden_text_stays_hidden_whatever_is_in_it() -> None:
+    html = '<a title="a>b">1</a><!-- <p> -- > x --><SCRIPT>if (a<b) "<p>x</scripty>"</Script >2 < 3'
+    assert plain(html) == "12 < 3"
+    assert plain("<svg><svg></svg>x</svg>1") == "1"
+    assert plain("<head><p>x<body>1<template>x<p>x</template><b") == "1"
+    assert plain(f"&lt;&#{'9' * 5_000};") == f"&lt;&#{'9' * 5_000};"
+
+
+@pytest.mark.parametrize("piece", ["<a ", '<a x="', "<a x='", "<!--", "<![", "<?", "</a ", "<svg>", "<script", "&#9"])
+def test_no_page_takes_more_time_than_its_length(piece: str) -> None:
+    """With time that grows with the square of the length, this would run for hours."""
+    assert len(plain(piece * (1_000_000 // len(piece)) + "</style>" * 50_000)) <= 1_000_000

@@ -8,13 +8,14 @@ allowed one host.
 import asyncio
 import http.client
 import ipaddress
+import re
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -27,6 +28,8 @@ _REDIRECTS = 5
 _TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/xhtml+xml")
 #: Prefixes that embed IPv4 addresses: 6to4, Teredo and NAT64, which lead wherever the embedded address does.
 _EMBEDDING = tuple(map(ipaddress.IPv6Network, ("2002::/16", "2001::/32", "64:ff9b::/96", "64:ff9b:1::/48")))
+#: All of IPv6 that the public internet uses. `is_global` takes site-local addresses, outside of it, for public.
+_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 Address = tuple[str, int]
 #: Resolves a host and a port to addresses. Raises OSError.
@@ -48,7 +51,7 @@ def is_public(address: str) -> bool:
     if isinstance(found, ipaddress.IPv6Address):
         if found.ipv4_mapped is not None:
             return is_public(str(found.ipv4_mapped))
-        if any(found in network for network in _EMBEDDING):
+        if found not in _UNICAST or any(found in network for network in _EMBEDDING):
             return False
     return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
 
@@ -216,44 +219,69 @@ def _may_follow(old: SplitResult, new: SplitResult) -> bool:
     return old.scheme == new.scheme and (ports[0] or _PORTS[old.scheme]) == (ports[1] or _PORTS[new.scheme])
 
 
-class _Plain(HTMLParser):
-    """Collects the text of a page, with a line for each block."""
+#: Elements whose text no reader sees; the content of the first two is not markup.
+_RAW = frozenset({"script", "style"})
+_HIDDEN = _RAW | {"noscript", "template", "svg", "head"}
+_BLOCKS = frozenset(
+    {
+        *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "fieldset", "figure"),
+        *("footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p"),
+        *("pre", "section", "table", "tr", "ul"),
+    }
+)
+#: A tag. An attribute's value in quotes may have a `>`.
+_TAG = re.compile(r"""<(/?)([A-Za-z][^\s/>]*+)(?:=\s*+"[^"]*+"|=\s*+'[^']*+'|[^>])*+>""")
+#: What begins like markup and is not a tag.
+_OTHER = re.compile(r"<(?:!--|[!?]|/?[A-Za-z]|/)")
 
-    _HIDDEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
-    _BLOCKS = frozenset(
-        {
-            *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "fieldset", "figure"),
-            *("footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p"),
-            *("pre", "section", "table", "tr", "ul"),
-        }
-    )
+
+class _Plain:
+    """Collects the text of a page, with a line for each block.
+
+    Its time grows with the page's length only, whatever the page holds, which that of `html.parser` does not.
+    """
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self._hidden: list[str] = []
+        #: The outermost hidden element, and how many of its name are open.
+        self._hidden, self._open = "", 0
         self._pre = 0
         self.parts: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in self._HIDDEN:
-            self._hidden.append(tag)
-        if tag == "body":
-            self._hidden.clear()
-        self._pre += tag == "pre"
-        if tag in self._BLOCKS:
+    def feed(self, html: str) -> None:
+        """Take a whole page. What follows the beginning of a tag or a comment without an end is no text."""
+        at = 0
+        while (found := _OTHER.search(html, at)) is not None:
+            self._data(html[at : found.start()])
+            tag = _TAG.match(html, found.start())
+            if tag is not None:
+                at = tag.end()
+                self._take(tag[2].lower(), is_end=bool(tag[1]))
+                if not tag[1] and tag[2].lower() in _RAW:
+                    end = re.compile(rf"</{tag[2]}(?=[\s/>])", re.IGNORECASE).search(html, at)
+                    at = len(html) if end is None else end.start()
+            else:
+                mark = "-->" if found[0] == "<!--" else ">"
+                end_at = -1 if found[0][-1:].isalpha() else html.find(mark, found.start() + 2)
+                at = len(html) if end_at < 0 else end_at + len(mark)
+        self._data(html[at:])
+
+    def _take(self, name: str, *, is_end: bool) -> None:
+        if name == "body" and not is_end:
+            self._hidden, self._open = "", 0
+        if name == (self._hidden or name) and name in _HIDDEN:
+            self._open = max(0, self._open + (-1 if is_end else 1))
+            self._hidden = name if self._open else ""
+        if name == "pre":
+            self._pre = max(0, self._pre + (-1 if is_end else 1))
+        if name in _BLOCKS:
             self.parts.append("\n")
-        if tag in ("td", "th"):
+        if name in ("td", "th") and not is_end:
             self.parts.append(" ")
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._hidden:
-            del self._hidden[self._hidden.index(tag) :]
-        self._pre -= tag == "pre" and self._pre > 0
-        if tag in self._BLOCKS:
-            self.parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
+    def _data(self, data: str) -> None:
+        if data and not self._hidden:
+            with suppress(ValueError):  # of a character's number with thousands of digits
+                data = unescape(data)
             self.parts.append(data if self._pre else " ".join(f"|{data}|".split())[1:-1])
 
 
@@ -261,7 +289,6 @@ def plain(html: str) -> str:
     """The text of a page without its markup."""
     parser = _Plain()
     parser.feed(html)
-    parser.close()
     lines = [line.rstrip() for line in "".join(parser.parts).split("\n")]
     kept = [line for line, before in zip(lines, ["", *lines], strict=False) if line or before]
     return "\n".join(kept).strip()
