@@ -54,6 +54,13 @@ def test_the_agent_reads_a_skill_when_it_needs_it(new_session: Open, model: Scri
     assert "Tag, then push." in second["messages"][-1]["content"]
 
 
+def test_a_long_description_takes_no_long_time(tmp_path: Path) -> None:
+    """With time that grows with the square of the length, this would run for a minute."""
+    add_skill(tmp_path, "slow", f"---\ndescription: '  How{' ' * 90_000}so '\n---\n")
+    [tool] = Skills(tmp_path).declared_tools
+    assert tool.description.endswith("- slow: How so")
+
+
 def test_only_folders_of_the_workspace_with_a_readable_file_are_skills(tmp_path: Path) -> None:
     workspace = tmp_path / "ws"
     workspace.mkdir()

@@ -18,7 +18,7 @@ _MOST_BYTES = 100_000
 #: Characters of a skill's description, and of all of them, which are a part of the tool's description (2,000 at most).
 _DESCRIBED, _ALL_DESCRIBED = 200, 1_600
 _SKILL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_FIELD = re.compile(r"^(name|description):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_FIELD = re.compile(r"^(name|description):(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _description(text: str) -> str:
     """The description of the front matter, else the first line that says something."""
     if text.startswith("---"):
         head, _, text = text[3:].partition("\n---")
-        fields = {name: value.strip("'\"") for name, value in _FIELD.findall(head)}
+        fields = {name: value.strip().strip("'\"") for name, value in _FIELD.findall(head)}
         if "description" in fields:
             return " ".join(fields["description"].split())[:_DESCRIBED]
     line = next((line for line in text.splitlines() if line.strip("# -\t")), "")
