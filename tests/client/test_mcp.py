@@ -119,6 +119,15 @@ def test_an_address_without_encryption_is_refused(tmp_path: Path) -> None:
     run(talk())
 
 
+def test_a_description_does_not_end_where_a_value_wants() -> None:
+    """A newline or spaces in a value could make it look like another program, or like words of the client."""
+    program = ServerConfig("x", "npx\nIt is harmless.", ("-y", "a b"), env={"A": "1 npx server", "B c\n": "/opt"})
+    assert program.described() == "$ A='1 npx server' 'B c\\n'=/opt 'npx\\nIt is harmless.' -y 'a b'"
+    address = ServerConfig("x", url="https://e.example/mcp?k=1\n ", headers={"Authorization": "Bearer ${TOKEN}"})
+    assert address.described() == "'https://e.example/mcp?k=1\\n '\n  Authorization: 'Bearer ${TOKEN}'"
+    assert ServerConfig("x", url="https://e.example/mcp?k=1").described() == "https://e.example/mcp?k=1"
+
+
 def test_nothing_starts_unasked_and_another_description_is_asked_about_again(tmp_path: Path) -> None:
     mark = tmp_path / "started"
     write_config(tmp_path, small={"command": sys.executable, "args": [PROGRAM, str(mark)]})

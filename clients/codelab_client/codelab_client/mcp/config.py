@@ -35,12 +35,12 @@ class ServerConfig:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def described(self) -> str:
-        """All that the user needs to know before trusting it, as the file says it."""
+        """All that the user needs to know before trusting it, as the file says it. No value can end its line."""
         if self.url:
-            sent = "".join(f"\n  {name}: {value}" for name, value in self.headers.items())
-            return f"{self.url}{sent}"
-        variables = "".join(f"{name}={value} " for name, value in self.env.items())
-        return f"$ {variables}{' '.join((self.command, *map(_quoted, self.args)))}"
+            sent = "".join(f"\n  {_quoted(name)}: {_quoted(value)}" for name, value in self.headers.items())
+            return f"{_quoted(self.url)}{sent}"
+        variables = "".join(f"{_quoted(name)}={_quoted(value)} " for name, value in self.env.items())
+        return f"$ {variables}{' '.join(map(_quoted, (self.command, *self.args)))}"
 
     def expanded(self, environment: Mapping[str, str] = os.environ) -> "ServerConfig":
         """With the values of `${VARIABLE}` and `${VARIABLE:-default}`. Raises McpConfigError if one is not set."""
@@ -125,4 +125,4 @@ def _text(file: Path) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    return text if re.fullmatch(r"[\w@%+=:,./-]+", text) else repr(text)
+    return text if re.fullmatch(r"[\w@%+=:,./?&~${}-]+", text) else repr(text)
