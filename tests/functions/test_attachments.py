@@ -137,6 +137,16 @@ def test_a_result_may_have_an_image(seeing: System) -> None:
     assert shown["content"][1]["image_url"]["url"] == f"data:image/png;base64,{LARGE}"
 
 
+def test_what_a_result_calls_an_image_may_be_anything(seeing: System) -> None:
+    [call_id] = seeing.ask("c1", "", call("read_file", path="shot.png"))
+    images = [{"media_type": [], "data": "AAAA"}, {"media_type": {}, "data": "é"}, {"media_type": "image/png"}, 1, None]
+    seeing.send("c1", "tool_result", call_id=call_id, result={"content": "A shot", "images": images})
+    seeing.model.says("Nothing.")
+    seeing.run_step()
+    told = json.loads(seeing.model.requests[-1]["messages"][-1]["content"])
+    assert [found.partition(":")[0] for found in told["images"]] == ["left out"] * 5
+
+
 def test_a_message_may_be_longer_on_a_connection_with_extensions(seeing: System) -> None:
     text = "x" * 100_000
     assert asked(seeing, content=text)[-1]["content"].endswith("x" * 1_000)

@@ -20,7 +20,7 @@ def image_problem(image: Any) -> str | None:
     """Why `image` is not {media_type, data}; None if it is one. The data must be of the type that it is said to be."""
     if not isinstance(image, dict) or not isinstance(image.get("data"), str):
         return "an image has media_type and data"
-    if image.get("media_type") not in _BEGINNINGS:
+    if image.get("media_type") not in MEDIA_TYPES:  # a tuple, because a client may send what is not hashable
         return f"media_type must be one of {', '.join(MEDIA_TYPES)}"
     if len(image["data"]) * 3 // 4 > limits.IMAGE_BYTES:
         return f"an image has at most {limits.IMAGE_BYTES} bytes"
