@@ -115,6 +115,14 @@ def test_reads_and_answers_from_the_content(chat: Chat) -> None:
     assert all(fact in message for fact in ("main.dart", "строк: 3", "runApp(const App());"))
 
 
+def test_the_numbers_of_lines_are_no_part_of_a_file(chat: Chat) -> None:
+    chat.ask("Read main.dart")
+    message, _ = chat.result("1\tvoid main() {\n2\t}\n[lines 1 to 2 of 2]\n[lines end with CRLF]")
+    assert "(lines: 2)" in message
+    assert "void main() {\n}\n" in message
+    assert "[lines" not in message
+
+
 @pytest.mark.parametrize("content", ["", "\n" * 5, "x" * 900_000, "```\n" * 50, "\u2028\x00\ud7ff", "{" * 100_000])
 def test_reads_any_content(chat: Chat, content: str) -> None:
     chat.ask("read odd.txt")

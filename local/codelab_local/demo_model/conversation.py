@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _FILE_LIKE = re.compile(r"`[^`]*`|\S*[./\\]\S*")
+#: A line of a file as a model is shown it, with its number; and the notes below the last line.
+_NUMBERED = re.compile(r"\d+\t")
+_NOTE = re.compile(r"\[lines (?:\d+ to \d+ of \d+|end with CRLF)\]")
 
 
 @dataclass
@@ -43,6 +46,8 @@ class Call:
             self.values |= {name: value for name, value in result.items() if isinstance(value, str | int)}
         text = _text(result)
         lines = text.splitlines()
+        if self.tool == "read_file" and isinstance(result, str):
+            lines = _without_numbers(lines)
         self.values |= {
             "lines": len(lines),
             "head": "\n".join(line[:160] for line in lines[:8]),
@@ -120,6 +125,16 @@ def _text(result: Any) -> str:
         if isinstance(entries, list):
             return "\n".join(_entry(entry) for entry in entries)
     return json.dumps(result, ensure_ascii=False)
+
+
+def _without_numbers(lines: list[str]) -> list[str]:
+    """The lines of a file, which are shown to a model with their numbers if the IDE says where they begin."""
+    end = len(lines)
+    while end and _NOTE.fullmatch(lines[end - 1]):
+        end -= 1
+    if not all(_NUMBERED.match(line) for line in lines[:end]):
+        return lines
+    return [line.partition("\t")[2] for line in lines[:end]]
 
 
 def _entry(entry: Any) -> str:
