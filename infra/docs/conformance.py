@@ -1,7 +1,7 @@
-"""Checks docs/conformance.md, which maps the seed documents' requirements to code and tests.
+"""Checks docs/conformance.md, which maps the seed documents' requirements, and the extensions, to code and tests.
 
-`python -m infra.docs.conformance` (and `make lint`) checks that every place and test on the page exists. With `--run`
-it also runs the tests; all must pass, and none may be skipped.
+`python -m infra.docs.conformance` (and `make lint`) checks that every place and test on the page exists, and that every
+frame, tool and error code has a row. With `--run` it also runs the tests; all must pass, and none may be skipped.
 """
 
 import ast
@@ -18,11 +18,14 @@ from typing import Any
 from codelab.protocol.errors import ALIASES, ErrorCode
 from codelab.protocol.tools import CATALOGUE
 
+from infra.docs.schemas import client_models, server_models
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/conformance.md"
 
-#: A table's head. Places are names below `codelab` or paths in the repository; tests are paths below `tests/`.
+#: The heads of tables. Places are names below `codelab` or paths in the repository; tests are paths below `tests/`.
 HEAD = ["what the document says", "where", "test"]
+HEAD_OF_EXTENSIONS = ["what", "where", "test"]
 #: Marks a requirement that is not implemented; the reason follows.
 NOT = "not implemented: "
 
@@ -41,14 +44,14 @@ class Row:
 
 
 def rows(text: str) -> Iterator[Row]:
-    """The rows of all tables that begin with HEAD."""
+    """The rows of all tables that begin with one of the heads."""
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith("|"):
             inside = False
             continue
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if cells == HEAD:
+        if cells in (HEAD, HEAD_OF_EXTENSIONS):
             inside = True
         elif inside and not set(line) <= set("|-"):
             said, where, test = cells
@@ -67,25 +70,9 @@ def problems(text: str) -> list[str]:
             wrong += [f"line {row.line}: no {kind}" for kind in ("places", "tests") if not getattr(row, kind)]
         wrong += [f"line {row.line}: no such test: {test}" for test in row.tests if not _is_test(test)]
     said = {word for row in found for word in _CODE.findall(row.said)}
-    must = {*(code.value for code in ErrorCode if code.value not in OWN_CODES), *ALIASES, *_OF_THE_DOCUMENTS}
-    must |= {name for name, tool in CATALOGUE.items() if name not in OWN_TOOLS}
+    said |= {word.partition(".")[0] for word in said}
+    must = {*(code.value for code in ErrorCode), *ALIASES, *CATALOGUE, *client_models(), *server_models()}
     return [*wrong, *(f"no row is about {name}" for name in sorted(must - said))]
-
-
-#: Our additions to the seed documents.
-OWN_CODES = frozenset({"PAYLOAD_TOO_LARGE", "RATE_LIMITED", "BUSY", "CANCELLED"})
-OWN_TOOLS = frozenset(
-    {
-        *("switch_agent", "update_plan", "read_result"),
-        *("edit_file", "find_files", "read_process", "fetch_url"),
-    }
-)
-_OF_THE_DOCUMENTS = frozenset(
-    {
-        *("user_message", "assistant_message", "tool_call", "tool_result", "error", "hitl_decision"),
-        *("agent_switched", "switch_agent", "context_update", "agent_status"),
-    }
-)
 
 
 def tests() -> list[str]:

@@ -1,6 +1,6 @@
 """The checks of docs/conformance.md: places and tests exist, nothing is missing, and all tests pass."""
 
-from infra.docs.conformance import HEAD, PAGE, problems, rows
+from infra.docs.conformance import HEAD, HEAD_OF_EXTENSIONS, PAGE, problems, rows
 from infra.docs.outcomes import missing
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -51,7 +51,17 @@ def test_codes_tools_and_frames_without_a_row_are_reported() -> None:
     test = "`docs/test_conformance.py::test_a_row_without_a_place_needs_a_reason`"
     missed = problems(page(f"| `GIT_ERROR` | `config` | {test} |"))
     assert "no row is about GIT_ERROR" not in missed
-    assert {"no row is about ENCODING_ERROR", "no row is about move_file", "no row is about tool_call"} <= set(missed)
+    for name in ("ENCODING_ERROR", "BUSY", "move_file", "read_result", "tool_call", "call_update", "withdraw"):
+        assert f"no row is about {name}" in missed
+    named = problems(page(f"| `withdraw.client_msg_id` | `config` | {test} |"))
+    assert "no row is about withdraw" not in named
+
+
+def test_the_extensions_have_a_table_of_their_own() -> None:
+    head = " | ".join(HEAD_OF_EXTENSIONS)
+    (row,) = rows(f"| {head} |\n|---|---|---|\n| `ping` | `nowhere` | `x.py::test_y` |")
+    assert (row.said, row.places) == ("`ping`", ("nowhere",))
+    assert any(row.said.startswith("`assistant_thought`") for row in rows(TEXT))
 
 
 def test_only_tests_that_passed_in_all_cases_count() -> None:
