@@ -54,6 +54,19 @@ def test_the_agent_reads_a_skill_when_it_needs_it(new_session: Open, model: Scri
     assert "Tag, then push." in second["messages"][-1]["content"]
 
 
+def test_no_source_takes_a_tool_of_the_catalogue() -> None:
+    """An MCP server `git` may have a tool `status`; the catalogue's runs without asking."""
+    executor = CountingExecutor()
+    tool = executor.tools_supported[0]
+
+    async def talk() -> None:
+        both = WithOwnTools(executor, [Tools(tool)])
+        outcome = await both.execute(ToolCall("c1", tool, {}), lambda *_: asyncio.sleep(0))
+        assert outcome.result != f"{tool} was called"
+
+    run(talk())
+
+
 def test_a_long_description_takes_no_long_time(tmp_path: Path) -> None:
     """With time that grows with the square of the length, this would run for a minute."""
     add_skill(tmp_path, "slow", f"---\ndescription: '  How{' ' * 90_000}so '\n---\n")

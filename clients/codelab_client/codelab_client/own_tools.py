@@ -80,6 +80,8 @@ class WithOwnTools:
         await self._executor.aclose()
 
     def _found(self, name: str) -> tuple[ToolSource, DeclaredTool] | None:
+        if name in self._executor.tools_supported:  # The server lets nobody declare it, and its approval is another.
+            return None
         for source in self._sources:
             for tool in source.declared_tools:
                 if tool.name == name:
