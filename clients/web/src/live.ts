@@ -6,6 +6,7 @@ import { FrameLog } from './inspector/log.ts';
 import { dialogue } from './workspace/dialogue.ts';
 import { folder, lastChanged, version } from './workspace/open.ts';
 import { tools } from './workspace/tools.ts';
+import { sessionIn } from './shell/address.ts';
 import { stored } from './shell/stored.ts';
 
 export type LinkState =
@@ -43,8 +44,7 @@ export function useToken(value: string): void {
 
 /** The session that the address names, so that a reload and a second window show the same one. */
 export function sessionOfAddress(): string | undefined {
-  const found = /^#\/s\/([A-Za-z0-9_.:-]{1,128})$/.exec(decodeURIComponent(location.hash));
-  return found?.[1];
+  return sessionIn(location.hash);
 }
 
 /** Leave the open session, if any, and open another; without an id, a new one. */

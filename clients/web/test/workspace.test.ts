@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Blocks, LARGE } from '../src/conversation/blocks.ts';
 import { visible } from '../src/conversation/safe.ts';
 import { diffOf, reviewedArguments } from '../src/review/arguments.ts';
+import { sessionIn } from '../src/shell/address.ts';
 import { edited } from '../src/workspace/changes.ts';
 import { applied, chosen, parsed } from '../src/workspace/patches.ts';
 import { matches, names } from '../src/workspace/paths.ts';
@@ -18,6 +19,26 @@ describe('paths', () => {
     expect(matches('src/**/*.py', 'src/a/b/c.py')).toBe(true);
     expect(matches('src/*.py', 'src/a/b.py')).toBe(false);
     expect(matches('a.c', 'abc')).toBe(false);
+    expect(matches('**/a', 'a')).toBe(true);
+    expect(matches('**/a/**/b?', 'x/a/y/a/z/bc')).toBe(true);
+    expect(matches('src/**', 'src/a/b')).toBe(true);
+    expect(matches('*a*b', 'xaybab')).toBe(true);
+    expect(matches('*a*b', 'xayba')).toBe(false);
+  });
+  test('a glob cannot keep the page busy', () => {
+    expect(matches('*a'.repeat(100) + 'b', 'a'.repeat(200))).toBe(false);
+    expect(matches('**/a/'.repeat(100) + 'b', 'a/'.repeat(200) + 'a')).toBe(false);
+    expect(matches('**/'.repeat(1_000) + 'b', 'a/'.repeat(200) + 'a')).toBe(false);
+  });
+});
+
+describe('the address', () => {
+  test('names a session', () => {
+    expect(sessionIn('#/s/sess_1.a:b-c')).toBe('sess_1.a:b-c');
+    expect(sessionIn('#/s/a%3Ab')).toBe('a:b');
+  });
+  test.each(['', '#', '#%', '#/s/%', '#/s/%ff', '#/s/..', '#/s/.', '#/s/%2e%2e', '#/s/a/../b', '#/s/a%2Fb', `#/s/${'a'.repeat(129)}`])('%j names none', (hash) => {
+    expect(sessionIn(hash)).toBeUndefined();
   });
 });
 

@@ -20,26 +20,37 @@ export function namesBelow(path: string): string[] {
   return found;
 }
 
-/** Whether a path's names match a glob: `*.py` in any directory, `src/**` below `src`. */
+/**
+ * Whether a path's names match a glob: `*.py` in any directory, `src/**` below `src`. No regular expression: that of a
+ * hostile glob could keep the page's only thread busy for ever.
+ */
 export function matches(pattern: string, path: string): boolean {
-  return globExpression(pattern).test(pattern.includes('/') ? path : (path.split('/').at(-1) ?? ''));
+  const given = path.split('/');
+  if (!pattern.includes('/')) return fits([...pattern], [...given.at(-1)!], (one) => one === '*', isChar);
+  const wanted = pattern.split('/').filter((part) => part !== '' && part !== '.');
+  return fits(wanted, given, (one) => one === '**', (one, name) => fits([...one], [...name], (char) => char === '*', isChar));
 }
 
-function globExpression(pattern: string): RegExp {
-  let source = '';
-  for (let at = 0; at < pattern.length; at++) {
-    const char = pattern[at]!;
-    if (pattern.startsWith('**/', at)) {
-      source += '(?:[^/]+/)*';
-      at += 2;
-    } else if (pattern.startsWith('**', at)) {
-      source += '.*';
-      at += 1;
-    } else if (char === '*') source += '[^/]*';
-    else if (char === '?') source += '[^/]';
-    else source += char.replace(/[$()*+.?[\\\]^{|}]/, '\\$&');
+function isChar(wanted: string, char: string): boolean {
+  return wanted === '?' || wanted === char;
+}
+
+/** Whether the parts are those that are wanted, where some stand for any number of parts. Only the last of those is ever tried again. */
+function fits(wanted: readonly string[], parts: readonly string[], isAny: (one: string) => boolean, equals: (one: string, part: string) => boolean): boolean {
+  let [at, seen] = [0, 0];
+  let retry: [number, number] | undefined;
+  while (seen < parts.length) {
+    if (at < wanted.length && isAny(wanted[at]!)) {
+      retry = [++at, seen];
+    } else if (at < wanted.length && equals(wanted[at]!, parts[seen]!)) {
+      at++;
+      seen++;
+    } else if (retry) {
+      retry[1]++;
+      [at, seen] = retry;
+    } else return false;
   }
-  return new RegExp(`^${source}$`, 'u');
+  return wanted.slice(at).every(isAny);
 }
 
 function outside(path: string): ToolError {
