@@ -55,6 +55,22 @@ def test_hunks_are_reviewed_one_by_one(tab: Tab, model: ScriptedModel) -> None:
     assert tab.file("greeter/text.py") == before.replace("Goodbye", "Farewell")
 
 
+def test_what_is_approved_is_seen_whole(tab: Tab, model: ScriptedModel) -> None:
+    """The end of a long line is not hidden; nor is a diff shown of a folder in which the call is not executed."""
+    content = f"x = 1{' ' * 3_000}; evil()\n"
+    tab.say(model.script("long-line", Says("", calls=[call("write_file", path="main.py", content=content)])))
+    card = tab.page.locator(".call.asking")
+    card.get_by_text("Show 1,013 more characters").click()
+    card.locator(".diff .added").get_by_text("; evil()").wait_for()
+    tab.press("Files")
+    tab.page.locator(".right header button.icon").click()
+    tab.page.get_by_role("radio", name="by another client").check()
+    tab.online()
+    card.locator(".arguments").get_by_text("; evil()").wait_for()
+    assert card.locator(".diff").count() == 0
+    assert card.get_by_role("button", name="Review the changes").count() == 0
+
+
 def test_a_rejection_tells_the_agent_why(tab: Tab, model: ScriptedModel) -> None:
     asked = Says("I delete it.", calls=[call("delete_file", path="main.py")])
     tab.say(model.script("rejected", asked, Says("I keep it.")))

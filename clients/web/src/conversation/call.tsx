@@ -2,7 +2,7 @@ import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import { type Answer, ToolError } from '@codelab/client';
 import { n, t } from '../i18n/index.ts';
-import { live } from '../live.ts';
+import { executes, live } from '../live.ts';
 import { DiffView } from '../review/diff.tsx';
 import { review } from '../review/state.ts';
 import { Icon } from '../shell/icon.tsx';
@@ -71,7 +71,8 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   const changes = useSignal<Change[] | string | undefined>(undefined);
 
   useSignalEffect(() => {
-    const from = folder.value;
+    // If another client executes the call, the page's folder does not tell what it will change.
+    const from = executes.value ? folder.value : undefined;
     if (!from || !args) return;
     changesOf(from, frame.tool_name, args).then(
       (found) => (changes.value = found),

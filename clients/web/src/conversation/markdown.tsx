@@ -106,8 +106,8 @@ export function Code({ text, language }: { text: string; language: string }) {
 }
 
 /** A text of any length: its beginning, and the rest on wish. */
-export function Long({ text, inline = false }: { text: string; inline?: boolean }) {
-  const [shown, setShown] = useState(LARGE);
+export function Long({ text, inline = false, most = LARGE }: { text: string; inline?: boolean; most?: number }) {
+  const [shown, setShown] = useState(most);
   const rest = text.length - shown;
   const words = rest > 0 ? text.slice(0, shown) : text;
   return (

@@ -1,6 +1,7 @@
 import { structuredPatch } from 'diff';
 import { useMemo, useState } from 'preact/hooks';
 import { n, t } from '../i18n/index.ts';
+import { Long } from '../conversation/markdown.tsx';
 import { visible } from '../conversation/safe.ts';
 import type { Change } from '../workspace/changes.ts';
 
@@ -26,7 +27,9 @@ export function DiffView({ change }: { change: Change }) {
         {lines.slice(0, most).map((line, index) => (
           <div key={index} class={KINDS[line[0]!] ?? 'same'}>
             <span class="sign">{line[0]}</span>
-            <span>{visible(line.slice(line[0] === '@' ? 0 : 1, 2000))}</span>
+            <span>
+              <Long text={visible(line.slice(line[0] === '@' ? 0 : 1))} inline most={2000} />
+            </span>
           </div>
         ))}
       </div>
