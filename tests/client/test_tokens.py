@@ -1,11 +1,14 @@
 """A session with a server that needs tokens: expiry, refresh, refusal."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-import jwt
 import pytest
 from codelab_client.session import Unauthorized, connect
 from codelab_client.session import events as on
@@ -13,26 +16,35 @@ from codelab_local import LocalCloud
 
 from tests.client.conftest import FAST, run
 from tests.client.executing import CountingExecutor
+from tests.client.sign_in import SECRET, SignIn
 from tests.conftest import TEMPLATE
+from tests.processes import run as execute
 from tests.scripted_model import Says, ScriptedModel
-
-SECRET = "s" * 32
 
 
 @pytest.fixture(scope="module")
-def strict(model: ScriptedModel) -> Iterator[LocalCloud]:
-    environment = {**model.environment, "AUTH_MODE": "jwt", "JWT_SECRET": SECRET}
+def provider() -> Iterator[SignIn]:
+    running = SignIn()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def strict(model: ScriptedModel, provider: SignIn) -> Iterator[LocalCloud]:
+    named = {"JWT_SECRET": SECRET, "JWT_CLIENT_ID": "codelab-cli", "JWT_ISSUER": provider.url}
+    environment = {**model.environment, "AUTH_MODE": "jwt", **named}
     with LocalCloud(TEMPLATE, environment=environment) as running:
         yield running
 
 
-def token(seconds: int) -> str:
-    now = int(time.time())
-    return jwt.encode({"sub": "ann", "iat": now, "exp": now + seconds}, SECRET, algorithm="HS256")
+@pytest.fixture
+def token(provider: SignIn) -> Callable[[int], str]:
+    """Makes tokens that live so many seconds."""
+    return lambda seconds: provider.signed(exp=int(time.time()) + seconds)
 
 
 def test_a_token_is_replaced_before_and_after_it_expires(
-    strict: LocalCloud, model: ScriptedModel, tmp_path: Path
+    strict: LocalCloud, model: ScriptedModel, tmp_path: Path, token: Callable[[int], str]
 ) -> None:
     script = model.script("client-token", Says("Hello"))
     given: list[str] = []
@@ -52,7 +64,9 @@ def test_a_token_is_replaced_before_and_after_it_expires(
     assert len(given) > 2
 
 
-def test_an_expired_token_that_cannot_be_replaced_ends_the_session(strict: LocalCloud, tmp_path: Path) -> None:
+def test_an_expired_token_that_cannot_be_replaced_ends_the_session(
+    strict: LocalCloud, tmp_path: Path, token: Callable[[int], str]
+) -> None:
     async def talk() -> None:
         options = {"session_id": "expired", "state": tmp_path, "executor": CountingExecutor(), "timing": FAST}
         async with connect(strict.http, tmp_path, token=token(3), **options) as session:
@@ -71,3 +85,23 @@ def test_a_wrong_token_is_refused(strict: LocalCloud, tmp_path: Path, wrong: str
                 pass
 
     run(talk())
+
+
+def test_what_a_user_signed_in_with_is_enough_to_talk(
+    strict: LocalCloud, provider: SignIn, model: ScriptedModel, tmp_path: Path
+) -> None:
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "CODELAB_URL": strict.http, "CODELAB_TOKEN": ""}
+
+    def codelab(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+        command = (sys.executable, "-m", "codelab_client.command_line", *arguments)
+        return execute(*command, env=environment, cwd=tmp_path, **options)
+
+    script = model.script("signed-in", Says("Hello ann"))
+    refused = codelab("exec", script)
+    assert (refused.returncode, "`codelab login` signs in" in refused.stderr) == (4, True)
+    signed_in = codelab("login", "--device", "--issuer", provider.url)
+    assert (signed_in.returncode, signed_in.stdout) == (0, ""), signed_in.stderr
+    assert "type the code AB-CD" in signed_in.stderr
+    assert codelab("exec", script).stdout == "Hello ann\n"
+    assert codelab("logout").returncode == 0
+    assert codelab("exec", script).returncode == 4

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Address, connect
 from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
+from codelab_client.session.tokens import Token
 from codelab_client.unattended import unattended_executor
 
 
-async def attach(address: Address, workspace: Path, token: Callable[[], str], session_id: str) -> int:
+async def attach(address: Address, workspace: Path, token: Token, session_id: str) -> int:
     """Execute the calls of a session until it ends. Others send its messages and decide about its calls."""
     local = LocalExecutor(workspace, None, state_folder())
     executor = await unattended_executor(local, workspace, _say)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from codelab_client import __version__
@@ -17,7 +18,7 @@ _ENVIRONMENT = """\
 environment:
   CODELAB_URL         the server, if --url does not name it
   CODELAB_REST_URL    its REST API, if it is elsewhere (the stack's output RestUrl)
-  CODELAB_TOKEN       the authentication token; a local server needs none
+  CODELAB_TOKEN       the authentication token, in place of that of `codelab login`; a local server needs none
   CODELAB_TOKEN_FILE  a file with the token, read again whenever a newer one is needed
   XDG_STATE_HOME      where the journal, the history and the last sessions are kept (~/.local/state)
   NO_COLOR            no colours
@@ -53,7 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         return _failed(str(error), 2)
     except Unauthorized as error:
-        return _failed(f"{error}. Set CODELAB_TOKEN; `make token USER=…` prints a token of a deployed stack.", 4)
+        return _failed(
+            f"{error}. "
+            "`codelab login` signs in, or set CODELAB_TOKEN; `make token USER=…` prints a token of a deployed stack.",
+            4,
+        )
     except Unreachable as error:
         return _failed(f"{error}.\n{_START}", 3)
     except SessionError as error:
@@ -139,6 +144,30 @@ def _parser() -> argparse.ArgumentParser:
         **formatted,  # type: ignore[arg-type]
     )
     doctor.set_defaults(command="doctor")
+    login = commands.add_parser(
+        "login",
+        help="sign in at the server's identity provider, or keep a token",
+        description="Sign in at the identity provider that the server names, and keep the token for this server.",
+        epilog=_ENVIRONMENT,
+        parents=[common],
+        **formatted,  # type: ignore[arg-type]
+    )
+    how = login.add_mutually_exclusive_group()
+    how.add_argument("--token", action="store_true", help="keep a token instead, which is asked for or read from stdin")
+    how.add_argument("--device", action="store_true", help="sign in with a browser on another device, by a code")
+    how.add_argument("--no-browser", dest="browser", action="store_false", help="show the address, open no browser")
+    login.add_argument("--issuer", default="", metavar="URL", help="the issuer that you expect; any other is refused")
+    login.add_argument("--port", type=int, default=0, help="the port of this machine that the provider sends back to")
+    login.set_defaults(command="login")
+    logout = commands.add_parser(
+        "logout",
+        help="forget the token for the server",
+        description="Forget the token that `codelab login` keeps for this server.",
+        epilog=_ENVIRONMENT,
+        parents=[common],
+        **formatted,  # type: ignore[arg-type]
+    )
+    logout.set_defaults(command="logout")
     return parser
 
 
@@ -162,14 +191,21 @@ def workspace_of(options: argparse.Namespace) -> Path:
     return workspace
 
 
-def newest_token() -> str:
-    """The newest token that the environment names; empty if there is none. Raises Unauthorized."""
+async def newest_token(address: Address) -> str:
+    """The newest token: of the environment, else of `codelab login` at this server; empty if there is none.
+
+    Raises Unauthorized.
+    """
     if file := os.environ.get("CODELAB_TOKEN_FILE"):
         try:
             return Path(file).read_text("utf-8").strip()
         except (OSError, ValueError) as error:
             raise Unauthorized(f"{file}: {getattr(error, 'strerror', None) or error}") from None
-    return os.environ.get("CODELAB_TOKEN", "").strip()
+    if token := os.environ.get("CODELAB_TOKEN", "").strip():
+        return token
+    from codelab_client.login import renewing
+
+    return await renewing.newest_token(address.origin)
 
 
 def answerer_of(options: argparse.Namespace, config: Config, *, is_new: bool) -> tuple[str | None, str | None]:
@@ -230,7 +266,9 @@ async def _talk_to(address: Address, workspace: Path, options: argparse.Namespac
     plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")
     session_id = session_of(options, address, workspace)
     agent, model = answerer_of(options, config, is_new=session_id is None)
-    return await talk(address, workspace, newest_token, session_id, plain=plain, agent=agent, model=model)
+    return await talk(
+        address, workspace, partial(newest_token, address), session_id, plain=plain, agent=agent, model=model
+    )
 
 
 async def _exec(options: argparse.Namespace) -> int:
@@ -255,7 +293,8 @@ async def _exec(options: argparse.Namespace) -> int:
     local = LocalExecutor(workspace)
     executor = await unattended_executor(local, workspace, one_prompt.say)
     agent, model = answerer_of(options, config, is_new=session_id is None)
-    opening = connect(address, workspace, session_id=session_id, token=newest_token, executor=executor)
+    token = partial(newest_token, address)
+    opening = connect(address, workspace, session_id=session_id, token=token, executor=executor)
     instructing = asyncio.ensure_future(local.instructions())
     async with opening as session:
         last_sessions.remember(address, workspace, session.session_id)
@@ -276,14 +315,15 @@ async def _attach(options: argparse.Namespace) -> int:
 
     workspace = workspace_of(options)
     address = address_of(options, load(workspace))
-    return await attach(address, workspace, newest_token, checked_session_id(options.session))
+    return await attach(address, workspace, partial(newest_token, address), checked_session_id(options.session))
 
 
 async def _doctor(options: argparse.Namespace) -> int:
     from codelab_client.doctor import examine
 
     workspace = workspace_of(options)
-    return await examine(address_of(options, load(workspace)), workspace, newest_token)
+    address = address_of(options, load(workspace))
+    return await examine(address, workspace, partial(newest_token, address))
 
 
 async def _acp(options: argparse.Namespace) -> int:
@@ -291,10 +331,36 @@ async def _acp(options: argparse.Namespace) -> int:
     from codelab_client.acp.serving import serve
 
     config = load(Path(getattr(options, "workspace", None) or "."))
-    return await serve(Server(address_of(options, config), newest_token, options.sandbox))
+    address = address_of(options, config)
+    return await serve(Server(address, partial(newest_token, address), options.sandbox))
 
 
-_COMMANDS = {"talk": _talk, "exec": _exec, "acp": _acp, "attach": _attach, "doctor": _doctor}
+async def _login(options: argparse.Namespace) -> int:
+    from codelab_client.login import command
+
+    address = address_of(options, load(workspace_of(options)))
+    if options.token:
+        return await command.paste(address)
+    return await command.log_in(
+        address, issuer=options.issuer, device=options.device, browser=options.browser, port=options.port
+    )
+
+
+async def _logout(options: argparse.Namespace) -> int:
+    from codelab_client.login import command
+
+    return await command.log_out(address_of(options, load(workspace_of(options))))
+
+
+_COMMANDS = {
+    "talk": _talk,
+    "exec": _exec,
+    "acp": _acp,
+    "attach": _attach,
+    "doctor": _doctor,
+    "login": _login,
+    "logout": _logout,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

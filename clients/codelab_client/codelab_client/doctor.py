@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Address, SessionError, Unauthorized, connect, http, new_session_id, tokens
 from codelab_client.session.address import is_secure
 from codelab_client.session.journal import state_folder
+from codelab_client.session.tokens import Token
 
 #: The session that is opened to see whether it can be: one per machine, so that no others pile up.
 _SESSION = "codelab-doctor"
@@ -27,12 +27,12 @@ class Finding:
     text: str
 
 
-async def examine(address: Address, workspace: Path, token: Callable[[], str]) -> int:
+async def examine(address: Address, workspace: Path, token: Token) -> int:
     """Check everything and print the findings. Returns 0 if codelab can be used, else 1."""
     findings = [
         Finding("workspace", True, str(workspace)),
         await _server(address, workspace, token),
-        _token(address, token),
+        await _token(address, token),
         await _model(address),
         _state(),
         await asyncio.to_thread(_sandbox),
@@ -45,7 +45,7 @@ async def examine(address: Address, workspace: Path, token: Callable[[], str]) -
     return int(any(finding.good is False for finding in findings))
 
 
-async def _server(address: Address, workspace: Path, token: Callable[[], str]) -> Finding:
+async def _server(address: Address, workspace: Path, token: Token) -> Finding:
     loop = asyncio.get_running_loop()
     begun = loop.time()
     try:
@@ -59,15 +59,15 @@ async def _server(address: Address, workspace: Path, token: Callable[[], str]) -
         return Finding("server", False, f"{error}. `make run` starts one; --url or CODELAB_URL names another.")
 
 
-def _token(address: Address, token: Callable[[], str]) -> Finding:
+async def _token(address: Address, token: Token) -> Finding:
     import time
 
     try:
-        found = token()
+        found = await tokens.current(token)
     except Unauthorized as error:
         return Finding("token", False, str(error))
     if not found:
-        return Finding("token", None, "none: CODELAB_TOKEN and CODELAB_TOKEN_FILE are not set; `make run` needs none")
+        return Finding("token", None, "none: `codelab login` gets one, or set CODELAB_TOKEN; `make run` needs none")
     if not is_secure(address.url):
         return Finding("token", False, f"anybody on the way to {address.shown} can read it: use wss://")
     expires = tokens.expires_at(found)

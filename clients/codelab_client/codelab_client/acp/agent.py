@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from codelab_client.acp.conversation import Conversation
     from codelab_client.config import Config
     from codelab_client.session.rest import RestError
+    from codelab_client.session.tokens import Token
 
 Params = Mapping[str, Any]
 
@@ -38,7 +39,9 @@ _MOST_SESSIONS = 50
 #: Seconds to wait for all sessions at the end.
 _END_S = 15.0
 _PAGE = 50
-_NO_TOKEN = "Set CODELAB_TOKEN or CODELAB_TOKEN_FILE in the agent's environment, and start it again"
+_NO_TOKEN = (
+    "Run `codelab login`, or set CODELAB_TOKEN or CODELAB_TOKEN_FILE in the agent's environment, and start it again"
+)
 _NO_SERVER = "Start one with `make run` in a checkout of codelab-serverless, or set CODELAB_URL"
 
 CAPABILITIES = {
@@ -55,7 +58,7 @@ class Server:
     """The server, and how commands run. token: gives the newest one. sandboxed: never in the editor's terminals."""
 
     address: Address
-    token: Callable[[], str]
+    token: "Token"
     sandboxed: bool
 
 

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import sqlite3
-import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -19,18 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from codelab_client.session.errors import JournalError
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_to_lock(file: IO[bytes]) -> None:
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _try_to_lock(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
+from codelab_client.session.locking import try_to_lock
 
 #: Settled calls are forgotten after a day, all others after a week: the server waits a day at most for an approval.
 _SETTLED_KEPT_S = 86_400
@@ -241,7 +229,7 @@ def _hold(path: Path) -> IO[bytes]:
 def _lock(file: IO[bytes]) -> bool:
     """Lock a file; False if another holder has locked it."""
     try:
-        _try_to_lock(file)
+        try_to_lock(file)
     except OSError:
         return False
     return True

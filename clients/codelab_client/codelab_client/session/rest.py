@@ -1,13 +1,12 @@
 """The parts of the REST API that a client needs beside its session."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from codelab_client.session import http
+from codelab_client.session import http, tokens
 from codelab_client.session.address import Address
-from codelab_client.session.errors import InsecureAddress
+from codelab_client.session.errors import InsecureAddress, Unauthorized
 
 
 class RestError(Exception):
@@ -19,9 +18,9 @@ class RestError(Exception):
 
 
 class Rest:
-    """The REST API beside a WebSocket. token: gives the newest token, or an empty text."""
+    """The REST API beside a WebSocket. token: as for `connect`."""
 
-    def __init__(self, address: Address, token: Callable[[], str]) -> None:
+    def __init__(self, address: Address, token: tokens.Token) -> None:
         self._address, self._token = address, token
 
     async def get(self, path: str) -> Any:
@@ -37,10 +36,10 @@ class Rest:
             raise RestError("The address of the REST API is not known: name it with --rest-url or CODELAB_REST_URL")
         url = self._address.rest + path
         try:
-            headers = self._address.headers(self._token(), url)
+            headers = self._address.headers(await tokens.current(self._token), url)
             answer = await http.send(method, url, headers=headers, timeout_s=30)
             found = json.loads(answer.body)
-        except InsecureAddress as error:
+        except (InsecureAddress, Unauthorized) as error:
             raise RestError(str(error)) from None
         except http.HttpError as error:
             raise RestError(f"{self._address.rest} does not answer: {error}") from None

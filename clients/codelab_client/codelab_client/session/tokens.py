@@ -23,8 +23,8 @@ async def current(token: Token) -> str:
 
 def refresh_at(token: str) -> float | None:
     """When (seconds since the epoch) to ask for a newer token; None if this one does not say when it expires."""
-    claims = _claims(token)
-    expires, issued = claims.get("exp"), claims.get("iat")
+    said = claims(token)
+    expires, issued = said.get("exp"), said.get("iat")
     if not isinstance(expires, int | float):
         return None
     issued = issued if isinstance(issued, int | float) else time.time()
@@ -33,20 +33,20 @@ def refresh_at(token: str) -> float | None:
 
 def expires_at(token: str) -> float | None:
     """When (seconds since the epoch) a token expires, if it says so."""
-    expires = _claims(token).get("exp")
+    expires = claims(token).get("exp")
     return float(expires) if isinstance(expires, int | float) else None
 
 
-def _claims(token: str) -> dict[str, object]:
+def claims(token: str) -> dict[str, object]:
     """The claims of a JWT, which only the server can verify; none if it is no JWT."""
     try:
         part = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (IndexError, ValueError):
+        said = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (IndexError, ValueError, RecursionError):
         return {}
-    return claims if isinstance(claims, dict) else {}
+    return said if isinstance(said, dict) else {}
 
 
 def subject(token: str) -> str:
     """The user of a token; empty if it does not say."""
-    return str(_claims(token).get("sub") or "")
+    return str(claims(token).get("sub") or "")

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import importlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from codelab_client.own_tools import ToolSource, WithOwnTools
 from codelab_client.session import Address, Refused, Session, connect, new_session_id
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError
+from codelab_client.session.tokens import Token
 from codelab_client.skills import Skills
 from codelab_client.tools.instructions import topmost_instructions
 from codelab_client.tools.tree import Tree
@@ -24,7 +24,7 @@ _HISTORY = 20
 async def talk(
     address: Address,
     workspace: Path,
-    token: Callable[[], str],
+    token: Token,
     session_id: str | None,
     *,
     plain: bool,

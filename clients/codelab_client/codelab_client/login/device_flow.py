@@ -1,0 +1,47 @@
+"""The device flow (RFC 8628): the user signs in on any device, and types a code there."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from codelab_client.login.errors import LoginError
+from codelab_client.login.kept import Login
+from codelab_client.login.provider import Provider, Refusal
+
+_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+_LONGEST_S = 1_800.0
+
+
+async def sign_in(
+    provider: Provider,
+    show: Callable[[str, str], Awaitable[None]],
+    sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+) -> Login:
+    """Sign the user in on another device. show: shows the address to open and the code to type. Raises LoginError."""
+    asked = {"scope": provider.scope}
+    if provider.client.audience:
+        asked["audience"] = provider.client.audience
+    given = await provider.post("device_authorization_endpoint", **asked)
+    device_code, user_code = given.get("device_code"), given.get("user_code")
+    if not isinstance(device_code, str) or not isinstance(user_code, str):
+        raise LoginError(f"{provider.client.host} does not answer as documented: it gave no code")
+    await show(provider.checked(given.get("verification_uri"), "verification_uri"), user_code)
+    pause, left = _seconds(given.get("interval"), 5.0), _seconds(given.get("expires_in"), _LONGEST_S)
+    while left > 0:
+        await sleep(pause)
+        left -= pause
+        try:
+            tokens = await provider.post("token_endpoint", grant_type=_GRANT, device_code=device_code)
+        except Refusal as refusal:
+            if refusal.code == "slow_down":
+                pause += 5
+            elif refusal.code != "authorization_pending":
+                raise
+            continue
+        return provider.login(tokens)
+    raise LoginError("The code has expired before anybody signed in with it")
+
+
+def _seconds(value: object, default: float) -> float:
+    """A number of seconds that a provider names; at least one, so that it is never asked without a pause."""
+    return min(max(float(value), 1.0), _LONGEST_S) if isinstance(value, int | float) else default

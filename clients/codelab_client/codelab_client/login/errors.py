@@ -1,0 +1,7 @@
+"""Why nobody could be signed in."""
+
+from codelab_client.session.errors import SessionError
+
+
+class LoginError(SessionError):
+    """The user could not be signed in. The text says why, and what to do."""

@@ -1,0 +1,123 @@
+"""An OpenID provider with a user who always agrees, and a server that names it."""
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import jwt
+
+SECRET = "s" * 32
+
+
+class SignIn:
+    """Both, on one port. Tests change what they say.
+
+    discovery, token, answer: fields in place of those of the discovery document, of the token endpoint's answer, and of
+    the redirect. auth: of `/client-config`. seconds: a token's life.
+    """
+
+    def __init__(self) -> None:
+        self.discovery: dict[str, Any] = {}
+        self.token: dict[str, Any] = {}
+        self.answer: dict[str, str] = {}
+        self.identity: dict[str, Any] = {}
+        self.seconds = 600
+        self.status = 200
+        self.pending = 0
+        self.asked: list[dict[str, str]] = []
+        self.bearers: list[str] = []
+        self.revoked: list[str] = []
+        self.refresh_tokens = ["refresh-1"]
+        self._challenges: dict[str, dict[str, str]] = {}
+        sign_in = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                sign_in.bearers.append(self.headers.get("Authorization", ""))
+                parts = urlsplit(self.path)
+                self._answer(*sign_in.get(parts.path, dict(parse_qsl(parts.query))))
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                self._answer(*sign_in.post(self.path, dict(parse_qsl(body))))
+
+            def _answer(self, status: int, found: Any) -> None:
+                body = json.dumps(found).encode()
+                self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", found)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.auth: dict[str, Any] = {"mode": "jwt", "issuer": self.url, "client_id": "codelab-cli"}
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+    def get(self, path: str, query: Mapping[str, str]) -> tuple[int, Any]:
+        if path == "/client-config":
+            return 200, {"websocket": "/ws/{session_id}", "auth": self.auth, "protocol_version": "1.0"}
+        if path == "/.well-known/openid-configuration":
+            names = {"authorization": "authorize", "token": "token", "device_authorization": "device"}
+            endpoints = {f"{name}_endpoint": f"{self.url}/{path}" for name, path in names.items()}
+            endpoints["revocation_endpoint"] = f"{self.url}/revoke"
+            return 200, {"issuer": self.url, **endpoints, "scopes_supported": ["offline_access"], **self.discovery}
+        if path == "/authorize":
+            self.asked.append(dict(query))
+            code = f"code-{len(self.asked)}"
+            self._challenges[code] = dict(query)
+            answer = {"code": code, "state": query["state"], **self.answer}
+            return 302, f"{query['redirect_uri']}?{urlencode(answer)}"
+        return self.status, {"sessions": []} if self.status == 200 else {"error": {"message": "no"}}
+
+    def post(self, path: str, form: Mapping[str, str]) -> tuple[int, Any]:
+        self.asked.append(dict(form))
+        if path == "/device":
+            return 200, {
+                "device_code": "d",
+                "user_code": "AB-CD",
+                "verification_uri": f"{self.url}/go",
+                "interval": 1,
+                "expires_in": 20,
+            }
+        if path == "/revoke":
+            self.revoked.append(form["token"])
+            return 200, {}
+        nonce = None
+        if form["grant_type"] == "authorization_code":
+            begun = self._challenges.pop(form["code"])
+            hashed = hashlib.sha256(form["code_verifier"].encode()).digest()
+            if base64.urlsafe_b64encode(hashed).rstrip(b"=").decode() != begun["code_challenge"]:
+                return 400, {"error": "invalid_grant"}
+            if form["redirect_uri"] != begun["redirect_uri"]:
+                return 400, {"error": "invalid_grant"}
+            nonce = begun["nonce"]
+        elif form["grant_type"] == "refresh_token":
+            if form["refresh_token"] != self.refresh_tokens[-1]:
+                return 400, {"error": "invalid_grant"}
+            self.refresh_tokens.append(f"refresh-{len(self.refresh_tokens) + 1}")
+        elif self.pending:
+            self.pending -= 1
+            return 400, {"error": "authorization_pending"}
+        identity = self.signed(aud="codelab-cli", nonce=nonce, **self.identity)
+        given = {"access_token": self.signed(), "id_token": identity, "refresh_token": self.refresh_tokens[-1]}
+        return 200, {**given, **self.token}
+
+    def signed(self, **claims: Any) -> str:
+        now = int(time.time())
+        body = {"sub": "ann", "iss": self.url, "iat": now, "exp": now + self.seconds, **claims}
+        return jwt.encode(body, SECRET, algorithm="HS256")
