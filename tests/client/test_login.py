@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -159,17 +160,17 @@ def test_a_keyring_that_cuts_long_tokens_is_not_trusted_with_them(sign_in: SignI
 
 
 def test_a_token_is_renewed_before_it_expires_once_for_all_processes(sign_in: SignIn, address: Address) -> None:
-    sign_in.seconds = 30  # due at once, for the most part of its last minute is less than that
     log_in(address, sign_in)
     entry = json.loads(kept.file().read_text())
-    entry[address.origin]["token"] = sign_in.signed(iat=0, sub="old")
+    entry[address.origin]["token"] = sign_in.signed(iat=0, exp=int(time.time()) + 30)
     kept.file().write_text(json.dumps(entry))
-    sign_in.seconds = 600
 
     async def three() -> list[str]:
         return await asyncio.gather(*(newest_token(address) for _ in range(3)))
 
-    assert [tokens.subject(token) for token in run(three())] == ["ann"] * 3
+    renewed = run(three())
+    assert {tokens.expires_at(token) for token in renewed} != {tokens.expires_at(entry[address.origin]["token"])}
+    assert len(set(renewed)) == 1
     assert sign_in.refresh_tokens == ["refresh-1", "refresh-2"]
 
 
@@ -177,6 +178,14 @@ def test_an_expired_login_that_cannot_be_renewed_says_what_to_do(sign_in: SignIn
     log_in(address, sign_in)
     kept.keep(address.origin, kept.Login(sign_in.signed(exp=1, iat=0), sign_in.url, "codelab-cli", "", "used before"))
     with pytest.raises(Unauthorized, match="`codelab login` signs in again"):
+        token_for(address)
+
+
+def test_a_renewed_token_of_another_user_is_not_used(sign_in: SignIn, address: Address) -> None:
+    log_in(address, sign_in)
+    kept.keep(address.origin, kept.Login(sign_in.signed(exp=1, iat=0, sub="bob"), sign_in.url, "c", "", "refresh-1"))
+    sign_in.token["id_token"] = sign_in.signed(aud="c")
+    with pytest.raises(Unauthorized, match="another user"):
         token_for(address)
 
 

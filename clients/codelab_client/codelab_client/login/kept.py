@@ -107,7 +107,7 @@ def _read() -> dict[str, Any]:
     path = file()
     try:
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise LoginError(f"{path}: {error.strerror}") from None

@@ -9,7 +9,7 @@ from codelab_client.login import kept
 from codelab_client.login.errors import LoginError
 from codelab_client.session.errors import Unauthorized
 from codelab_client.session.locking import try_to_lock
-from codelab_client.session.tokens import expires_at, refresh_at
+from codelab_client.session.tokens import expires_at, refresh_at, subject
 
 _LOCKED_S = 60.0
 _PAUSE_S = 0.1
@@ -66,6 +66,8 @@ async def _renewed(server: str, login: kept.Login) -> str:
         provider = await Provider.discover(Client(login.issuer, login.client_id, login.audience))
         given = await provider.post("token_endpoint", grant_type="refresh_token", refresh_token=login.refresh_token)
         renewed = provider.login(given, old=login)
+        if subject(renewed.token) != subject(login.token):
+            raise LoginError(f"{provider.client.host} gave the token of another user")
     except LoginError as error:
         if (expires_at(login.token) or 0) > time.time():
             return login.token  # it still counts; the next attempt may succeed
