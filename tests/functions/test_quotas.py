@@ -132,6 +132,17 @@ def test_a_message_too_many_writes_nothing_and_says_when_to_come_back(connected:
     assert connected.aws.frames("c1") == []
 
 
+@pytest.mark.parametrize("kind", ["withdraw", "cancel"])
+def test_taking_back_what_has_not_arrived_counts_as_the_message(limited: System, kind: str) -> None:
+    limit(limited, messages_per_minute=2)
+    limited.connect("c1", extensions=True)
+    for n in range(3):
+        limited.send_raw("c1", "control", json.dumps({"type": kind, "client_msg_id": f"m{n}"}))
+    assert refusal(limited)["details"]["limit"] == 2
+    assert used(limited)["messages"] == 2
+    assert sum(sk.startswith("INPUT#") for _, sk in limited.all_keys()) == 2
+
+
 @pytest.mark.parametrize("limits", [{"messages_per_minute": 1}, {"open_turns": 1}], ids=str)
 def test_who_sends_again_what_was_accepted_is_not_refused(connected: System, limits: dict[str, int]) -> None:
     """The answer was lost, or the client came back: for it the message would never have been accepted."""

@@ -10,13 +10,18 @@ from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft, Outcome
+from codelab.turns.quotas import Asks
 
 
-@decision(Cancel, reads=lambda frame: [keys.input_key(frame.client_msg_id)] if frame.client_msg_id else [])
+@decision(
+    Cancel,
+    reads=lambda frame: [keys.input_key(frame.client_msg_id)] if frame.client_msg_id else [],
+    quota=lambda frame: Asks.SPENDS if frame.client_msg_id else Asks.NOTHING,
+)
 def cancel(draft: Draft, caller: Caller, frame: Cancel) -> Transition | None:
     """Cancel the running turn, or only what the frame names: a turn, or a message in whatever state it is.
 
-    None, without an error, if there is nothing to cancel.
+    None, without an error, if there is nothing to cancel. Raises ProtocolError RATE_LIMITED, see `inbox.take_back`.
     """
     register = draft.register
     message_id = frame.client_msg_id

@@ -6,17 +6,20 @@ from codelab.protocol.incoming import Withdraw
 from codelab.protocol.outgoing import QueuedMessage, Withdrawn
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
+from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
+from codelab.turns import quotas
 from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft, Outcome
+from codelab.turns.quotas import Asks
 
 #: Characters of a waiting message that everybody is shown.
 _PREVIEW_CHARS = 200
 
 
-@decision(Withdraw, reads=lambda frame: [keys.input_key(frame.client_msg_id)])
+@decision(Withdraw, reads=lambda frame: [keys.input_key(frame.client_msg_id)], quota=Asks.SPENDS)
 def withdraw(draft: Draft, caller: Caller, frame: Withdraw) -> Transition | None:
     """Take back a message that waits or has not arrived yet. None: it is being answered, or was."""
     if not take_back(draft, caller, frame.client_msg_id):
@@ -28,12 +31,14 @@ def withdraw(draft: Draft, caller: Caller, frame: Withdraw) -> Transition | None
 def take_back(draft: Draft, caller: Caller, message_id: str) -> bool:
     """Withdraw the message if it waits; if it has not arrived yet, keep it from being accepted.
 
-    API Gateway may deliver this frame before the message, although the client sent it later.
+    API Gateway may deliver this frame before the message, although the client sent it later. The user's quota counts a
+    message that has not arrived now, because something is stored for it. Raises ProtocolError RATE_LIMITED.
     """
     register = draft.register
     if message_id not in register.inbox:
         if draft.item(keys.input_key(message_id)) is not None:
             return False
+        quotas.spend(draft, caller.plan, Spending(messages=1))
         until = draft.now // 1000 + draft.settings.event_retention_s
         draft.puts.append(InputItem(message_id, "", "user", draft.now, register.last_seq, withdrawn_until=until))
     touch(draft, caller)
