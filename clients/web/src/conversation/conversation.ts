@@ -147,7 +147,7 @@ export class Conversation {
           code: event.error_code,
         });
       case 'queued':
-        return this.#queued(event.client_msg_id, event.position, event.preview);
+        return this.#queued(event.client_msg_id, event.position, event.preview ?? '');
       case 'turn_end':
         return this.#turnEnd(event);
       case 'session_info':
