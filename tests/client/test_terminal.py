@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -347,7 +348,8 @@ def test_agents_and_models_are_listed(codelab: Codelab) -> None:
 
 
 def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: ScriptedModel) -> None:
-    slow = model.script("tty-queue-slow", Says("the first answer", delay=1.5))
+    go = threading.Event()
+    slow = model.script("tty-queue-slow", Says("the first answer", until=go))
     fast = model.script("tty-queue-fast", Says("the second answer"))
     terminal = codelab()
     terminal.type(f"{slow}\r")
@@ -362,6 +364,8 @@ def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: 
     until(lambda: "1 waits" not in terminal.shown())
     terminal.expect("\n› [[tty-queue-fast]] now")
     terminal.type(" please\r")
+    terminal.expect("1 waits: [[tty-queue-fast]] now please")
+    go.set()
     terminal.expect("the second answer")
     assert "drop me" not in str(model.requests["tty-queue-fast"][0]["messages"])
     assert "now please" in str(model.requests["tty-queue-fast"][0]["messages"])

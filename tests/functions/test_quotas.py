@@ -22,6 +22,7 @@ from tests.functions.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRAN
 from tests.functions.system import Context, System
 from tests.quotas import USUAL
 from tests.scripted_model import call
+from tests.waiting import until
 
 MINUTE = 60_000
 BEGAN = 1_700_000_000_000
@@ -401,7 +402,7 @@ def test_a_choice_of_an_agent_that_is_broken_off_is_estimated(limited: System) -
     limited.connect("c1")
 
     def speak() -> Iterator[str]:
-        limited.aws.wait_for(UPDATE, 1)  # the step is acquired
+        until(lambda: limited.item("REGISTER")["phase"] == "running")
         limited.function("control")(limited.event("c1", {"type": "cancel"}))
         raise TransportError("broken off")
         yield ""

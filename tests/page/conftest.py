@@ -26,7 +26,7 @@ def built() -> None:
     page_build.build()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # as long as the driver is there, no other test may run an event loop in its process
 def browser(request: pytest.FixtureRequest, built: None) -> Iterator[Any]:
     program = find()
     if program is None:
