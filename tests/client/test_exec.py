@@ -123,7 +123,6 @@ def test_an_expired_token_is_said(tmp_path: Path, codelab: Codelab, model: Scrip
         assert (wrong.returncode, "does not accept the token" in wrong.stderr) == (4, True)
 
 
-@pytest.mark.deep  # beside all others, the model was sometimes not hung up on within half a minute
 def test_ctrl_c_cancels_the_turn(environment: dict[str, str], folder: Path, model: ScriptedModel) -> None:
     script = model.script("exec-long", Says("word " * 2_000, delay=0.05))
     running = subprocess.Popen(

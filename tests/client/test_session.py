@@ -11,6 +11,7 @@ from codelab_local import LocalCloud
 
 from tests.client.conftest import Open, run
 from tests.client.executing import CountingExecutor
+from tests.ide import PATIENCE
 from tests.scripted_model import Says, ScriptedModel, call
 
 READ = call("read_file", path="a.py")
@@ -218,6 +219,26 @@ def test_a_cancel_right_after_the_message_stops_its_turn(new_session: Open, mode
             events = await running
             assert isinstance(events[-1], on.TurnEnd)
             assert events[-1].reason == "cancelled"
+
+    run(talk())
+
+
+def test_a_cancel_of_an_accepted_message_stops_its_turn_before_the_turn_shows(
+    new_session: Open, model: ScriptedModel
+) -> None:
+    script = model.script("client-accepted-cancel", Says("word " * 2_000, delay=0.05))
+
+    async def talk() -> None:
+        async with new_session() as session:
+            events = session.events()
+            await session.send(script)
+            session.status = "idle"  # as long as the turn's first frame is on its way
+            await session.cancel()
+            async with asyncio.timeout(PATIENCE):
+                async for event in events:
+                    if isinstance(event, on.TurnEnd):
+                        assert event.reason == "cancelled"
+                        return
 
     run(talk())
 

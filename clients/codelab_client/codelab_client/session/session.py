@@ -562,9 +562,10 @@ class Session:
 
     async def _send_cancel(self) -> None:
         if self.status == "idle":
-            if self._replies.awaited != "user_message":
-                self._cancelling = False
-            return
+            if self._replies.awaited == "user_message":
+                return  # sent when its turn begins
+            # The server may have accepted a message whose turn's first frame is not here yet. It knows.
+            self._cancelling = False
         await self._outgoing.send({"type": "cancel", **({"turn_id": self._turn_id} if self._turn_id else {})})
 
     # -- showing -------------------------------------------------------------------------------------------------
