@@ -11,8 +11,9 @@ import sys
 import tempfile
 from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from codelab_local.aws_api import AwsError
@@ -46,6 +47,10 @@ from codelab_local.template import Template, read_template
 from codelab_local.web_functions import WebFunction, is_web_function
 from codelab_local.zygotes import ColdStarts, InitFailed, Processes, Root, WorkerConfig, Zygote
 
+if TYPE_CHECKING:
+    from codelab_local.cloud_view.recorder import Recorder
+    from codelab_local.cloud_view.view import CloudView
+
 REAP_INTERVAL = 2.0
 
 
@@ -71,6 +76,8 @@ class Cloud:
         self._asking: asyncio.Task[None] | None = None
         self._page_build = PageBuild(settings.build_page)
         self._overlay: dict[str, str] = {}
+        self._recorder: Recorder | None = None
+        self._view: CloudView | None = None
         self.failed = asyncio.Event()
         self.port = 0
         self.first_path = ""
@@ -106,6 +113,8 @@ class Cloud:
             layers = sorted({str(layer) for source in template.sources.values() for layer in source.layers})
             self._root = Root(shared_imports(folders, settings.preload), aws_clients(folders), layers)
             self._root.start()
+        if settings.inspect:
+            await self._start_view()
         await self._internal.start()
         self._internal.lambdas = self._lambdas
         deployment = await asyncio.to_thread(self._deploy, template)
@@ -118,6 +127,11 @@ class Cloud:
             self._watch = SourceWatch([*self._pools.values(), *self._web.values()])
             self._watch.start()
         self._reaper = asyncio.get_running_loop().create_task(self._reap())
+
+    @property
+    def view(self) -> str | None:
+        """The address of the view of the running cloud, with its secret. None without INSPECT."""
+        return None if self._view is None else self._view.address
 
     def build_page(self) -> None:
         """Begin to build the project's web page: after the start, which it would slow down."""
@@ -148,6 +162,8 @@ class Cloud:
         if self._root is not None:
             self._root.stop()
         self._internal.stop()
+        if self._view is not None:
+            self._view.stop()
         for log in self._logs.values():
             log.close()
         if self._model is not None:
@@ -168,6 +184,7 @@ class Cloud:
             "secret_access_key": self._emulator.credentials.secret,
             "pid": os.getpid(),
             "folder": str(self._folder),
+            "view": self.view,
         }
 
     # The steps.
@@ -192,6 +209,15 @@ class Cloud:
         self._overlay = {"LLM_BASE_URL": url, "LLM_API_KEY": "demo", "LLM_MODEL": "demonstration"}
         return url
 
+    async def _start_view(self) -> None:
+        # Imported only here, so that it costs nothing without INSPECT.
+        from codelab_local.cloud_view.recorder import Recorder
+        from codelab_local.cloud_view.view import CloudView
+
+        self._recorder = Recorder()
+        self._view = CloudView(self._emulator, self._settings, self._pools, self._recorder)
+        await self._view.start()
+
     def _deploy(self, template: Template) -> Deployment:
         aws = self._emulator.wait()
         try:
@@ -206,7 +232,8 @@ class Cloud:
     async def _start_functions(self, deployment: Deployment) -> None:
         (self._folder / "functions").mkdir()
         for function in deployment.functions:
-            log = FunctionLog(function.source.name)
+            name, recorder = function.source.name, self._recorder
+            log = FunctionLog(name, None if recorder is None else partial(recorder.line, name))
             self._logs[function.name] = log
             config = self._config(function, deployment)
             if is_web_function(function):
@@ -218,6 +245,7 @@ class Cloud:
                 self._settings.concurrency,
                 lambda pool, config=config, log=log: self._processes(pool, config, log),  # type: ignore[misc]
                 log.line,
+                None if recorder is None else recorder.trace,
             )
         starts = [pool.start(wait_for_worker=self._settings.cold) for pool in self._pools.values()]
         outcomes = await asyncio.gather(*starts, return_exceptions=True)
@@ -266,6 +294,8 @@ class Cloud:
         settings, api = self._settings, deployment.api
         connections = Connections(api.stage)
         self._internal.connections = connections.handle
+        if self._view is not None:
+            self._view.connections = connections
         paths = PathForms(api.stage, settings.paths)
         self._gateway = Gateway(
             api,

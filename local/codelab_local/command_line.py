@@ -55,6 +55,8 @@ async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
                 _write_privately(Path(info), json.dumps(cloud.describe()))
             sys.stdout.write(f"ready {cloud.url}\n")
             sys.stdout.writelines(f"{line.replace('{address}', cloud.address)}\n" for line in settings.greeting)
+            if cloud.view is not None:
+                sys.stdout.write(f"The cloud view, for you alone: {cloud.view}\n")
             sys.stdout.flush()
             cloud.build_page()
         else:

@@ -78,6 +78,18 @@ class Connections:
     def forget(self, connection: Connection) -> None:
         self._open.pop(connection.id, None)
 
+    def all(self) -> list[Connection]:
+        """The open connections, oldest first."""
+        return [connection for connection in self._open.values() if connection.is_open]
+
+    def drop(self, connection_id: str) -> bool:
+        """Break a connection without a closing handshake, as a network does. False if it is not open."""
+        connection = self._open.get(connection_id)
+        if connection is None or not connection.is_open:
+            return False
+        connection.socket.transport.abort()
+        return True
+
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """`/{stage}/@connections/{id}`: POST sends, GET describes, DELETE closes."""
         parts = request.path.split("/", 3)

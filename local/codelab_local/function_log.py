@@ -3,13 +3,15 @@
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 
 
 class FunctionLog:
-    """A pipe that all processes of one function write to."""
+    """A pipe that all processes of one function write to. `listener` also gets each line, without the name."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, listener: Callable[[str], None] | None = None) -> None:
         self._prefix = f"[{name}] "
+        self._listener = listener
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._partial = b""
@@ -18,7 +20,7 @@ class FunctionLog:
 
     def line(self, text: str) -> None:
         """Write a line of the local cloud itself about this function."""
-        _write(f"{self._prefix}{text}\n")
+        self._put([text])
 
     def close(self) -> None:
         self._readable()
@@ -35,7 +37,13 @@ class FunctionLog:
         # awslambdaric separates the lines of a traceback with carriage returns, for CloudWatch.
         text = b"\n".join(line.replace(b"\r", b"\n") for line in lines).decode("utf-8", "replace")
         if text.strip():
-            _write("".join(f"{self._prefix}{line}\n" for line in text.split("\n") if line.strip()))
+            self._put([line for line in text.split("\n") if line.strip()])
+
+    def _put(self, lines: list[str]) -> None:
+        if self._listener is not None:
+            for line in lines:
+                self._listener(line)
+        _write("".join(f"{self._prefix}{line}\n" for line in lines))
 
 
 def notice(text: str) -> None:

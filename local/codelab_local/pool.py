@@ -18,6 +18,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from codelab_local.deployment import Function
 from codelab_local.http_protocol import Response
@@ -36,6 +37,18 @@ class Result:
     error: str | None = None
 
 
+class Trace(Protocol):
+    """Looks on at one invocation, and may disturb it: see `cloud_view`."""
+
+    #: Seconds to wait before the invocation begins.
+    delay: float
+
+    def began(self, *, cold: bool) -> float | None:
+        """A worker has it. After the returned seconds, if any, the worker is killed."""
+
+    def ended(self, result: Result) -> None: ...
+
+
 @dataclass(slots=True)
 class Invocation:
     """One request on its way through a worker."""
@@ -46,6 +59,7 @@ class Invocation:
     client_context: str | None = None
     started: Callable[[], None] | None = None
     deadline: asyncio.TimerHandle | None = None
+    trace: Trace | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -74,12 +88,14 @@ class Pool:
         limit: int,
         make_processes: Callable[["Pool"], Processes],
         report: Callable[[str], None],
+        trace: Callable[[str, Function, bytes], Trace] | None = None,
     ) -> None:
         self.function = function
         self.limit = limit
         self.workers: dict[str, Worker] = {}
         self._make = make_processes
         self._report = report
+        self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Invocation] = deque()
         self._idle: list[Worker] = []
@@ -113,11 +129,19 @@ class Pool:
         invocation = Invocation(payload, self._loop.create_future(), client_context=client_context, started=started)
         if request_id is not None:
             invocation.request_id = request_id
+        if self._trace is not None:
+            trace = invocation.trace = self._trace(invocation.request_id, self.function, payload)
+            if trace.delay:
+                self._loop.call_later(trace.delay, self._enqueue, invocation)
+                return invocation.done
+        self._enqueue(invocation)
+        return invocation.done
+
+    def _enqueue(self, invocation: Invocation) -> None:
         self._queue.append(invocation)
         if self._processes is None and not self._closed:
             self.change()  # Its code could not be loaded before, so try again.
         self._dispatch()
-        return invocation.done
 
     def _dispatch(self) -> None:
         if self._closed or self._processes is None or self._changing is not None:
@@ -146,6 +170,10 @@ class Pool:
             invocation.started()
         self._running += 1
         timeout = self.function.timeout
+        if invocation.trace is not None:
+            kill_after = invocation.trace.began(cold=not worker.served)
+            if kill_after is not None:
+                self._loop.call_later(kill_after, self._kill, worker, invocation)
         invocation.deadline = self._loop.call_later(timeout, self._time_out, worker, invocation)
         headers = {
             "Lambda-Runtime-Aws-Request-Id": invocation.request_id,
@@ -166,6 +194,17 @@ class Pool:
         self._report(f"Task timed out after {self.function.timeout:.2f} seconds")
         self._finish(worker, _failure("Sandbox.Timedout", message))
 
+    def kill_running(self) -> int:
+        """Kill the workers that run a request, as when out of memory. Returns their number."""
+        busy = [worker for worker in self.workers.values() if worker.invocation is not None]
+        for worker in busy:
+            worker.processes.kill(worker.name)
+        return len(busy)
+
+    def _kill(self, worker: Worker, invocation: Invocation) -> None:
+        if worker.invocation is invocation:
+            worker.processes.kill(worker.name)
+
     def _finish(self, worker: Worker, result: Result) -> None:
         invocation, worker.invocation = worker.invocation, None
         if invocation is None:
@@ -174,8 +213,7 @@ class Pool:
         worker.served += 1
         if invocation.deadline is not None:
             invocation.deadline.cancel()
-        if not invocation.done.done():
-            invocation.done.set_result(result)
+        _settle(invocation, result)
 
     # The Runtime API for workers.
 
@@ -257,9 +295,7 @@ class Pool:
 
     def _fail_oldest(self, error: InitFailed) -> None:
         if self._queue:
-            invocation = self._queue.popleft()
-            if not invocation.done.done():
-                invocation.done.set_result(_failure("Runtime.UserCodeError", str(error)))
+            _settle(self._queue.popleft(), _failure("Runtime.UserCodeError", str(error)))
 
     # Code.
 
@@ -348,6 +384,13 @@ class Pool:
                 processes.close()
         if self._processes is not None:
             self._processes.close()
+
+
+def _settle(invocation: Invocation, result: Result) -> None:
+    if invocation.trace is not None:
+        invocation.trace.ended(result)
+    if not invocation.done.done():
+        invocation.done.set_result(result)
 
 
 def _failure(kind: str, message: str) -> Result:

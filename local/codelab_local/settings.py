@@ -34,6 +34,8 @@ class Settings:
     shuffle_seed: int | None = None
     worker_idle: float = 120.0
     watch: bool = True
+    # The view of the running cloud, see cloud_view.
+    inspect: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
     # From [tool.codelab-local].
     service: str = "codelab"
@@ -98,6 +100,7 @@ class Settings:
             shuffle_seed=read.optional_integer("GATEWAY_SHUFFLE"),
             worker_idle=read.seconds("LOCAL_WORKER_IDLE_S", 120.0),
             watch=not read.flag("LOCAL_NO_WATCH"),
+            inspect=read.flag("INSPECT"),
             overrides=dict(overrides or {}),
             caller=dict(environ),
             build_page=build_page,

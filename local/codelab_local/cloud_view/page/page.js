@@ -1,0 +1,197 @@
+// Everything that is shown may be hostile, such as a model's answer in a log line: it only ever becomes text.
+
+const EVERY_MS = 1000;
+const by = (id) => document.getElementById(id);
+const status = by('status');
+
+function say(text, isBad = false) {
+  if (status.textContent !== text) status.textContent = text;
+  status.className = isBad ? 'bad' : '';
+}
+
+async function ask(path, body) {
+  const options = body && { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
+  const answer = await fetch(path, options);
+  const text = await answer.text();
+  const value = text ? JSON.parse(text) : {};
+  if (!answer.ok) throw Object.assign(new Error(value.message), { isRefusal: true });
+  return value;
+}
+
+function make(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+function button(text, label, action) {
+  const pressed = async () => {
+    try {
+      await action();
+      await look();
+    } catch (error) {
+      say(error.message, true);
+    }
+  };
+  return make('button', { type: 'button', textContent: text, ariaLabel: label, onclick: pressed });
+}
+
+/** Rows that stay the same elements while their content changes, so that none loses the focus. */
+class Rows {
+  #rows = new Map();
+  #body;
+  #begin;
+
+  /** begin() makes the cells of a new row, and returns them with what fills them. */
+  constructor(id, begin) {
+    this.#body = by(id).tBodies[0];
+    this.#begin = begin;
+  }
+
+  show(values, keyOf) {
+    const shown = new Map();
+    for (const value of values) {
+      const key = keyOf(value);
+      const row = this.#rows.get(key) ?? this.#made(value);
+      row.fill(value);
+      shown.set(key, row);
+    }
+    for (const [key, row] of this.#rows) if (!shown.has(key)) row.element.remove();
+    this.#rows = shown;
+    let next = this.#body.firstChild;
+    for (const { element } of shown.values()) {
+      if (element === next) next = next.nextSibling;
+      else this.#body.insertBefore(element, next);
+    }
+  }
+
+  #made(value) {
+    const { cells, fill } = this.#begin(value);
+    return { element: make('tr', {}, ...cells), fill };
+  }
+}
+
+function cell(className = '') {
+  return make('td', { className });
+}
+
+function put(element, text, className = element.className) {
+  if (element.textContent !== text) element.textContent = text;
+  if (element.className !== className) element.className = className;
+}
+
+function clock(at) {
+  return `${new Date(at).toLocaleTimeString('en-GB')}.${String(at % 1000).padStart(3, '0')}`;
+}
+
+function ms(value) {
+  return value === null ? '' : `${value.toLocaleString('en')} ms`;
+}
+
+const connections = new Rows('connections', (one) => {
+  const session = Object.values(one.about).join(' ');
+  const choose = make('button', { type: 'button', textContent: session || '…', ariaLabel: `Show ${session}`, onclick: () => choosing(session) });
+  const drop = button('Drop', `Drop the connection ${one.id}`, () => ask('drop', { connection: one.id }));
+  const cells = [make('td', {}, choose), cell(), cell(), cell('text'), make('td', {}, drop)];
+  return { cells, fill: (now) => [now.id, clock(now.connected_at), now.user_agent].forEach((text, n) => put(cells[n + 1], text)) };
+});
+
+const functions = new Rows('functions', ({ name }) => {
+  const input = make('input', { type: 'number', min: 0, max: 600000, value: '1000', ariaLabel: `Milliseconds for ${name}` });
+  const faults = make(
+    'td',
+    {},
+    input,
+    ' ms ',
+    button('Delay', `Delay ${name}`, () => ask('delay', { function: name, ms: Number(input.value) })),
+    button('Kill next', `Kill the next ${name}`, () => ask('kill', { function: name, after_ms: Number(input.value) })),
+    button('Kill now', `Kill ${name} now`, () => ask('kill', { function: name })),
+    button('Clear', `Clear the faults of ${name}`, async () => {
+      await ask('delay', { function: name, ms: 0 });
+      await ask('kill', { function: name, after_ms: null });
+    }),
+  );
+  const cells = [cell(), cell('number'), cell('number'), cell(), faults];
+  const fill = (now) => {
+    const armed = [now.delay_ms && `delayed ${ms(now.delay_ms)}`, now.kill_after_ms !== null && `next killed after ${ms(now.kill_after_ms)}`];
+    [now.name, `${now.workers}`, `${now.open}`, armed.filter(Boolean).join(', ')].forEach((text, n) => put(cells[n], text));
+  };
+  return { cells, fill };
+});
+
+const invocations = new Rows('invocations', () => {
+  const cells = [cell(), cell(), cell('text'), cell(), cell('number'), cell('number'), cell('text')];
+  const fill = (now) => {
+    const start = now.cold === null ? '' : now.cold ? 'cold' : 'warm';
+    [clock(now.at), now.function, now.text].forEach((text, n) => put(cells[n], text));
+    put(cells[3], start, start);
+    put(cells[4], ms(now.waited_ms));
+    put(cells[5], ms(now.duration_ms));
+    put(cells[6], now.error ?? now.state, `text ${now.state}`);
+    cells[1].title = now.request_id;
+  };
+  return { cells, fill };
+});
+
+const lines = new Rows('lines', (one) => {
+  const cells = [cell(), cell(), cell('text')];
+  [clock(one.at), one.function, one.text].forEach((text, n) => put(cells[n], text));
+  return { cells, fill: () => {} };
+});
+
+function match() {
+  return `?match=${encodeURIComponent(by('match').value.trim())}`;
+}
+
+function choosing(text) {
+  by('match').value = text;
+  void look();
+  void load();
+}
+
+async function look() {
+  try {
+    const state = await ask(`state${match()}`);
+    connections.show(state.connections, (one) => one.id);
+    functions.show(state.functions, (one) => one.name);
+    const shown = state.invocations.filter((one) => by('scheduled').checked || one.kind !== 'schedule');
+    invocations.show(shown, (one) => one.n);
+    lines.show(state.lines, (one) => one.n);
+    say('Live');
+  } catch (error) {
+    say(error.isRefusal ? error.message : 'The local cloud does not answer', true);
+  }
+}
+
+async function load() {
+  try {
+    const { items, complete } = await ask(`items${match()}`);
+    by('items').replaceChildren(
+      ...items.map(({ table, partition, sort, item }) =>
+        make(
+          'details',
+          {},
+          make('summary', { textContent: `${partition} · ${sort}`, title: table }),
+          make('pre', { textContent: JSON.stringify(item, null, 2) }),
+        ),
+      ),
+    );
+    put(by('loaded'), `${items.length} items at ${clock(Date.now())}${complete ? '' : ', and there are more'}.`);
+  } catch (error) {
+    put(by('loaded'), error.isRefusal ? error.message : 'The local cloud does not answer');
+  }
+}
+
+by('load').addEventListener('click', load);
+by('match').addEventListener('input', look);
+by('scheduled').addEventListener('change', look);
+
+const secret = location.hash.slice(1);
+if (secret) {
+  history.replaceState(null, '', '/');
+  await ask('session', { secret }).catch((error) => say(error.message, true));
+}
+await look();
+setInterval(() => {
+  if (!by('paused').checked && document.visibilityState === 'visible') void look();
+}, EVERY_MS);

@@ -1,0 +1,240 @@
+"""The cloud view: what it shows and disturbs, and that nobody else can look."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+from codelab_local import LocalCloud
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect
+
+from tests.local.conftest import APP
+from tests.security.chromium import Chromium, find
+from tests.serving import Quiet, serving
+from tests.waiting import until
+
+
+class Site(Quiet, BaseHTTPRequestHandler):
+    """A page that says which cookies its server got."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(f"<!doctype html><body>cookies: {self.headers.get('Cookie', '')}".encode())
+
+
+@pytest.fixture(scope="module")
+def inspected() -> Iterator[LocalCloud]:
+    with LocalCloud(APP / "template.yaml", environment={"INSPECT": "1"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[int]:
+    with serving(Site) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def browser(request: pytest.FixtureRequest) -> Iterator[Chromium]:
+    program = find()
+    if program is None:
+        if request.config.getoption("markexpr") == "not deep":
+            pytest.skip("Chromium is not installed: apt-get install chromium")
+        pytest.fail("make test-deep needs Chromium: apt-get install chromium")
+    with Chromium(program, {"evil.test": "127.0.0.1"}) as running:
+        yield running
+
+
+class View:
+    """The view as a program that knows its secret sees it, by default; `headers` override those of its own page."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        parts = urlsplit(cloud.info["view"])
+        self.host, self.secret = parts.netloc, parts.fragment
+        self.address = f"http://127.0.0.1:{parts.port}"
+        self.cookie = ""
+
+    def send(self, method: str, path: str, body: Any = None, **headers: str | None) -> httpx.Response:
+        own = {"host": self.host, "origin": f"http://{self.host}", "cookie": self.cookie}
+        given = {name.replace("_", "-"): value for name, value in {**own, **headers}.items() if value}
+        return httpx.request(method, f"{self.address}{path}", content=json.dumps(body), headers=given, timeout=60)
+
+    def enter(self) -> "View":
+        answer = self.send("POST", "/session", {"secret": self.secret})
+        assert answer.status_code == 204
+        self.cookie, _, attributes = answer.headers["set-cookie"].partition(";")
+        assert attributes.strip() == "Path=/; HttpOnly; SameSite=Strict"
+        return self
+
+    def state(self, match: str = "") -> Any:
+        return self.send("GET", f"/state?match={match}").json()
+
+
+@pytest.fixture(scope="module")
+def view(inspected: LocalCloud) -> View:
+    return View(inspected).enter()
+
+
+def test_it_shows_invocations_items_lines_and_connections(inspected: LocalCloud, view: View) -> None:
+    with connect(inspected.url("looked-at"), proxy=None) as socket:
+        for _ in range(2):
+            socket.send(json.dumps({"type": "command", "do": "sleep", "seconds": 0.05, "name": "one"}))
+            socket.recv(60)
+        _invoke(inspected, {"do": "raise", "about": "looked-at"})
+        found = view.state()
+        [session] = [one for one in found["connections"] if one["about"] == {"session_id": "looked-at"}]
+        sleeps = [one for one in found["invocations"] if one["text"] == f"command {session['id']}"]
+        assert [one["state"] for one in sleeps] == ["done", "done"]
+        assert sleeps[0]["cold"] is False
+        assert all(one["duration_ms"] >= 50 for one in sleeps)
+        assert any(one["cold"] for one in found["invocations"])
+        [failed] = [one for one in view.state("looked-at")["invocations"] if one["state"] == "failed"]
+        assert failed["error"] == "RuntimeError: broken on purpose"
+        assert any(one["function"] == "command" for one in view.state("broken on purpose")["lines"])
+    until(lambda: all(one["about"] != {"session_id": "looked-at"} for one in view.state()["connections"]))
+    address = f"/items?match={quote(session['id'])}"
+    items = until(lambda: len(found := view.send("GET", address).json()["items"]) > 1 and found)
+    assert {session["id"]} == {one["sort"] for one in items}
+    assert {"connect", "disconnect"} <= {one["item"]["pk"] for one in items}
+
+
+def test_faults_happen_once_or_until_they_are_cleared(inspected: LocalCloud, view: View) -> None:
+    assert view.send("POST", "/kill", {"function": "command", "after_ms": 20}).status_code == 204
+    killed = _invoke(inspected, {"do": "sleep", "seconds": 30})
+    assert killed["errorType"] == "Runtime.ExitError"
+    assert _invoke(inspected, {"do": "word"}) != killed, "only the next one is killed"
+    assert view.send("POST", "/delay", {"function": "command", "ms": 300}).status_code == 204
+    began = time.monotonic()
+    _invoke(inspected, {"do": "word"})
+    assert time.monotonic() - began >= 0.3
+    assert next(one for one in view.state()["functions"] if one["name"] == "command")["delay_ms"] == 300
+    assert view.send("POST", "/delay", {"function": "command", "ms": 0}).status_code == 204
+    newest = view.state()["invocations"]
+    assert next(one for one in newest if one["function"] == "command")["waited_ms"] >= 300
+    with connect(inspected.url("dropped"), proxy=None) as socket:
+        [mine] = [one for one in view.state()["connections"] if one["about"] == {"session_id": "dropped"}]
+        assert view.send("POST", "/drop", {"connection": mine["id"]}).status_code == 204
+        with pytest.raises(ConnectionClosedError):
+            socket.recv(60)
+    assert view.send("POST", "/drop", {"connection": mine["id"]}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/delay", {"function": "command"}),
+        ("/delay", {"function": "command", "ms": -1}),
+        ("/delay", {"function": "command", "ms": True}),
+        ("/delay", {"function": "command", "ms": 1e12}),
+        ("/kill", {"function": "command", "after_ms": "soon"}),
+        ("/kill", {"function": "no-such"}),
+        ("/kill", {"function": ["command"]}),
+        ("/kill", []),
+        ("/drop", {"connection": 7}),
+    ],
+)
+def test_a_wrong_fault_is_explained(view: View, path: str, body: Any) -> None:
+    answer = view.send("POST", path, body)
+    assert answer.status_code == 400
+    assert answer.json()["message"]
+
+
+def test_only_its_own_page_and_whoever_knows_the_secret_get_in(view: View, inspected: LocalCloud) -> None:
+    stranger = View(inspected)
+    fault = {"function": "command", "ms": 1}
+    for method, path, body in (("GET", "/state", None), ("GET", "/items", None), ("POST", "/delay", fault)):
+        assert stranger.send(method, path, body).status_code == 401
+        assert stranger.send(method, path, body, cookie="view=").status_code == 401
+        assert stranger.send(method, path, body, cookie=f"view={view.secret}").status_code == 401
+        # Nor does the cookie help a page of another origin, or under another name.
+        for origin in ("null", "https://evil.test", view.address, f"https://{view.host}", "http://localhost:3000"):
+            assert view.send(method, path, body, origin=origin).status_code == 403
+        for host in ("evil.test", view.host.rpartition(":")[0], "localhost", urlsplit(view.address).netloc):
+            assert view.send(method, path, body, host=host).status_code == 403
+        for site in ("cross-site", "same-site"):
+            assert view.send(method, path, body, sec_fetch_site=site).status_code == 403
+        assert "access-control-allow-origin" not in view.send(method, path, body, origin="https://evil.test").headers
+    assert view.send("POST", "/delay", fault, origin=None).status_code == 403
+    assert view.send("OPTIONS", "/delay", origin="https://evil.test").status_code == 403
+    for wrong in ({"secret": ""}, {"secret": view.secret[:-1]}, {"secret": None}, {"secret": "\ud800"}, [], None):
+        assert stranger.send("POST", "/session", wrong).status_code == 403
+    page = stranger.send("GET", "/", origin=None)
+    assert page.status_code == 200
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert not [text for text in (view.secret, view.host.partition(".")[0]) if text in inspected.logs()]
+
+
+def test_a_page_cannot_use_it_after_the_user_has_opened_it(
+    inspected: LocalCloud, view: View, browser: Chromium, site: int
+) -> None:
+    """Whatever name the attacker knows it by: its own one, the loopback address, or one that rebinds."""
+    shown = browser.open(inspected.info["view"])
+    shown.wait_for("document.querySelector('#status').textContent === 'Live'")
+    port = urlsplit(view.address).port
+    body = json.dumps({"function": "command", "ms": 77})
+    for name in ("evil.test", "127.0.0.1", "localhost"):
+        page = browser.open(f"http://{name}:{site}/")
+        assert page.run("return (await (await fetch('/')).text())").endswith("cookies: "), "the cookie stays at home"
+        for address in (f"http://{view.host}", f"http://127.0.0.1:{port}", f"http://evil.test:{port}"):
+            for options in ("{credentials: 'include'}", "{credentials: 'include', mode: 'no-cors'}"):
+                got = page.run(f"return fetch('{address}/state', {options}).then((a) => a.text()).catch(() => '')")
+                assert not got
+            sent = f"{{method: 'POST', credentials: 'include', mode: 'no-cors', body: {json.dumps(body)}}}"
+            page.run(f"await fetch('{address}/delay', {sent}).catch(() => null)")
+            page.run(f"return navigator.sendBeacon('{address}/delay', {json.dumps(body)})")
+            framed = f"""return await new Promise((done) => {{
+              const frame = document.createElement('iframe');
+              frame.onload = () => done(frame.contentDocument?.body.innerText ?? '');
+              frame.src = '{address}/state';
+              document.body.append(frame);
+            }})"""
+            assert "functions" not in page.run(framed)
+    rebound = browser.open(f"http://evil.test:{port}/state")
+    assert "printed" in rebound.run("return document.body.innerText")
+    assert not any(one["delay_ms"] for one in view.state()["functions"])
+
+
+def test_the_page_works_under_its_policy(inspected: LocalCloud, view: View, browser: Chromium) -> None:
+    page = browser.open(inspected.info["view"])
+    page.wait_for("document.querySelector('#status').textContent === 'Live'")
+    assert page.run("return location.hash + document.cookie") == "", "neither the address nor a script has the secret"
+    with connect(inspected.url("<img src=x onerror=window.owned=1>"), proxy=None) as socket:
+        socket.send(json.dumps({"type": "command", "do": "raise"}))
+        socket.recv(60)
+        page.wait_for("document.querySelector('#connections tbody').textContent.includes('<img')")
+        page.wait_for("document.querySelector('#invocations tbody .failed')?.textContent.includes('broken on purpose')")
+        page.wait_for("document.querySelector('#lines tbody').textContent.includes('broken on purpose')")
+        page.run("document.querySelector('[aria-label^=\"Drop the connection\"]').click()")
+        with pytest.raises(ConnectionClosedError):
+            socket.recv(60)
+    page.run("document.querySelector('[aria-label=\"Delay command\"]').click()")
+    page.wait_for("document.querySelector('#functions tbody').textContent.includes('delayed 1,000 ms')")
+    page.run("document.querySelector('[aria-label=\"Clear the faults of command\"]').click()")
+    page.wait_for("!document.querySelector('#functions tbody').textContent.includes('delayed')")
+    page.run("document.querySelector('#load').click()")
+    page.wait_for("document.querySelector('#items details pre')?.textContent.includes('{')")
+    assert page.run("return window.owned ?? document.images.length") == 0
+    blocked = page.run("try { document.body.innerHTML = '<p>'; return 'set' } catch (error) { return error.name }")
+    assert blocked == "TypeError"
+
+
+def test_without_inspect_nothing_of_it_is_there() -> None:
+    """Neither a port nor a module: the start imports what it imported before."""
+    program = "import codelab_local.cloud, sys; print([name for name in sys.modules if 'cloud_view' in name])"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout.strip() == "[]"
+
+
+def _invoke(cloud: LocalCloud, event: dict[str, Any]) -> Any:
+    answer = cloud.client("lambda").invoke(FunctionName="command", Payload=json.dumps(event))
+    return json.loads(answer["Payload"].read())
