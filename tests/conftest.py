@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -42,6 +43,15 @@ LONGEST = (
 _sessions = (f"talk_{n}" for n in itertools.count(1))
 
 Open = Callable[..., Ide]
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs that tests start, also where a shell began the tests in the background.
+
+    Such a shell has SIGINT ignored, and programs pass that on to those that they start.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -363,7 +363,8 @@ def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: 
     until(lambda: "2 waits: drop me" not in terminal.shown())
     terminal.type("/queue edit 1\r")
     until(lambda: "1 waits" not in terminal.shown())
-    terminal.expect("\n› [[tty-queue-fast]] now")
+    # The first is the message as it was sent, the second is the text in the prompt.
+    until(lambda: terminal.shown().count("\n› [[tty-queue-fast]] now") == 2)
     terminal.type(" please\r")
     terminal.expect("1 waits: [[tty-queue-fast]] now please")
     go.set()
