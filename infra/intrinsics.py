@@ -45,6 +45,33 @@ def target(value: Any) -> str:
     return named[1] if named else ""
 
 
+def decided(value: Any, condition: str, *, holds: bool) -> Any:
+    """`value`, such as a template's resources, if `condition` holds or not: without what that leaves out."""
+    if isinstance(value, list):
+        return [decided(item, condition, holds=holds) for item in _kept(value, condition, holds)]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"Fn::If"} and value["Fn::If"][0] == condition:
+        return decided(value["Fn::If"][1 if holds else 2], condition, holds=holds)
+    return {
+        name: decided(one, condition, holds=holds)
+        for name, one in value.items()
+        if _kept([one], condition, holds)
+        and (holds or not isinstance(one, dict) or "Type" not in one or one.get("Condition") != condition)
+    }
+
+
+def _kept(values: list[Any], condition: str, holds: bool) -> list[Any]:
+    """Without those that are `AWS::NoValue` in this case."""
+    return [
+        value
+        for value in values
+        if not isinstance(value, dict)
+        or value.get("Fn::If", ["", ""])[0] != condition
+        or value["Fn::If"][1 if holds else 2] != {"Ref": "AWS::NoValue"}
+    ]
+
+
 def statements(resources: Mapping[str, Any]) -> Iterator[tuple[list[str | int], dict[str, Any]]]:
     """Every Allow statement of every role and policy, with the path of its policy."""
     for name, resource in resources.items():

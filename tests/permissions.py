@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from infra.intrinsics import branches, statements, target, text
+from infra.intrinsics import branches, decided, statements, target, text
 from infra.translate import translate_file
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "template.yaml"
@@ -13,22 +13,32 @@ Grants = dict[str, set[tuple[str, str]]]
 
 
 @cache
-def resources() -> Resources:
+def resources(*, snapshots: bool = False) -> Resources:
+    """The translated template's resources with SnapStart or without."""
+    found: Resources = decided(_translated(), "StartsFromSnapshots", holds=snapshots)
+    return found
+
+
+@cache
+def _translated() -> Resources:
     found: Resources = translate_file(TEMPLATE)["Resources"]
     return found
 
 
-def of_type(kind: str) -> Resources:
-    return {name: resource for name, resource in resources().items() if resource["Type"] == kind}
+def of_type(kind: str, *, snapshots: bool = False) -> Resources:
+    found = resources(snapshots=snapshots)
+    return {name: resource for name, resource in found.items() if resource["Type"] == kind}
 
 
 @cache
-def grants() -> Grants:
+def grants(*, snapshots: bool = False) -> Grants:
     """Folder of the function → (action, resource)."""
-    roles = {target(one["Properties"]["Role"]): _folder(one) for one in of_type("AWS::Lambda::Function").values()}
+    every = resources(snapshots=snapshots)
+    functions = of_type("AWS::Lambda::Function", snapshots=snapshots).values()
+    roles = {target(one["Properties"]["Role"]): _folder(one) for one in functions}
     found: Grants = {folder: set() for folder in roles.values()}
-    for (_, name), statement in statements(resources()):
-        resource = resources()[str(name)]
+    for (_, name), statement in statements(every):
+        resource = every[str(name)]
         owners = [name]
         if resource["Type"] != "AWS::IAM::Role":
             owners = [target(role) for role in branches(resource["Properties"]["Roles"])]

@@ -25,8 +25,14 @@ _MINUTES_MONTH = 60
 class Costs:
     """The figures, from the counts, the prices and the template."""
 
-    def __init__(self, counts: Mapping[str, Any], prices: Mapping[str, Any], memory: Mapping[str, int]) -> None:
-        self.counts, self.prices, self.memory = counts, prices, memory
+    def __init__(
+        self,
+        counts: Mapping[str, Any],
+        prices: Mapping[str, Any],
+        memory: Mapping[str, int],
+        from_snapshots: Sequence[str] = (),
+    ) -> None:
+        self.counts, self.prices, self.memory, self.from_snapshots = counts, prices, memory, from_snapshots
         self.estimate = Estimate(prices, memory)
 
     def turn(self, delay: int = MAX_DELAYS_MS[0], memory: int | None = None) -> Bill:
@@ -58,6 +64,17 @@ class Costs:
             "the dashboard": prices["dashboard_month"],
         }
 
+    def snapshots(self) -> dict[str, float]:
+        """What `SnapStart` adds: in a month, and when all of its functions start once."""
+        prices, assumed = self.prices["lambda"], self.prices["assumed"]
+        memory = sum(self.memory[folder] for folder in self.from_snapshots) / 1024
+        return {
+            f"{len(self.from_snapshots)} snapshots of {memory:g} GB together, a month": (
+                memory * prices["snapshot_gb_second"] * assumed["hours_month"] * 3600
+            ),
+            "1,000 first conversations that start all of them": 1000 * memory * prices["restored_gb"],
+        }
+
     def month(self) -> dict[str, float]:
         """What an idle stack costs in a month, by what."""
         prices, sweeps = self.prices, self.prices["assumed"]["hours_month"] * _MINUTES_MONTH
@@ -73,11 +90,12 @@ def read() -> Costs:
     functions = translate_file(ROOT / "template.yaml")["Resources"].values()
     properties = [one["Properties"] for one in functions if one["Type"] == "AWS::Lambda::Function"]
     memory = {Path(one["Code"]["S3Key"]).name: one["MemorySize"] for one in properties}
+    from_snapshots = [Path(one["Code"]["S3Key"]).name for one in properties if "SnapStart" in one]
     prices = tomllib.loads(PRICES.read_text(encoding="utf-8"))
     architectures = {name for one in properties for name in one["Architectures"]}
     if architectures != {prices["architecture"]}:
         raise ValueError(f"template.yaml has {architectures}, {PRICES.name} {prices['architecture']}")
-    return Costs(json.loads(COUNTS.read_text(encoding="utf-8")), prices, memory)
+    return Costs(json.loads(COUNTS.read_text(encoding="utf-8")), prices, memory, from_snapshots)
 
 
 def page(text: str, costs: Costs) -> str:
@@ -98,6 +116,7 @@ def _tables(costs: Costs) -> dict[str, Sequence[str]]:
         "events": _events(costs),
         "month": table(("an idle stack", "a month"), _sums(costs.month())),
         "alarms": table(("with `AlarmEmail`, in addition", "a month"), _sums(costs.alarms())),
+        "snapshots": _snapshots(costs),
         "memory": _memory(costs),
         "delay": _delay(costs),
         "counts": _counts(costs),
@@ -156,6 +175,11 @@ def _memory(costs: Costs) -> list[str]:
     return table(("memory of `llm_request`", "1,000 plain turns"), rows)
 
 
+def _snapshots(costs: Costs) -> list[str]:
+    rows = [(name, _dollars(value)) for name, value in costs.snapshots().items()]
+    return table(("with `SnapStart`, in addition", "price"), rows)
+
+
 def _delay(costs: Costs) -> list[str]:
     rows = [
         (
@@ -205,6 +229,8 @@ _SECTIONS = {
 _UNITS = {
     "requests_million": "a million requests",
     "gb_second": "a GB-second",
+    "snapshot_gb_second": "a GB-second of a snapshot",
+    "restored_gb": "a GB restored",
     "websocket_messages_million": "a million messages of 32 KB",
     "connection_minutes_million": "a million connection minutes",
     "http_requests_million": "a million HTTP requests",

@@ -23,17 +23,23 @@ class AsynchronousFunctionsFailSomewhere(CloudFormationLintRule):  # type: ignor
     source_url = "https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html"
 
     def match(self, cfn: Template) -> list[RuleMatch]:
-        configured = {
-            target(resource["Properties"].get("FunctionName")): (name, resource["Properties"])
-            for name, resource in cfn.get_resources(_INVOKE_CONFIG).items()
-        }
+        configured: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+        for name, resource in cfn.get_resources(_INVOKE_CONFIG).items():
+            config = resource["Properties"]
+            configured[target(config.get("FunctionName")), text(config.get("Qualifier", ""))] = name, config
         matches = []
-        for function, why in self._asynchronous(cfn).items():
-            if function not in configured:
-                message = f"{function} is invoked asynchronously ({why}) but has no EventInvokeConfig"
+        asynchronous = self._asynchronous(cfn)
+        wanted = [(function, "$LATEST", why) for function, why in asynchronous.items()]
+        for name, alias in cfn.get_resources("AWS::Lambda::Alias").items():
+            function = target(alias["Properties"].get("FunctionName"))
+            if function in asynchronous:  # each alias has its own, or Lambda's defaults
+                wanted.append((function, text(alias["Properties"].get("Name", "")), name))
+        for function, qualifier, why in wanted:
+            if (function, qualifier) not in configured:
+                message = f"{function}:{qualifier} is invoked asynchronously ({why}) but has no EventInvokeConfig"
                 matches.append(RuleMatch(["Resources", function], message))
                 continue
-            name, config = configured[function]
+            name, config = configured[function, qualifier]
             path = ["Resources", name, "Properties"]
             if "MaximumRetryAttempts" not in config:
                 matches.append(RuleMatch(path, f"{function}: EventInvokeConfig does not set MaximumRetryAttempts"))

@@ -1,6 +1,7 @@
 """Runs `sam deploy` without questions, and prints the next steps."""
 
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,6 +27,7 @@ def report(findings: list[Finding], err: TextIO) -> None:
 def deploy(stack: Stack, given: Mapping[str, str], out: TextIO) -> None:
     """Create or update the stack and print its addresses. Raises Refused if SAM or CloudFormation fails."""
     clear_failed_creation(stack, out)
+    given = with_deployment(stack, given, time.time())
     # SAM sends UsePreviousValue for every parameter that is not given, so an update keeps earlier values.
     with as_arguments(given) as overrides:
         command = [str(SAM), "deploy", "--stack-name", stack.name, "--region", str(stack.region)]
@@ -37,6 +39,14 @@ def deploy(stack: Stack, given: Mapping[str, str], out: TextIO) -> None:
             "Fix it and run the same command again"
         )
     out.write(summary(stack, stack.deployed()))
+
+
+def with_deployment(stack: Stack, given: Mapping[str, str], now: float) -> Mapping[str, str]:
+    """`given`, and for snapshots (SnapStart) the parameter that makes Lambda take new ones: the time, as `now` is."""
+    values = {**parameters(stack.describe() or {}), **given}
+    if values.get("SnapStart") != "true" or "Deployment" in given:
+        return given
+    return {**given, "Deployment": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))}
 
 
 def clear_failed_creation(stack: Stack, out: TextIO) -> None:

@@ -92,6 +92,21 @@ def test_asynchronous_functions_need_a_failure_destination(missing: str) -> None
     assert "E9002" in rules_broken(template)
 
 
+def test_an_alias_of_an_asynchronous_function_needs_a_failure_destination_of_its_own() -> None:
+    def publish(template: Template) -> None:
+        version = {"FunctionName": {"Ref": "Worker"}}
+        alias = {"FunctionName": {"Ref": "Worker"}, "FunctionVersion": {"Fn::GetAtt": ["WorkerVersion", "Version"]}}
+        template["Resources"]["WorkerVersion"] = {"Type": "AWS::Lambda::Version", "Properties": version}
+        template["Resources"]["WorkerAlias"] = {"Type": "AWS::Lambda::Alias", "Properties": {**alias, "Name": "live"}}
+
+    template = spoiled(publish)
+    assert rules_broken(template) == {"E9002"}
+    config = {"FunctionName": {"Ref": "Worker"}, "Qualifier": "live"}
+    config |= copy.deepcopy(properties(template, "Worker")["EventInvokeConfig"])
+    template["Resources"]["Configured"] = {"Type": "AWS::Lambda::EventInvokeConfig", "Properties": config}
+    assert rules_broken(template) == set()
+
+
 def test_functions_that_others_invoke_are_asynchronous() -> None:
     template = spoiled(lambda template: properties(template, "Worker").pop("EventInvokeConfig"))
     assert "E9002" in rules_broken(template)

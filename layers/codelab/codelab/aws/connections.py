@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.session import certificates, credentials, region
 from codelab.aws.signing import signed_headers
+from codelab.snapshot import before_snapshot
 
 #: Lambda freezes a process between two events. The other end of a kept connection may close or forget it meanwhile, and
 #: the next request would be lost or wait for its time-out. Connections idle for so many seconds are not used again.
@@ -75,6 +76,7 @@ class Connections:
         #: The idle connections with the time of their last use; the one used last is at the end.
         self._idle: list[tuple[socket.socket, float]] = []
         self._process = os.getpid()
+        before_snapshot(self.close)
 
     def signed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Request:
         """A request with the credentials of now. `path` begins with a slash and is quoted.
@@ -107,6 +109,11 @@ class Connections:
         else:
             connection.close()
         return answer
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._idle.pop()[0].close()
 
     def _take(self) -> socket.socket | None:
         """A kept connection that is fresh and open."""

@@ -74,7 +74,7 @@ class PublishedKeys:
 
     algorithms = _PUBLISHED
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
         self._client = jwt.PyJWKClient(url, cache_keys=False, cache_jwk_set=False, timeout=3)
         self._clock = clock
         self._keys: dict[str, Any] = {}
