@@ -51,8 +51,11 @@ setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by i
 
 PYTHON := $(VENV)/bin/python
 
+# Where codelab setup writes the model and its key: outside the checkout, in which agents work.
+MODEL_FILE ?= $(or $(XDG_CONFIG_HOME),$(HOME)/.config)/codelab/model.env
+
 run: $(VENV)/.synced  ## run the whole system on this machine
-	@exec $(PYTHON) -m codelab_local --template template.yaml --build-page "nice -n 10 $(PYTHON) -m infra.page"
+	@exec $(PYTHON) -m codelab_local --template template.yaml --env-file "$(MODEL_FILE)" --build-page "nice -n 10 $(PYTHON) -m infra.page"
 
 page: $(VENV)/.synced  ## build the page that make run serves (make run does it by itself)
 	@$(PYTHON) -m infra.page

@@ -92,7 +92,7 @@ build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no D
 
 # The commands read PARAMETERS, USER and HOURS from the environment, to which make exports them: make would echo an
 # argument, and ps would show it to every user.
-deploy: $(VENV)/.synced  ## deploy to AWS: [STACK=…] [PARAMETERS="Name=value …"]
+deploy: $(VENV)/.synced  ## deploy to AWS: [STACK=…] [PARAMETERS="Name=value …"] [MODEL_FILE=…]
 	@PYTHON3_13=$$( ($(find_python3_13)) 2>/dev/null || true) $(PYTHON) -m infra.stack preflight
 	@$(MAKE) --no-print-directory build
 	@$(PYTHON) -m infra.stack deploy

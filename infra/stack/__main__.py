@@ -1,6 +1,7 @@
 """`python -m infra.stack preflight | deploy | token | revoke | smoke | connect | destroy`, called by the Makefile.
 
-Reads STACK, PARAMETERS, USER, HOURS, PLAN, YES and KEEP_DATA from the environment; boto3 reads its own variables.
+Reads STACK, PARAMETERS, MODEL_FILE, USER, HOURS, PLAN, YES and KEEP_DATA from the environment; boto3 reads its own
+variables.
 """
 
 import os
@@ -8,13 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from samtranslator.yaml_helper import yaml_parse
 
 from infra.stack.deploy import deploy, report
 from infra.stack.destroy import destroy
-from infra.stack.parameters import read
+from infra.stack.parameters import of_model, read
 from infra.stack.preflight import check
 from infra.stack.revoke import revoke
 from infra.stack.smoke import USERS, run
@@ -29,7 +31,7 @@ Environment = Mapping[str, str]
 
 def _preflight(stack: Stack, environment: Environment) -> int:
     template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
-    given = read(environment.get("PARAMETERS", ""), template["Parameters"])
+    given = _given(environment, template)
     report(list(check(stack, template, given, environment.get("PYTHON3_13", ""))), sys.stderr)
     account = stack.client("sts").get_caller_identity()["Account"]
     sys.stderr.write(f"deploy: {stack.name} to account {account} in {stack.region}\n")
@@ -38,8 +40,14 @@ def _preflight(stack: Stack, environment: Environment) -> int:
 
 def _deploy(stack: Stack, environment: Environment) -> int:
     template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
-    deploy(stack, read(environment.get("PARAMETERS", ""), template["Parameters"]), sys.stdout)
+    deploy(stack, _given(environment, template), sys.stdout)
     return 0
+
+
+def _given(environment: Environment, template: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters that the user gives; those of PARAMETERS come before those of MODEL_FILE."""
+    known = template["Parameters"]
+    return {**of_model(environment.get("MODEL_FILE", ""), known), **read(environment.get("PARAMETERS", ""), known)}
 
 
 def _token(stack: Stack, environment: Environment) -> int:

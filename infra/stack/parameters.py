@@ -11,6 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+from codelab_local.env_file import read_env_file
+from codelab_local.errors import StartError
 
 from infra.stack.stack import Refused
 
@@ -34,6 +38,41 @@ def read(text: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
             raise Refused("PARAMETERS must be NAME=VALUE NAME=VALUE …; quote values with spaces")
         at = found.end()
         given[found["name"]] = _value(found["name"], found["value"])
+    check(given, known)
+    return given
+
+
+#: The parameters of a model, by the variables of `make run` that a model file has.
+_OF_MODEL = {
+    "LLM_PROVIDER": "LlmProvider",
+    "LLM_BASE_URL": "LlmBaseUrl",
+    "LLM_MODEL": "LlmModel",
+    "LLM_API_KEY": "LlmApiKey",
+}
+
+
+def of_model(path: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The parameters for the model of a file that `codelab setup` wrote; none without a path. Raises Refused."""
+    if not path:
+        return {}
+    try:
+        found = read_env_file(Path(path).expanduser())
+    except StartError as error:
+        raise Refused(str(error)) from None
+    if not found.get("LLM_BASE_URL") or not found.get("LLM_MODEL"):
+        raise Refused(f"MODEL_FILE={path} names no model: run .venv/bin/codelab setup")
+    host = urlsplit(found["LLM_BASE_URL"]).hostname or ""
+    if host == "localhost" or host.startswith("127.") or host == "::1":
+        raise Refused(f"MODEL_FILE={path} names a model on this machine ({host}), which a stack cannot reach")
+    # A value that is not given would keep that of an earlier model.
+    given = {parameter: found.get(variable, "") for variable, parameter in _OF_MODEL.items()}
+    given = {**given, "LlmProvider": given["LlmProvider"] or "openai", "LlmFoundationModel": ""}
+    check(given, known)
+    return given
+
+
+def check(given: Mapping[str, str], known: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise Refused for an unknown parameter, which SAM would silently ignore, or a value that is not allowed."""
     for name, value in given.items():
         if name not in known:
             raise Refused(f"unknown parameter {name}: {_instead(name, list(known), 'docs/parameters.md')}")
@@ -42,7 +81,6 @@ def read(text: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         allowed = [str(one) for one in known[name].get("AllowedValues", ())]
         if allowed and value not in allowed:
             raise Refused(f"invalid {name} {value!r}: {_instead(value, allowed, ', '.join(allowed))}")
-    return given
 
 
 def _value(name: str, written: str) -> str:

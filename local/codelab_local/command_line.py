@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelab_local.cloud import Cloud
+from codelab_local.env_file import with_env_file
 from codelab_local.errors import StartError
 from codelab_local.settings import Settings
 
@@ -23,9 +24,14 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = _parse(arguments)
+        environment, note = dict(os.environ), ""
+        if parsed.env_file:
+            environment, note = with_env_file(os.environ, Path(parsed.env_file).expanduser())
+        if note:
+            sys.stderr.write(f"{note}\n")
         settings = Settings.from_environment(
             Path(parsed.template),
-            os.environ,
+            environment,
             overrides=_pairs(parsed.env, "--env"),
             parameters=_pairs(parsed.parameter, "--parameter"),
             build_page=parsed.build_page,
@@ -94,6 +100,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--template", default="template.yaml", help="the SAM template (default: %(default)s)")
     parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="set a variable of every function")
+    parser.add_argument(
+        "--env-file", default="", metavar="FILE", help="NAME=VALUE lines, unless the environment has one of the names"
+    )
     parser.add_argument("--parameter", action="append", metavar="NAME=VALUE", help="set a parameter of the template")
     parser.add_argument("--until-eof", action="store_true", help="stop when stdin ends")
     parser.add_argument(

@@ -24,7 +24,7 @@ from samtranslator.yaml_helper import yaml_parse
 from infra.stack.__main__ import main
 from infra.stack.deploy import clear_failed_creation, report, summary
 from infra.stack.destroy import destroy
-from infra.stack.parameters import as_arguments, read
+from infra.stack.parameters import as_arguments, of_model, read
 from infra.stack.preflight import Finding, check
 from infra.stack.revoke import revoke
 from infra.stack.stack import Refused, Stack, outputs
@@ -111,6 +111,22 @@ def test_invalid_parameters_are_refused_without_showing_values(written: str, sai
     with pytest.raises(Refused, match=said.replace("?", r"\?")) as refused:
         read(written, KNOWN)
     assert "sk-secret" not in str(refused.value)
+
+
+def test_the_model_of_a_file_replaces_an_earlier_one_as_a_whole(tmp_path: Path) -> None:
+    known = {**KNOWN, "LlmModel": {}, "LlmFoundationModel": {}}
+    file = tmp_path / "model.env"
+    file.write_text("LLM_PROVIDER=openai\nLLM_BASE_URL=https://host/v1\nLLM_MODEL=m\nMAX_STEPS=3\n")
+    file.chmod(0o600)
+    model = {"LlmProvider": "openai", "LlmBaseUrl": "https://host/v1", "LlmModel": "m", "LlmApiKey": ""}
+    assert of_model(str(file), known) == {**model, "LlmFoundationModel": ""}
+    assert of_model("", known) == {}
+    file.write_text("LLM_BASE_URL=http://localhost:11434/v1\nLLM_MODEL=m\n")
+    with pytest.raises(Refused, match="a stack cannot reach"):
+        of_model(str(file), known)
+    for wrong in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(Refused, match=r"no model|not a file"):
+            of_model(str(wrong), known)
 
 
 def test_parameters_reach_sam_in_a_private_file() -> None:

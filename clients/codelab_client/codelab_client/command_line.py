@@ -9,30 +9,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from codelab_client import __version__
+from codelab_client.arguments import parser
 from codelab_client.config import Config, ConfigError, load
 from codelab_client.session.address import DEFAULT_URL, Address, checked_session_id
 from codelab_client.session.errors import InvalidAddress, SessionError, Unauthorized, Unreachable
 
-_ENVIRONMENT = """\
-environment:
-  CODELAB_URL         the server, if --url does not name it
-  CODELAB_REST_URL    its REST API, if it is elsewhere (the stack's output RestUrl)
-  CODELAB_TOKEN       the authentication token, in place of that of `codelab login`; a local server needs none
-  CODELAB_TOKEN_FILE  a file with the token, read again whenever a newer one is needed
-  XDG_STATE_HOME      where the journal, the history and the last sessions are kept (~/.local/state)
-  NO_COLOR            no colours
-"""
-_EXIT_CODES = """\
-exit codes:
-  0    the agent has answered
-  1    the turn ended without an answer: an error, a refusal, out of steps or budget
-  2    wrong usage
-  3    no server, or the session was closed
-  4    the token is missing, wrong or expired
-  5    the agent has answered, but calls were rejected because nobody could approve them
-  130  Ctrl-C; the turn is cancelled
-"""
 _START = f"""\
 Start one with `make run` in a checkout of codelab-serverless (it listens at {DEFAULT_URL}),
 or name another one with --url or CODELAB_URL."""
@@ -40,7 +21,7 @@ or name another one with --url or CODELAB_URL."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `codelab` with these arguments. Returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         return asyncio.run(_COMMANDS[options.command](options))
     except KeyboardInterrupt:
@@ -70,105 +51,6 @@ def _failed(message: str, code: int) -> int:
 
     sys.stderr.write(f"codelab: {safe(message)}\n")
     return code
-
-
-def _parser() -> argparse.ArgumentParser:
-    formatted = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    common.add_argument("--url", help=f"the server; default: $CODELAB_URL, else {DEFAULT_URL}")
-    common.add_argument("--rest-url", help="its REST API, if that is elsewhere; default: $CODELAB_REST_URL")
-    common.add_argument(
-        "--insecure-token",
-        action="store_true",
-        help="send the token also where others can read it on the way: over ws:// or http:// to another machine",
-    )
-    common.add_argument("--workspace", type=Path, metavar="FOLDER", help="the folder to work in; default: this one")
-    talking = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    which = talking.add_mutually_exclusive_group()
-    which.add_argument("--session", metavar="ID", help="the conversation to go on with, or to begin")
-    which.add_argument("--continue", dest="again", action="store_true", help="the last conversation in this folder")
-    talking.add_argument("--agent", help="the agent that answers")
-    talking.add_argument("--model", help="the model that answers, one that the server offers")
-    parser = argparse.ArgumentParser(
-        prog="codelab",
-        description="Talk to the CodeLab agent about the files in this folder. It asks before it changes anything.",
-        epilog=_ENVIRONMENT,
-        parents=[common, talking],
-        **formatted,  # type: ignore[arg-type]
-    )
-    parser.add_argument("--version", action="version", version=f"codelab {__version__}")
-    parser.add_argument("--plain", action="store_true", help="lines only, no cursor control: for screen readers")
-    parser.set_defaults(command="talk")
-    commands = parser.add_subparsers(metavar="COMMAND", title="commands", prog="codelab")
-    one = commands.add_parser(
-        "exec",
-        help="send one prompt, print the answer",
-        description="Send one prompt and print the answer. What happens on the way goes to stderr. Calls that need "
-        "approval are asked about if there is a terminal, else rejected, unless a policy file allows them.",
-        epilog=f"{_EXIT_CODES}\n{_ENVIRONMENT}",
-        parents=[common, talking],
-        **formatted,  # type: ignore[arg-type]
-    )
-    one.add_argument("prompt", help="the message; - reads it from stdin")
-    one.add_argument("--json", action="store_true", help="print every event as a line of JSON instead")
-    one.add_argument("--policy", type=Path, metavar="FILE", help="calls that need no approval, see docs/client.md")
-    one.set_defaults(command="exec")
-    acp = commands.add_parser(
-        "acp",
-        help="serve an editor on stdin and stdout",
-        description="Serve an editor that speaks the Agent Client Protocol, on stdin and stdout. The editor starts "
-        "this command and says in which folder to work, see docs/editors.md.",
-        epilog=_ENVIRONMENT,
-        parents=[common],
-        **formatted,  # type: ignore[arg-type]
-    )
-    acp.add_argument("--sandbox", action="store_true", help="never run commands in the editor's terminals")
-    acp.set_defaults(command="acp")
-    attach = commands.add_parser(
-        "attach",
-        help="execute the tools of a session for another window",
-        description="Execute the tools of a session in this folder, for a window that cannot, such as a page in a "
-        "browser. That window sends the messages and decides about calls.",
-        epilog=_ENVIRONMENT,
-        parents=[common],
-        **formatted,  # type: ignore[arg-type]
-    )
-    attach.add_argument("session", metavar="SESSION", help="the session's id")
-    attach.set_defaults(command="attach")
-    doctor = commands.add_parser(
-        "doctor",
-        help="check what codelab needs",
-        description="Check the server, the token, the model, the sandbox, git and ripgrep.",
-        epilog=_ENVIRONMENT,
-        parents=[common],
-        **formatted,  # type: ignore[arg-type]
-    )
-    doctor.set_defaults(command="doctor")
-    login = commands.add_parser(
-        "login",
-        help="sign in at the server's identity provider, or keep a token",
-        description="Sign in at the identity provider that the server names, and keep the token for this server.",
-        epilog=_ENVIRONMENT,
-        parents=[common],
-        **formatted,  # type: ignore[arg-type]
-    )
-    how = login.add_mutually_exclusive_group()
-    how.add_argument("--token", action="store_true", help="keep a token instead, which is asked for or read from stdin")
-    how.add_argument("--device", action="store_true", help="sign in with a browser on another device, by a code")
-    how.add_argument("--no-browser", dest="browser", action="store_false", help="show the address, open no browser")
-    login.add_argument("--issuer", default="", metavar="URL", help="the issuer that you expect; any other is refused")
-    login.add_argument("--port", type=int, default=0, help="the port of this machine that the provider sends back to")
-    login.set_defaults(command="login")
-    logout = commands.add_parser(
-        "logout",
-        help="forget the token for the server",
-        description="Forget the token that `codelab login` keeps for this server.",
-        epilog=_ENVIRONMENT,
-        parents=[common],
-        **formatted,  # type: ignore[arg-type]
-    )
-    logout.set_defaults(command="logout")
-    return parser
 
 
 def address_of(options: argparse.Namespace, config: Config) -> Address:
@@ -346,6 +228,19 @@ async def _login(options: argparse.Namespace) -> int:
     )
 
 
+async def _setup(options: argparse.Namespace) -> int:
+    from codelab_client.setup.command import Wanted, set_up
+    from codelab_client.setup.errors import SetupError
+
+    wanted = Wanted(
+        options.provider, options.base_url, options.model, options.key_file, test=options.test, keyring=options.keyring
+    )
+    try:
+        return await set_up(wanted)
+    except SetupError as error:
+        return _failed(str(error), 1)
+
+
 async def _logout(options: argparse.Namespace) -> int:
     from codelab_client.login import command
 
@@ -360,6 +255,7 @@ _COMMANDS = {
     "doctor": _doctor,
     "login": _login,
     "logout": _logout,
+    "setup": _setup,
 }
 
 if __name__ == "__main__":

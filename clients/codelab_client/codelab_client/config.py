@@ -41,10 +41,15 @@ class Config:
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
 
 
-def config_file() -> Path:
-    """The user's file: `$XDG_CONFIG_HOME/codelab/config.toml`, or `~/.config/codelab/config.toml`."""
+def config_folder() -> Path:
+    """The folder of the user's files: `$XDG_CONFIG_HOME/codelab`, or `~/.config/codelab`."""
     root = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(root) if Path(root).is_absolute() else Path.home() / ".config") / "codelab" / "config.toml"
+    return (Path(root) if Path(root).is_absolute() else Path.home() / ".config") / "codelab"
+
+
+def config_file() -> Path:
+    """The user's file `config.toml`."""
+    return config_folder() / "config.toml"
 
 
 def load(workspace: Path) -> Config:
@@ -82,9 +87,10 @@ def _read(file: Path) -> dict[str, Any]:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             return {}
         raise ConfigError(f"{file}: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return {}
     with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return {}
         data = opened.read(_MOST_BYTES + 1)
     try:
         if len(data) > _MOST_BYTES:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,7 @@ async def examine(address: Address, workspace: Path, token: Token) -> int:
         await _server(address, workspace, token),
         await _token(address, token),
         await _model(address),
+        await _setup(),
         _state(),
         await asyncio.to_thread(_sandbox),
         _program("git", "git.diff, git.commit and the other git tools, and /undo"),
@@ -93,6 +95,27 @@ async def _model(address: Address) -> Finding:
     except (ValueError, KeyError, TypeError, RecursionError):
         return Finding("model", False, f"{health} does not answer as documented")
     return Finding("model", state == "available", f"{safe_line(state)}, says {health}")
+
+
+async def _setup() -> Finding:
+    """Ask the model of `codelab setup` its question."""
+    from codelab_client.setup import endpoint, model_file
+    from codelab_client.setup.errors import SetupError
+
+    file = model_file.file()
+    try:
+        model = await asyncio.to_thread(model_file.read)
+        if model is None:
+            return Finding("setup", None, "none, so `make run` has the demonstration model: `codelab setup`")
+        named = f"{safe_line(model.name)} of {model.host}"
+        set_here = [name for name in ("PROVIDER", "BASE_URL", "MODEL", "API_KEY") if f"LLM_{name}" in os.environ]
+        if set_here:
+            names = ", ".join(f"LLM_{name}" for name in set_here)
+            return Finding("setup", None, f"{named}, but not for what starts here, because {names} is set")
+        await endpoint.answer(model)
+    except SetupError as error:
+        return Finding("setup", False, f"{file}: {' '.join(str(error).split())}")
+    return Finding("setup", True, f"{named} answers; {file}")
 
 
 def _state() -> Finding:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from codelab_client.session.address import Address, is_loopback
 from codelab_client.session.errors import Unreachable
+from codelab_client.setup.model_file import file
 
 #: Seconds until it must be ready, and until it must have stopped.
 _START_S = 90.0
@@ -54,7 +55,16 @@ async def running(folder: Path, address: Address, state: Path) -> AsyncIterator[
     with log.open("wb") as output:
         # In a session of its own, so that Ctrl-C does not reach it. Its stdin ends at the latest with this process.
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "codelab_local", "--template", "template.yaml", "--until-eof"),
+            *(
+                sys.executable,
+                "-m",
+                "codelab_local",
+                "--template",
+                "template.yaml",
+                "--until-eof",
+                "--env-file",
+                str(file()),
+            ),
             cwd=folder,
             env=environment,
             stdin=asyncio.subprocess.PIPE,

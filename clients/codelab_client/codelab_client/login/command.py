@@ -47,10 +47,9 @@ async def paste(address: Address) -> int:
     """Keep a token that the user pastes, or a pipe gives. Returns the exit code. Raises SessionError."""
     _refuse_without_tls(address)
     if sys.stdin.isatty():
-        import getpass
+        from codelab_client.line_input import ask_hidden
 
-        # getpass shows nothing of it, and takes Ctrl-C.
-        token = getpass.getpass("Token (it is not shown): ", sys.stderr).strip()
+        token = (await ask_hidden("Token (it is not shown): ")).strip()
     else:
         token = sys.stdin.readline(_MOST_TOKEN_CHARS + 2).strip()
     if not token or len(token) > _MOST_TOKEN_CHARS or not (token.isascii() and token.isprintable()) or " " in token:

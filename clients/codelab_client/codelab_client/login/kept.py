@@ -6,18 +6,18 @@ its owner can read.
 
 import contextlib
 import json
-import os
-import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from codelab_client import private_file
 from codelab_client.login.errors import LoginError
+from codelab_client.private_file import PrivateFileError
 from codelab_client.session.journal import state_folder
+from codelab_client.system_keyring import kept_in_keyring, system_keyring
 
 _SERVICE = "codelab"
-_MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,9 @@ def find(server: str) -> Login | None:
 def keep(server: str, login: Login) -> str:
     """Keep the login at a server in place of an older one. Returns where it is, for the user. Raises LoginError."""
     content = asdict(login)
-    keyring = _keyring()
     where = str(file())
-    if keyring is not None:
-        try:
-            keyring.set_password(_SERVICE, server, json.dumps(content))
-            # Some keyrings cut what is too long for them.
-            if keyring.get_password(_SERVICE, server) == json.dumps(content):
-                content, where = {"kept": "keyring"}, f"the keyring ({keyring.name})"
-        except Exception:  # what a keyring raises depends on the system; the file always works
-            pass
+    if name := kept_in_keyring(_SERVICE, server, json.dumps(content)):
+        content, where = {"kept": "keyring"}, f"the keyring ({name})"
     with _changed() as logins:
         logins[server] = content
     return where
@@ -74,31 +67,20 @@ def forget(server: str) -> None:
     with _changed() as logins:
         entry = logins.pop(server, None)
         if isinstance(entry, dict) and entry.get("kept") == "keyring":
-            keyring = _keyring()
+            keyring = system_keyring()
             try:
                 if keyring is None:
                     raise LoginError("there is no keyring now")
                 keyring.delete_password(_SERVICE, server)
-            except Exception as error:  # as in `keep`
+            except Exception as error:  # what a keyring raises depends on the system
                 raise LoginError(f"The keyring does not delete the login at {server}: {error}") from None
 
 
-def _keyring() -> Any:
-    """The system's keyring; None if it has none that it recommends, such as one that encrypts nothing."""
-    import keyring
-
-    try:
-        found = keyring.get_keyring()
-        return found if found.priority >= 1 else None
-    except Exception:  # as in `keep`
-        return None
-
-
 def _from_keyring(server: str) -> dict[str, Any]:
-    keyring = _keyring()
+    keyring = system_keyring()
     try:
         found = json.loads(keyring.get_password(_SERVICE, server) or "{}") if keyring is not None else {}
-    except Exception as error:  # as in `keep`
+    except Exception as error:  # as above
         raise LoginError(f"The keyring does not give the login at {server}: {error}") from None
     return found if isinstance(found, dict) else {}
 
@@ -106,20 +88,11 @@ def _from_keyring(server: str) -> dict[str, Any]:
 def _read() -> dict[str, Any]:
     path = file()
     try:
-        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except (FileNotFoundError, NotADirectoryError):
+        data = private_file.read(path)
+    except PrivateFileError as error:
+        raise LoginError(f"{error}: delete it, and `codelab login` again") from None
+    if data is None:
         return {}
-    except OSError as error:
-        raise LoginError(f"{path}: {error.strerror}") from None
-    with os.fdopen(opened, "rb") as content:
-        found = os.fstat(opened)
-        if not stat.S_ISREG(found.st_mode):
-            raise LoginError(f"{path} is not a file")
-        if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o077):
-            raise LoginError(
-                f"Others can read or own {path}, so its tokens are not used: delete it, and `codelab login` again"
-            )
-        data = content.read(_MOST_BYTES)
     try:
         logins = json.loads(data)
     except (ValueError, RecursionError):
@@ -132,16 +105,9 @@ def _read() -> dict[str, Any]:
 @contextlib.contextmanager
 def _changed() -> Iterator[dict[str, Any]]:
     """The logins to change, which are written back in one step, readable by nobody else at any time."""
-    path = file()
     logins = _read()
     yield logins
-    draft = path.with_suffix(f".{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
-            json.dump(logins, written)
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise LoginError(f"{path}: {error.strerror}") from None
+        private_file.write(file(), json.dumps(logins))
+    except PrivateFileError as error:
+        raise LoginError(str(error)) from None

@@ -1,6 +1,8 @@
 """One HTTP request, with the standard library: imported and connected only when it is needed."""
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -24,16 +26,52 @@ class Answer:
 
 
 async def send(
-    method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0
+    method: str,
+    url: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = 60.0,
+    *,
+    in_all_s: float | None = None,
+    most_bytes: int = MOST_BYTES,
 ) -> Answer:
     """Send a request to an `http` or `https` address, through the proxy of the environment if there is one.
 
-    It follows no redirect, so that neither a token nor a body reaches another server. Raises HttpError.
+    It follows no redirect, so that neither a token nor a body reaches another server. timeout_s: how long the server
+    may be silent. in_all_s: how long the request may take, even if the server sends a byte now and then. most_bytes: of
+    the answer. Raises HttpError.
     """
-    return await asyncio.to_thread(_send, method, url, body, dict(headers or {}), timeout_s)
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[Answer] = loop.create_future()
+
+    def settle(answer: Answer | BaseException) -> None:
+        if answered.done():
+            return
+        if isinstance(answer, Answer):
+            answered.set_result(answer)
+        else:
+            answered.set_exception(answer)
+
+    def work() -> None:
+        try:
+            answer: Answer | BaseException = _send(method, url, body, dict(headers or {}), timeout_s, most_bytes)
+        except BaseException as error:
+            answer = error
+        with contextlib.suppress(RuntimeError):  # the program has not waited for it
+            loop.call_soon_threadsafe(settle, answer)
+
+    # Not in the loop's executor, for whose threads a program waits before it ends.
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        async with asyncio.timeout(in_all_s):
+            return await answered
+    except TimeoutError:
+        raise HttpError(f"no complete answer within {in_all_s:.0f} seconds") from None
 
 
-def _send(method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float) -> Answer:
+def _send(
+    method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float, most_bytes: int
+) -> Answer:
     import http.client
     import urllib.error
     import urllib.request
@@ -54,11 +92,11 @@ def _send(method: str, url: str, body: bytes | None, headers: dict[str, str], ti
         except urllib.error.HTTPError as refusal:
             response = refusal
         with response:
-            content = response.read(MOST_BYTES + 1)
+            content = response.read(most_bytes + 1)
             status = response.status
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise HttpError(str(reason) or type(error).__name__) from None
-    if len(content) > MOST_BYTES:
-        raise HttpError(f"the answer has more than {MOST_BYTES:,} bytes")
+    if len(content) > most_bytes:
+        raise HttpError(f"the answer has more than {most_bytes:,} bytes")
     return Answer(status, content)

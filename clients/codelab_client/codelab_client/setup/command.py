@@ -1,0 +1,218 @@
+"""The dialog of `codelab setup`, which asks only for what the options do not say."""
+
+import difflib
+import os
+import shlex
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from codelab_client.line_input import ask, ask_hidden
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.setup import endpoint, model_file
+from codelab_client.setup.errors import SetupError
+from codelab_client.setup.model_file import Model, checked, checked_url
+from codelab_client.setup.providers import DEMO, PROVIDERS, Provider, checked_name, listed
+
+#: Models that are shown at once.
+_SHOWN = 24
+_MOST_KEY_CHARS = 4_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the options say; None where they do not. key_file: `-` is stdin."""
+
+    provider: str | None = None
+    url: str | None = None
+    model: str | None = None
+    key_file: str | None = None
+    test: bool = True
+    keyring: bool = True
+
+
+async def set_up(wanted: Wanted) -> int:
+    """Choose a model, ask it one question, and keep it. Returns the exit code. Raises SetupError: nothing changed."""
+    before = model_file.read_or_none()
+    name = checked_name(wanted.provider) if wanted.provider is not None else await _provider(before)
+    if name == DEMO:
+        model_file.forget()
+        _say("The demonstration model answers from the next start of `make run` on.")
+        return 0
+    provider = PROVIDERS[name]
+    url = await _url(provider, wanted, before)
+    if before is not None and (before.provider, before.url) != (name, url):
+        before = None
+    key = await _key(provider, url, wanted, before)
+    model = Model(name, url, "", key)
+    model_file.check_secrecy(model)
+    model = Model(name, url, await _model(model, wanted, before), key)
+    if wanted.test:
+        await _test(model)
+    ring = model_file.keep(model, in_keyring=wanted.keyring)
+    _say_where(model, ring)
+    return 0
+
+
+async def _provider(before: Model | None) -> str:
+    if not _has_user():
+        raise SetupError("Nobody can be asked for the provider: name it with --provider")
+    default = before.provider if before is not None and before.provider in PROVIDERS else "openai"
+    _say(f"Who answers?\n{listed()}")
+    while True:
+        try:
+            return checked_name(await _asked(f"Number or name [{default}]: ") or default)
+        except SetupError as error:
+            _say(f"{error}")
+
+
+async def _url(provider: Provider, wanted: Wanted, before: Model | None) -> str:
+    if wanted.url is not None:
+        return checked_url(wanted.url)
+    if provider.url:
+        return provider.url
+    if not _has_user():
+        raise SetupError(f"{provider.title} has no address of its own: give it with --base-url {provider.example}")
+    default = before.url if before is not None and before.provider == provider.name else ""
+    while True:
+        written = await _asked(f"Address, such as {provider.example}{f' [{default}]' if default else ''}: ")
+        try:
+            return checked_url(written or default)
+        except SetupError as error:
+            _say(f"{error}")
+
+
+async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | None) -> str:
+    """The key: of the file or of stdin, else of the environment, else of the user, else the one there is."""
+    if wanted.key_file is not None:
+        return checked(_of_file(wanted.key_file), "The key")
+    host = Model(provider.name, url, "").host
+    given = os.environ.get("LLM_API_KEY")
+    if given and (not _has_user() or await _yes(f"Send the key in LLM_API_KEY to {host}? [y/N] ", default=False)):
+        return checked(given, "The key in LLM_API_KEY")
+    old = before.key if before is not None else ""
+    if not _has_user():
+        if old or not provider.needs_key:
+            return old
+        raise SetupError("There is no key: give it with --key-file FILE (- reads stdin), or in LLM_API_KEY")
+    without = "Enter keeps the one you have" if old else "" if provider.needs_key else "Enter if it needs none"
+    while True:
+        hint = f"it is not shown; {without}" if without else "it is not shown"
+        written = (await _asked(f"API key for {host} ({hint}): ", hidden=True)).strip()
+        if not written and without:
+            return old
+        try:
+            return checked(written, "The key")
+        except SetupError as error:
+            _say(f"{error}")
+
+
+def _of_file(path: str) -> str:
+    if path == "-":
+        return sys.stdin.readline(_MOST_KEY_CHARS + 2)
+    try:
+        file = Path(path).expanduser()
+        if file.is_file() and file.stat().st_mode & 0o077:
+            _say(f"Others can read {file}: `chmod 600` it, or delete it.")
+        return file.read_text("utf-8")[: _MOST_KEY_CHARS + 2]
+    except (OSError, ValueError) as error:
+        raise SetupError(f"{path}: {getattr(error, 'strerror', None) or 'it is not a text'}") from None
+
+
+async def _model(model: Model, wanted: Wanted, before: Model | None) -> str:
+    if wanted.model is not None:
+        return checked(wanted.model, "The model's name")
+    if not _has_user():
+        raise SetupError("Nobody can be asked for the model: name it with --model")
+    try:
+        known = await endpoint.models(model)
+    except SetupError as error:
+        _say(f"Its models are not known: {error}")
+        known = []
+    default = before.name if before is not None else known[0] if len(known) == 1 else ""
+    _show(known)
+    while True:
+        written = await _asked(f"Model{f' [{default}]' if default else ''}: ") or default
+        if not written:
+            continue
+        try:
+            name = checked(written, "The model's name")
+        except SetupError as error:
+            _say(f"{error}")
+            continue
+        if not known or name in known or name == default:
+            return name
+        parts = [one for one in known if name.lower() in one.lower()]
+        near = parts if len(parts) == 1 else difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        if len(parts) > 1:
+            _show(parts)
+        elif near:
+            if await _yes(f"Did you mean {safe_line(near[0])}? [Y/n] ", default=True):
+                return near[0]
+        elif await _yes(f"{model.host} does not list {safe_line(name)}. Use it anyway? [y/N] ", default=False):
+            return name
+
+
+def _show(names: list[str]) -> None:
+    """Names in columns."""
+    if not names:
+        return
+    shown = [safe_line(name, 60) for name in names[:_SHOWN]]
+    width = max(map(len, shown)) + 2
+    across = max(1, (shutil.get_terminal_size().columns - 2) // width)
+    for first in range(0, len(shown), across):
+        _say(f"  {''.join(f'{name:{width}}' for name in shown[first : first + across])}".rstrip())
+    if len(names) > _SHOWN:
+        _say(f"  … and {len(names) - _SHOWN} more: type a part of a name to see them")
+
+
+async def _test(model: Model) -> None:
+    """Ask the question. Raises SetupError if there is no answer, and the user does not want to keep the model."""
+    _say(f"Asking {safe_line(model.name)}: “{endpoint.QUESTION}”")
+    begun = time.monotonic()
+    try:
+        said = await endpoint.answer(model)
+    except SetupError as error:
+        if not _has_user():
+            raise SetupError(f"{error}\nNothing was changed; --no-test keeps a model without asking it.") from None
+        _say(f"{error}")
+        if not await _yes("Keep these settings anyway? [y/N] ", default=False):
+            raise SetupError("Nothing was changed") from None
+        return
+    _say(f"It answers: “{said}” ({time.monotonic() - begun:.1f} s)" if said else "It answers, without a text.")
+
+
+def _say_where(model: Model, ring: str) -> None:
+    file = shlex.quote(str(model_file.file()))
+    _say(f"\n{safe_line(model.name)} of {model.host} is set up, in\n  {file}")
+    if ring:
+        _say(f"The key is in the keyring ({safe_line(ring)}).")
+    elif model.key:
+        _say("The key is in this file, not encrypted; only you can read it.")
+    _say(
+        "`make run` uses it from its next start on, and so does `codelab` when it\n"
+        f"starts the local cloud itself. For a stack:\n  make deploy MODEL_FILE={file}"
+    )
+
+
+def _has_user() -> bool:
+    return sys.stdin.isatty()
+
+
+async def _yes(question: str, *, default: bool) -> bool:
+    answer = (await _asked(question)).lower()
+    return default if not answer else answer in ("y", "yes")
+
+
+async def _asked(question: str, *, hidden: bool = False) -> str:
+    """A line of the user. Raises SetupError if there are no more."""
+    line = await (ask_hidden(question) if hidden else ask(safe(question)))
+    if not line:
+        raise SetupError("Nothing was changed: the input has ended")
+    return line.strip()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{safe(text)}\n")

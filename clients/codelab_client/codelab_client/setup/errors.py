@@ -1,0 +1,5 @@
+"""Why nothing was set up."""
+
+
+class SetupError(Exception):
+    """Nothing was changed. The text says why, and what to do."""

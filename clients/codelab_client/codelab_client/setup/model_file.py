@@ -1,0 +1,160 @@
+"""The file that names the model: `model.env` beside the user's `config.toml`, which only the user can read.
+
+It has the variables that `make run` reads, as lines NAME=VALUE. It is outside every workspace, so that no agent reads
+the key. Where there is a keyring, that keeps the key, and the file says so: LLM_API_KEY=keyring://SERVICE/NAME.
+"""
+
+import contextlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from codelab_client import private_file
+from codelab_client.config import config_folder
+from codelab_client.private_file import PrivateFileError
+from codelab_client.session.address import is_secure
+from codelab_client.setup.errors import SetupError
+from codelab_client.system_keyring import kept_in_keyring, system_keyring
+
+_SERVICE = "codelab-model"
+_KEYRING = "keyring://"
+_OWN_LINE = re.compile(r"\s*(?:export\s+)?(LLM_PROVIDER|LLM_BASE_URL|LLM_MODEL|LLM_API_KEY)\s*=")
+#: What needs no quotes in the file, whoever reads it.
+_TEXT = re.compile(r"[A-Za-z0-9_.:/@+=,~%?&!*()\[\]^|;<>{}-]+")
+_MOST_CHARS = 4_000
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, and how it is reached."""
+
+    provider: str
+    url: str
+    name: str
+    key: str = field(default="", repr=False)
+
+    @property
+    def host(self) -> str:
+        """Who is asked."""
+        return urlsplit(self.url).netloc
+
+
+def file() -> Path:
+    """The file."""
+    return config_folder() / "model.env"
+
+
+def checked(text: str, what: str) -> str:
+    """A value that the file can have. Raises SetupError, which never shows the value."""
+    value = text.strip()
+    if not value or len(value) > _MOST_CHARS or not _TEXT.fullmatch(value):
+        raise SetupError(f"{what} must be one line of letters, digits and signs, without spaces and quotes")
+    return value
+
+
+def checked_url(text: str) -> str:
+    """The address of an endpoint. Raises SetupError."""
+    url = checked(text, "The address").rstrip("/").removesuffix("/chat/completions")
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        has_host = False
+    if not has_host or parts.scheme not in ("http", "https") or parts.username is not None:
+        raise SetupError("The address must look like https://host/v1, without a user name")
+    if parts.query or parts.fragment:
+        raise SetupError("The address must end with its path, usually /v1")
+    return url
+
+
+def check_secrecy(model: Model) -> None:
+    """Raises SetupError if others could read the key on its way to the endpoint."""
+    if model.key and not is_secure(model.url):
+        raise SetupError(
+            f"The key is not sent to {model.host}, because the connection is not encrypted and anybody on the way "
+            "could read it: use https://"
+        )
+
+
+def read() -> Model | None:
+    """The model that was set up; None if none was. Raises SetupError if the file or the key cannot be read."""
+    values = _values(_content())
+    if not values.get("LLM_BASE_URL"):
+        return None
+    key = values.get("LLM_API_KEY", "")
+    if key.startswith(_KEYRING):
+        service, _, name = key.removeprefix(_KEYRING).partition("/")
+        try:
+            found = system_keyring()
+            key = (found.get_password(service, name) or "") if found is not None else ""
+        except Exception as error:  # what a keyring raises depends on the system
+            raise SetupError(f"The keyring does not give the key: {error}") from None
+        if not key:
+            raise SetupError("The key is gone from the keyring: `codelab setup` asks for it again")
+    return Model(values.get("LLM_PROVIDER", "openai"), values["LLM_BASE_URL"], values.get("LLM_MODEL", ""), key)
+
+
+def read_or_none() -> Model | None:
+    """The same, and None also if the keyring does not give the key."""
+    _content()
+    try:
+        return read()
+    except SetupError:
+        return None
+
+
+def keep(model: Model, *, in_keyring: bool = True) -> str:
+    """Keep the model in place of an earlier one. Returns the name of the keyring that has the key, or an empty text.
+
+    Raises SetupError.
+    """
+    content = _content()
+    ring = kept_in_keyring(_SERVICE, model.provider, model.key) if model.key and in_keyring else ""
+    values = {
+        "LLM_PROVIDER": model.provider,
+        "LLM_BASE_URL": model.url,
+        "LLM_MODEL": model.name,
+        "LLM_API_KEY": f"{_KEYRING}{_SERVICE}/{model.provider}" if ring else model.key,
+    }
+    _write("".join(f"{name}={value}\n" for name, value in values.items()) + _others(content))
+    return ring
+
+
+def forget() -> None:
+    """Forget the model and its key. Raises SetupError."""
+    content = _content()
+    reference = _values(content).get("LLM_API_KEY", "").removeprefix(f"{_KEYRING}{_SERVICE}/")
+    with contextlib.suppress(Exception):  # there may be no keyring, or no such key in it
+        system_keyring().delete_password(_SERVICE, reference)
+    if others := _others(content):
+        _write(others)
+    else:
+        file().unlink(missing_ok=True)
+
+
+def _content() -> str:
+    try:
+        return (private_file.read(file()) or b"").decode("utf-8", "replace")
+    except PrivateFileError as error:
+        raise SetupError(f"{error}. `chmod 600` it if it is yours, or delete it") from None
+
+
+def _values(content: str) -> dict[str, str]:
+    from io import StringIO
+
+    from dotenv import dotenv_values
+
+    return {name: value or "" for name, value in dotenv_values(stream=StringIO(content), interpolate=False).items()}
+
+
+def _others(content: str) -> str:
+    """The lines of the file that are not about this model."""
+    return "".join(f"{line}\n" for line in content.splitlines() if not _OWN_LINE.match(line))
+
+
+def _write(content: str) -> None:
+    try:
+        private_file.write(file(), content)
+    except PrivateFileError as error:
+        raise SetupError(str(error)) from None

@@ -1,0 +1,268 @@
+"""`codelab setup`: what it asks, whom it sends the key, where it keeps what, and what `make run` makes of it."""
+
+import io
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import keyring
+import pytest
+from codelab.llm.profiles import PROFILES
+from codelab_client import doctor
+from codelab_client.command_line import main
+from codelab_client.setup import endpoint as asking
+from codelab_client.setup import model_file
+from codelab_client.setup.errors import SetupError
+from codelab_client.setup.model_file import Model, checked, checked_url
+from codelab_client.setup.providers import PROVIDERS
+from codelab_local.env_file import with_env_file
+from codelab_local.errors import StartError
+from keyring.backends import fail
+
+from tests.client.conftest import run
+from tests.client.model_endpoint import READY, ModelEndpoint, as_answer, drip, flood
+from tests.client.terminals import Terminal
+from tests.client.test_login import Keyring
+
+CODELAB = [sys.executable, "-m", "codelab_client.command_line"]
+KEY = "sk-secret-1234"
+
+
+@pytest.fixture
+def endpoint() -> Iterator[ModelEndpoint]:
+    with ModelEndpoint() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """No file, no keyring, no terminal, no variables."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{KEY}\n"))
+    for name in ("PROVIDER", "BASE_URL", "MODEL", "API_KEY"):
+        monkeypatch.delenv(f"LLM_{name}", raising=False)
+    before = keyring.get_keyring()
+    keyring.set_keyring(fail.Keyring())
+    yield tmp_path
+    keyring.set_keyring(before)
+
+
+def set_up(endpoint: ModelEndpoint, *more: str, model: str = "large-code") -> int:
+    url = ("--base-url", endpoint.url) if "--base-url" not in more else ()
+    return main(["setup", "--provider", "generic", *url, "--model", model, "--key-file", "-", *more])
+
+
+def test_every_provider_of_the_server_but_bedrock_can_be_set_up() -> None:
+    assert {*PROVIDERS, "bedrock"} == {*PROFILES}
+
+
+def test_a_script_sets_up_a_model_that_make_run_then_has(
+    endpoint: ModelEndpoint, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = config / "codelab" / "model.env"
+    file.parent.mkdir()
+    file.write_text("MAX_STEPS=9\nexport LLM_MODEL=old\n")
+    file.chmod(0o600)
+    assert set_up(endpoint) == 0
+    said = capsys.readouterr().err
+    assert "“rea␛]0;owned␇dy”" in said
+    assert "only you can read it" in said
+    assert KEY not in said
+    [(path, key, body)] = endpoint.asked
+    assert (path, key, body["model"]) == ("/v1/chat/completions", f"Bearer {KEY}", "large-code")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    environment, note = with_env_file({"PATH": "/bin"}, file)
+    model = {"LLM_PROVIDER": "generic", "LLM_BASE_URL": endpoint.url, "LLM_MODEL": "large-code", "LLM_API_KEY": KEY}
+    assert environment == {"PATH": "/bin", "MAX_STEPS": "9", **model}
+    assert "LLM_MODEL" in note
+    assert KEY not in note
+    assert main(["setup", "--provider", "demo"]) == 0
+    assert file.read_text() == "MAX_STEPS=9\n"
+
+
+def test_a_keyring_keeps_the_key_where_there_is_one(endpoint: ModelEndpoint, config: Path) -> None:
+    ring = Keyring()
+    keyring.set_keyring(ring)
+    file = config / "codelab" / "model.env"
+    assert set_up(endpoint) == 0
+    assert KEY not in file.read_text()
+    assert ring.kept == {("codelab-model", "generic"): KEY}
+    assert with_env_file({}, file)[0]["LLM_API_KEY"] == KEY
+    assert run(doctor._setup()).good is True
+    ring.kept.clear()
+    with pytest.raises(StartError, match="LLM_API_KEY is not in the keyring"):
+        with_env_file({}, file)
+    found = run(doctor._setup())
+    assert not found.good
+    assert "gone from the keyring" in found.text
+    assert main(["setup", "--provider", "demo"]) == 0
+    assert not file.exists()
+    assert run(doctor._setup()).good is None
+
+
+def test_the_file_counts_as_a_whole_or_not_at_all(config: Path) -> None:
+    """Else its key would go to the endpoint that the environment names."""
+    model_file.keep(Model("openai", "https://api.openai.com/v1", "gpt-4.1-mini", KEY))
+    environment, note = with_env_file({"LLM_BASE_URL": "http://127.0.0.1:9900/v1"}, model_file.file())
+    assert environment == {"LLM_BASE_URL": "http://127.0.0.1:9900/v1"}
+    assert "is not used, because the environment sets LLM_BASE_URL" in note
+
+
+@pytest.mark.parametrize("harm", ["chmod", "folder"])
+def test_a_file_that_others_can_read_is_not_used(config: Path, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = model_file.file()
+    if harm == "chmod":
+        model_file.keep(Model("openai", "https://api.openai.com/v1", "gpt-4.1-mini", KEY))
+        file.chmod(0o640)
+    else:
+        file.mkdir(parents=True)
+    with pytest.raises(StartError, match=r"model\.env"):
+        with_env_file({}, file)
+    assert main(["setup", "--provider", "demo"]) == 1
+    assert "model.env" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (as_answer({"error": {"message": f"Bad key {KEY}\x1b[2J"}}, 401), "refuses the key (HTTP 401)\n  “Bad key …␛"),
+        (as_answer({"error": "no"}, 429), "no credit"),
+        (as_answer({}, 404), "knows no such address or model"),
+        (as_answer({}, 307), "answers from another address"),
+        (as_answer([]), "does not answer with JSON"),
+        ((200, b"<html>"), "does not answer with JSON"),
+        ((200, b"[" * 500_000), "does not answer with JSON"),
+        (as_answer({"choices": []}), "usually ends with /v1"),
+        (as_answer({"choices": [{"message": None}]}), "usually ends with /v1"),
+        (flood, "more than 4,000,000 bytes"),
+        (drip, "no complete answer within"),
+    ],
+)
+def test_a_model_that_does_not_answer_is_not_set_up(
+    endpoint: ModelEndpoint,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: object,
+    said: str,
+) -> None:
+    monkeypatch.setattr(asking, "_QUESTION_S", 0.5 if answer is drip else 30.0)
+    endpoint.answers["/v1/chat/completions"] = answer  # type: ignore[assignment]
+    assert set_up(endpoint) == 1
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "Nothing was changed" in shown
+    assert KEY not in shown
+    assert "\x1b" not in shown
+    assert len(shown) < 1_000
+    assert not model_file.file().exists()
+    assert [path for path, _, _ in endpoint.asked] == ["/v1/chat/completions"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--provider", "opnai"), 1, "did you mean openai?"),
+        (("--provider", "bedrock"), 1, "its own role"),
+        ((), 1, "--provider"),
+        (("--provider", "vllm"), 1, "--base-url http://localhost:8001/v1"),
+        (("--provider", "openai"), 1, "--key-file FILE"),
+        (("--provider", "ollama"), 1, "--model"),
+        (("--provider", "ollama", "--model", "a b"), 1, "The model's name must be"),
+        (("--provider", "openai", "--key-file", "/nowhere"), 1, "/nowhere: No such file"),
+        (("--provider", "generic", "--base-url", "http://host/v1", "--key-file", "-"), 1, "not encrypted"),
+        (("--provder", "openai"), 2, "unknown option --provder: did you mean --provider?"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], code: int, said: str
+) -> None:
+    try:
+        ended = main(["setup", *options])
+    except SystemExit as refused:
+        ended = int(refused.code or 0)
+    assert ended == code
+    assert said in capsys.readouterr().err
+    assert not model_file.file().exists()
+
+
+@pytest.mark.parametrize(
+    "url", ["host/v1", "ftp://host", "https://", "https://u:p@host/v1", "https://h:x/", "https://h/?k"]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(SetupError):
+        checked_url(url)
+    assert checked_url(" https://host/v1/chat/completions/ ") == "https://host/v1"
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a\nLLM_BASE_URL=x", "'a", 'a"', "a\\", "a#b", "$(id)", "é", "k" * 5_000])
+def test_what_is_no_key_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(SetupError) as refused:
+        checked(key, "The key")
+    assert str(refused.value) == ("The key must be one line of letters, digits and signs, without spaces and quotes")
+
+
+def test_a_user_is_asked_and_typos_cost_nothing(endpoint: ModelEndpoint, tmp_path: Path) -> None:
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+    }
+    steps = [
+        ("Number or name [openai]:", "genric\r"),
+        ("did you mean generic?", "generic\r"),
+        ("Address, such as https://host/v1:", "nonsense\r"),
+        ("must look like https://host/v1", f"{endpoint.url}\r"),
+        ("it is not shown", f"{KEY}\r"),
+        ("more: type a part of a name", "small\r"),
+        ("Model:", "larg-code\r"),
+        ("Did you mean large-code? [Y/n]", "\r"),
+        ("is set up, in", ""),
+    ]
+    with Terminal([*CODELAB, "setup"], environment, tmp_path) as terminal:
+        for shown, typed in steps:
+            terminal.expect(shown)
+            terminal.type(typed)
+        assert terminal.ended() == 0
+        lines = terminal.all_lines()
+    assert KEY not in lines
+    assert max(len(line.rstrip()) for line in lines.splitlines()) <= 80
+    file = tmp_path / ".config" / "codelab" / "model.env"
+    assert f"LLM_API_KEY={KEY}\n" in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert {key for _, key, _ in endpoint.asked} == {f"Bearer {KEY}"}
+
+    endpoint.answers["/v1/chat/completions"] = as_answer(READY, 500)
+    kept = file.read_text()
+    with Terminal([*CODELAB, "setup", "--provider", "generic", "--model", "x"], environment, tmp_path) as terminal:
+        for shown, typed in [
+            (f"[{endpoint.url}]", "\r"),
+            ("Enter keeps the one you have", "\r"),
+            ("Keep these settings anyway? [y/N]", "\r"),
+            ("Nothing was changed", ""),
+        ]:
+            terminal.expect(shown)
+            terminal.type(typed)
+        assert terminal.ended() == 1
+    with Terminal([*CODELAB, "setup"], environment, tmp_path) as terminal:
+        terminal.expect("Number or name [generic]")
+        terminal.type("\x03")
+        assert terminal.ended() == 130
+    assert file.read_text() == kept
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--ulr", "ws://x"), "unknown option --ulr: did you mean --url?"),
+        (("exec", "--jsno", "hi"), "unknown option --jsno: did you mean --json?"),
+        (("exce", "hi"), "'exce' is not a command: did you mean exec?"),
+        (("fix the bug",), '`codelab exec "…"` sends a prompt'),
+    ],
+)
+def test_a_mistyped_option_or_command_is_answered_with_the_right_one(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(words)
+    assert said in capsys.readouterr().err
