@@ -79,7 +79,7 @@ conformance: $(VENV)/.synced  ## run the tests that docs/conformance.md names
 	@$(PYTHON) -m infra.docs.conformance --run
 
 bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
-	@$(UV) sync --quiet --frozen --inexact --group bench --python $(PYTHON)
+	@$(UV) sync --quiet --frozen --inexact --group bench --group browser --python $(PYTHON)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(PYTHON) -m benchmarks.$$(basename "$$file" .py) || exit 1; done
 
 bench-peers: $(VENV)/.synced  ## compare with other servers: [ARGS="--all --plot"]
