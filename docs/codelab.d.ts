@@ -663,13 +663,33 @@ export interface PlanFrame {
   at?: number;
 }
 
-/** A call ended because of another connection, a timeout or a cancel. An extension frame. */
+/**
+ * A call is settled. Whoever settled it is told only the state; everybody else, and every replay, all of it. An
+ * extension frame.
+ */
 export interface CallUpdateFrame {
   type: "call_update";
   /** The call. */
   call_id: string;
   /** Its final state. */
   state: "completed" | "failed" | "rejected" | "expired" | "cancelled";
+  /** The human's decision, made or remembered, if there is one; an expired call has `reject`. */
+  decision?: "approve" | "edit" | "reject";
+  /** What the human said with the decision. */
+  feedback?: string;
+  /**
+   * The arguments that a human put in place of the agent's, up to 4 KB; the `tool_call` that was sent after the edit
+   * has larger ones.
+   */
+  arguments?: Record<string, unknown>;
+  /** What the tool returned, up to 32 KB. */
+  result?: unknown;
+  /** Why it failed or was cancelled: `code`, `message` and perhaps `output_so_far`. */
+  error?: Record<string, unknown>;
+  /** Where to fetch a larger outcome: the JSON object `{result}` or `{error}`. */
+  payload_url?: string;
+  /** The size of that JSON in bytes. */
+  payload_bytes?: number;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
   /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */

@@ -238,7 +238,11 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "seq": 6,
         }
     ],
-    "call_update": [{"call_id": _CALL, "state": "rejected", "seq": 10}],
+    "call_update": [
+        {"call_id": _CALL, "state": "completed", "seq": 10},
+        {"call_id": _CALL, "state": "completed", "result": {"content": "void main() {}"}, "seq": 10},
+        {"call_id": _CALL, "state": "rejected", "decision": "reject", "feedback": "Not in this file", "seq": 10},
+    ],
     "tool_progress": [
         {"call_id": _CALL, "offset": 0, "result": {"stdout": "Running tests...\n", "exit_code": None}, "seq": 11}
     ],

@@ -7,6 +7,7 @@ from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 
 from tests.conftest import Open, opener
+from tests.ide import fetched
 from tests.scripted_model import Says, call
 from tests.waiting import until
 
@@ -142,6 +143,48 @@ def test_a_replayed_call_is_executed_only_if_it_is_open(ide, model):
     until(lambda: replayed(settled) == {**settled, "execute": False} and replayed(waiting) == waiting)
     second.result(waiting, {"content": ""})
     assert second.idle() == "Read"
+
+
+def test_all_but_its_sender_are_told_what_became_of_a_call(ide, model):
+    first, second = ide("settled", extensions=True), ide("settled", extensions=True)
+    asked = [WRITE, call("delete_file", path="b"), *[call("read_file", path=path) for path in "cde"]]
+    first.say(model.script("settled", Says("", asked), Says("Done")))
+    edited, refused, small, large, failed = [first.expect("tool_call") for _ in asked]
+    second.expect("agent_status", status="waiting_approval")
+    second.decide(edited, "edit", modified_arguments={"path": "a", "content": "better"})
+    second.decide(refused, "reject", feedback="Not this one")
+    first.result(first.expect("tool_call", call_id=edited["call_id"], requires_approval=False), {"success": True})
+    first.result(small, {"content": "short"})
+    first.result(large, {"content": "long " * 6_440})
+    first.fail(failed, {"code": "FILE_NOT_FOUND", "message": "no such file"})
+    first.idle()
+    second.idle()
+    third = ide("settled")
+    third.request("resume", last_seq=0)
+
+    def told(session):
+        return {frame["call_id"]: frame for frame in session.of_type("call_update")}
+
+    expected = {
+        edited["call_id"]: {
+            "state": "completed",
+            "decision": "edit",
+            "arguments": {"path": "a", "content": "better"},
+            "result": {"success": True},
+        },
+        refused["call_id"]: {"state": "rejected", "decision": "reject", "feedback": "Not this one"},
+        small["call_id"]: {"state": "completed", "result": {"content": "short"}},
+        failed["call_id"]: {"state": "failed", "error": {"code": "FILE_NOT_FOUND", "message": "no such file"}},
+    }
+    for call_id, fields in expected.items():
+        state = {name: told(third)[call_id][name] for name in ("type", "call_id", "state", "seq", "at")}
+        assert told(third)[call_id] == state | fields
+        sender, other = (second, first) if call_id == refused["call_id"] else (first, second)
+        assert told(sender)[call_id] == state
+        assert told(other)[call_id] == state | fields
+    assert "payload_url" not in told(first)[large["call_id"]]
+    for session in (second, third):
+        assert fetched(told(session)[large["call_id"]]) == {"result": {"content": "long " * 6_440}}
 
 
 def test_a_client_without_extensions_does_not_see_what_is_for_humans(ide, model):

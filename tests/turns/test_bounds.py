@@ -226,11 +226,29 @@ def test_other_devices_learn_what_became_of_a_call():
     assert updates == [(first, "completed"), (second, "rejected")]
 
 
-def test_one_device_alone_needs_no_updates():
-    world, (call_id,) = calling(READ)
+def test_one_device_alone_learns_what_became_of_its_calls_with_the_next_step():
+    world, (first, second, third) = calling(READ, WRITE, READ)
     before = len(world.frames)
-    world.result(call_id, result=1)
-    assert [frame["type"] for frame in world.frames[before:]] == ["agent_status"]
+    world.result(first, result=1)
+    world.decision(second, "reject")
+    assert [frame["type"] for frame in world.frames[before:]] == ["agent_status"]  # executing_tool
+    world.result(third, error={"code": "FILE_NOT_FOUND", "message": "no"})
+    told = [(frame["type"], frame.get("call_id"), frame.get("state")) for frame in world.frames[before + 1 :]]
+    assert told == [
+        ("call_update", first, "completed"),
+        ("call_update", second, "rejected"),
+        ("call_update", third, "failed"),
+        ("agent_status", None, None),
+    ]
+
+
+def test_a_call_that_one_device_settled_alone_is_told_before_the_cancelled_turn_ends():
+    world, (write, read) = calling(WRITE, READ)
+    world.result(read, result=1)
+    world.cancel()
+    told = [(frame["call_id"], frame["state"]) for frame in world.of_type("call_update")]
+    assert sorted(told) == sorted([(read, "completed"), (write, "cancelled")])
+    assert world.frames[-2]["type"] == "turn_end"
 
 
 # -- limits --------------------------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ class FanOut:
 
     def __init__(self, poster: Poster, clock: Callable[[], int], patience_s: float = PATIENCE_S) -> None:
         self._poster = poster
+        self.payloads = poster.payloads
         self._clock = clock
         self._patience_s = patience_s
         self._lanes: dict[str, _Lane] = {}
@@ -114,7 +115,7 @@ class FanOut:
             frames = deque(
                 frame
                 for event in events
-                if (frame := render(event, target, register, self._poster.payloads)) is not None
+                if (frame := render(event, target, register, self.payloads)) is not None
             )
             lane = self._lane(target, register)
             if frames and not lane.is_gone:

@@ -9,6 +9,7 @@ from typing import Any
 from codelab.aws.errors import AwsUnreachable
 from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.payloads import Payloads
+from codelab.delivery.settled_calls import for_sender
 from codelab.observability import logger
 from codelab.protocol import limits
 from codelab.protocol.outgoing import ONLY_WITH_EXTENSIONS, LoggedMessage, ToolCall, ToolProgress
@@ -33,6 +34,8 @@ def render(event: EventItem, connection_id: str, register: Register, payloads: P
         frame = {**frame, "execute": False}
     if not connection.extensions and frame.keys() & ONLY_WITH_EXTENSIONS:
         frame = {name: value for name, value in frame.items() if name not in ONLY_WITH_EXTENSIONS}
+    if event.sender == connection_id:
+        frame = for_sender(frame)
     frame = for_profile(frame, connection.args_profile)
     if event.payload is not None and not _fits(frame):
         kept = {name: value for name, value in frame.items() if name not in LARGE_FIELDS}

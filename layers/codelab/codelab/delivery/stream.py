@@ -21,6 +21,7 @@ from time import sleep as _sleep
 
 from codelab.aws.errors import AwsError
 from codelab.delivery.fan_out import Delivery, FanOut
+from codelab.delivery.settled_calls import completed
 from codelab.observability import logger
 from codelab.protocol import limits
 from codelab.protocol.outgoing import AssistantMessage, AssistantThought, ServerFrame
@@ -231,9 +232,11 @@ class StreamSender:
             self._agent = transition.after.agent
             self._look_at(transition.after)
             for events in transition.posts:
+                live = self._live()
+                shown = completed(self._store, self._fan_out.payloads, events, self.register, live)
                 with self._fan_out.tracked(events[0].seq) as delivery:
                     # In the background, because the text may come meanwhile and can be appended.
-                    self._fan_out.send(events, self.register, self._live(), delivery, in_background=True)
+                    self._fan_out.send(shown, self.register, live, delivery, in_background=True)
         return bool(decided)
 
     def _next(self) -> str | None:

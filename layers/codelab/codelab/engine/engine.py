@@ -14,6 +14,7 @@ from codelab.config import Settings
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import PATIENCE_S, Poster
+from codelab.delivery.settled_calls import completed
 from codelab.observability import bind, logger, metrics
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Error
@@ -306,7 +307,8 @@ class Engine:
         executors = {register.executor_of(event.frame) for event in events if event.audience is Audience.EXECUTOR}
         if executors & register.connections.keys() - set(live):
             delivery.failed = True
-        fan_out.send(events, register, live, delivery)
+        shown = completed(self.store, self.payloads, events, register, live)
+        fan_out.send(shown, register, live, delivery)
 
     def _resend(self, fan_out: FanOut, transition: Transition) -> None:
         """Send calls again. They are not reported if their frames still wait to be posted to other connections."""

@@ -7,12 +7,15 @@ its client notices the gap at the next live frame and resumes again.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from codelab.delivery.post import PostResult, render
+from codelab.delivery.settled_calls import completed
 from codelab.engine.engine import Engine
 from codelab.protocol import limits
 from codelab.protocol.outgoing import Resumed, ResyncRequired
+from codelab.sessions.items import EventItem
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 from codelab.turns import control
@@ -94,6 +97,10 @@ class _Replay:
         if connection is not None and connection.has_expired(self._engine.clock()):
             raise _Stopped
 
+    def _completed(self, events: Sequence[EventItem], register: Register) -> Sequence[EventItem]:
+        target = [self._connection_id] if self._connection_id in register.connections else []
+        return completed(self._engine.store, self._engine.payloads, events, register, target)
+
     def up_to(self, register: Register, last: int) -> bool:
         """Post all frames up to `last`. Returns False if the log has a gap because its beginning has expired."""
         while self.seq < last:
@@ -102,7 +109,7 @@ class _Replay:
             events = self._engine.store.events(register.pk, self.seq + 1, stop, self._engine.clock())
             if len(events) != stop - self.seq:
                 return False
-            for event in events:
+            for event in self._completed(events, register):
                 if self._connection_id in register.connections:
                     frame = render(event, self._connection_id, register, self._engine.payloads)
                     if frame is not None:

@@ -329,9 +329,14 @@ class Plan(ServerFrame):
 
 
 class CallUpdate(ServerFrame):
-    """A call ended because of another connection, a timeout or a cancel."""
+    """A call is settled. Whoever settled it is told only the state; everybody else, and every replay, all of it."""
 
     extension: ClassVar[bool] = True
+    nulls: ClassVar[frozenset[str]] = frozenset({"result"})
+    #: The fields that are not logged, but read from the call when the frame is shown.
+    of_the_call: ClassVar[frozenset[str]] = frozenset(
+        {"decision", "feedback", "arguments", "result", "error", "payload_url", "payload_bytes"}
+    )
 
     type: Literal["call_update"] = "call_update"
     call_id: str = Field(description="The call.")
@@ -339,6 +344,23 @@ class CallUpdate(ServerFrame):
         description="Its final state.",
         json_schema_extra={"enum": ["completed", "failed", "rejected", "expired", "cancelled"]},
     )
+    decision: Literal["approve", "edit", "reject"] | None = Field(
+        default=None, description="The human's decision, made or remembered, if there is one; an expired call has `reject`."
+    )
+    feedback: str | None = Field(default=None, description="What the human said with the decision.")
+    arguments: dict[str, Any] | None = Field(
+        default=None,
+        description="The arguments that a human put in place of the agent's, up to 4 KB; the `tool_call` that was sent "
+        "after the edit has larger ones.",
+    )
+    result: Any = Field(default=None, description="What the tool returned, up to 32 KB.")
+    error: dict[str, Any] | None = Field(
+        default=None, description="Why it failed or was cancelled: `code`, `message` and perhaps `output_so_far`."
+    )
+    payload_url: str | None = Field(
+        default=None, description="Where to fetch a larger outcome: the JSON object `{result}` or `{error}`."
+    )
+    payload_bytes: int | None = Field(default=None, description="The size of that JSON in bytes.")
 
 
 class AssistantThought(ServerFrame):

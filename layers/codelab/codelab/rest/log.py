@@ -9,6 +9,7 @@ from typing import Any
 
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import LARGE_FIELDS
+from codelab.delivery.settled_calls import told
 from codelab.protocol.outgoing import ResyncRequired
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Phase, Register
@@ -71,7 +72,12 @@ class LogReader:
     def _next(self, count: int, now: int) -> list[tuple[int, dict[str, Any]]]:
         """The next frames up to the first gap: if two are written during the read, it may return only the second."""
         first = self.seq + 1
-        events = self._store.events(self._register.pk, first, first + count - 1, now)
+        events = told(
+            self._store,
+            self._payloads,
+            self._store.events(self._register.pk, first, first + count - 1, now),
+            self._register,
+        )
         return [(event.seq, self._shown(event)) for place, event in enumerate(events) if event.seq == first + place]
 
     def _patience_ms(self) -> int:

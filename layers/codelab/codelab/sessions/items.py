@@ -397,8 +397,8 @@ class Audience(StrEnum):
 class EventItem:
     """A logged frame. `write_id` distinguishes an append's own retry from another writer's frame at the same seq.
 
-    `payload` refers to the frame's large field; a frame over the inline limit is logged without that field. `ttl` is in
-    seconds.
+    `payload` refers to the frame's large field; a frame over the inline limit is logged without that field. `sender` is
+    the connection whose own doing the frame tells, so that it is sent none of it back. `ttl` is in seconds.
     """
 
     replaces: ClassVar[bool] = False
@@ -409,6 +409,7 @@ class EventItem:
     ttl: int
     write_id: str = ""
     payload: Reference | None = None
+    sender: str = ""
 
     def key(self) -> str:
         return keys.event_key(self.seq)
@@ -458,5 +459,5 @@ _EVENT = Layout(
         "audience": (str, Audience),
         "payload": (_REFERENCE.write, _REFERENCE.read),
     },
-    optional={"write_id", "payload"},
+    optional={"write_id", "payload", "sender"},
 )

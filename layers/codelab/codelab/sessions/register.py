@@ -85,12 +85,17 @@ class Connection:
 
 @dataclass(slots=True)
 class CallEntry:
-    """What the register stores about a call; the rest is in its CALL item."""
+    """What the register stores about a call; the rest is in its CALL item.
+
+    `sender` is the connection that has settled the call while no other was there to be told: the log tells it with the
+    next step. It is empty if there is nothing to tell.
+    """
 
     tool: str
     state: CallState
     due: int
     seq: int
+    sender: str = ""
 
 
 @dataclass(slots=True)
@@ -341,8 +346,8 @@ _REGISTER = Layout(
     forms={
         "status": (str, Status),
         "phase": (str, Phase),
-        "calls": Layout(CallEntry, forms=_STATE).as_map,
-        "out_of_turn_calls": Layout(OutOfTurnCall, forms=_STATE).as_map,
+        "calls": Layout(CallEntry, forms=_STATE, optional={"sender"}).as_map,
+        "out_of_turn_calls": Layout(OutOfTurnCall, forms=_STATE, optional={"sender"}).as_map,
         "files": (
             lambda files: {digest: [it.tokens, it.size, it.added_at] for digest, it in files.items()},
             lambda stored: {digest: FileEntry(*entry) for digest, entry in stored.items()},

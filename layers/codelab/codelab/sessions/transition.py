@@ -64,7 +64,8 @@ class Transition:
     may have extended the lease since the register was read. `objects` (JSON text by digest) are the large contents that
     items refer to. They are written before the transaction, and are unused if it fails.
 
-    If a step is dispatched, the last events announce it: the messages that it is the first to answer, and its status.
+    If a step is dispatched, the last events announce it: the messages that it is the first to answer, the calls that
+    were settled for it, and its status.
     So many of the events, `announces`, are logged here and not posted. They are `announced` by the transition that
     acquires the step, or by one before that logs frames, and are posted before that one's events.
 

@@ -181,7 +181,8 @@ def settle(
 ) -> None:
     """Record the call's one outcome: in the register, in its item and, for a turn's call, in the history.
 
-    Connections other than the one that caused it (`by`) get a `call_update`, unless the call was never sent.
+    `by` caused it. The log tells it in a `call_update`, unless the call was never sent: now, or, if nobody else is there
+    to be told, with the next step.
     """
     entry = _entry(draft.register, call.call_id)
     if draft.register.command_rule and was_sent and entry is not None and entry.state is CallState.EXECUTING:
@@ -207,8 +208,21 @@ def settle(
         del draft.register.out_of_turn_calls[call.call_id]
     if state is CallState.COMPLETED:
         files.update_from_result(draft, call, outcome["result"])
-    if was_sent and _others(draft, by):
-        draft.emit(CallUpdate(call_id=call.call_id, state=state.value))
+    if not was_sent:
+        return
+    sender = by.connection_id if by is not None else ""
+    if call.turn_id and sender and not _others(draft, by):
+        draft.register.calls[call.call_id].sender = sender
+    else:
+        draft.emit(CallUpdate(call_id=call.call_id, state=state.value), sender=sender)
+
+
+def tell_settled(draft: Draft) -> None:
+    """Log what became of the calls of the step that the log does not tell yet."""
+    for call_id, entry in draft.register.calls.items():
+        if entry.sender:
+            draft.emit(CallUpdate(call_id=call_id, state=entry.state.value), sender=entry.sender)
+            entry.sender = ""
 
 
 def _count_failure(register: Register, call: CallItem, state: CallState) -> None:
@@ -245,6 +259,7 @@ def continue_turn(draft: Draft) -> None:
     """Start the next step if all calls are settled; the decision that settles the last call commits it."""
     register = draft.register
     if register.phase is Phase.WAITING and not register.open_step_calls:
+        tell_settled(draft)
         turn.next_step(draft)
     else:
         show_what_is_open(draft)

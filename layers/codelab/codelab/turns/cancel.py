@@ -72,4 +72,5 @@ def stop(draft: Draft) -> None:
                 CallState.CANCELLED,
                 calls.unfinished(call, ErrorCode.CANCELLED, "The user cancelled the turn"),
             )
+    calls.tell_settled(draft)
     turn.end(draft, "cancelled")

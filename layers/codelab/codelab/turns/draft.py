@@ -30,6 +30,8 @@ from codelab.turns.text import attached_tokens, message_tokens, within_bytes
 
 #: The most outbox entries in the register; older ones are merged.
 _OUTBOX_ENTRIES = 8
+#: The frames that are posted with the status of the step that follows them.
+_ANNOUNCED = frozenset({"user_message", "call_update"})
 
 
 class NeedsItems(Exception):
@@ -173,10 +175,16 @@ class Draft:
         found: dict[str, Any] = json.loads(self.inputs.objects[content.digest])
         return found
 
-    def emit(self, frame: ServerFrame, audience: Audience | None = None, payload: Reference | None = None) -> int:
+    def emit(
+        self,
+        frame: ServerFrame,
+        audience: Audience | None = None,
+        payload: Reference | None = None,
+        sender: str = "",
+    ) -> int:
         """Log `frame` with the next seq and post it. Returns the seq.
 
-        `payload` refers to the frame's large field if that is stored already. A field that makes the frame too large to
+        `sender` is the connection whose doing the frame tells. `payload` refers to the frame's large field if that is stored already. A field that makes the frame too large to
         be posted is not logged with it; a URL replaces it when the frame is posted.
         """
         register = self.register
@@ -190,7 +198,7 @@ class Draft:
             payload = payload or refer(wire.get(frame.payload_field), self.objects, frame.kept_bytes)
             if payload is not None and len(dumps(wire).encode()) > limits.INLINE_FRAME_BYTES:
                 wire.pop(frame.payload_field)
-        self.events.append(EventItem(register.last_seq, wire, audience, ttl, payload=payload))
+        self.events.append(EventItem(register.last_seq, wire, audience, ttl, payload=payload, sender=sender))
         return register.last_seq
 
     def set_status(self, status: Status, message: str, *, is_news: bool = False) -> None:
@@ -258,20 +266,20 @@ class Draft:
     def post_announced(self) -> None:
         """Post what the step's dispatch has logged, before this draft's frames, unless it was posted.
 
-        The status comes last and is known; messages before it are read.
+        The status comes last and is known; the frames before it are read.
         """
         before = self.before
         if before is None or before.announced_seq not in self.register.outbox:
             return
-        wanted = self.announced_messages
+        wanted = self.announced_events
         self.need(wanted)
-        messages = [EventItem.of(found) for key in wanted if (found := self.inputs.items[key]) is not None]
+        told = [EventItem.of(found) for key in wanted if (found := self.inputs.items[key]) is not None]
         last = self.register.outbox[before.announced_seq].last
-        self.announced = (*messages, self._announcement(last, before.dispatched_at))
+        self.announced = (*told, self._announcement(last, before.dispatched_at))
 
     @property
-    def announced_messages(self) -> list[str]:
-        """Sort keys of the logged messages that are to be posted with the status of the dispatched step."""
+    def announced_events(self) -> list[str]:
+        """Sort keys of the logged frames that are to be posted with the status of the dispatched step."""
         seq = 0 if self.before is None else self.before.announced_seq
         entry = self.register.outbox.get(seq)
         return [] if entry is None else [keys.event_key(each) for each in range(seq, entry.last)]
@@ -283,20 +291,21 @@ class Draft:
     def _announce(self) -> int:
         """Log the status of a step that is dispatched. Returns how many frames the step's acquisition posts.
 
-        The messages right before the status are posted with it, so that the sender's function has nothing to post.
+        What the step is the first to tell, right before the status, is posted with it: the function of whoever settled
+        the last call, or sent the message, has nothing to post.
         """
         register = self.register
         if not self.dispatches or register.phase is not Phase.DISPATCHED or register.status is Status.THINKING:
             return 0
         register.status = Status.THINKING
         register.last_seq += 1
-        messages = 0
-        while messages < len(self.events) and self.events[-1 - messages].frame["type"] == "user_message":
-            messages += 1
-        register.announced_seq = register.last_seq - messages
+        told = 0
+        while told < len(self.events) and self.events[-1 - told].frame["type"] in _ANNOUNCED:
+            told += 1
+        register.announced_seq = register.last_seq - told
         self.events.append(self._announcement(register.last_seq, self.now))
         register.outbox[register.announced_seq] = OutboxEntry(last=register.last_seq, at=self.now)
-        return messages + 1
+        return told + 1
 
     def finish(self) -> Transition:
         """The transition: updates the outbox and the slot, and moves large contents into objects."""

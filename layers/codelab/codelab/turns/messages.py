@@ -54,7 +54,7 @@ def accept(
     `when_busy` overrides the session's setting.
     """
     register = draft.register
-    if register.phase is Phase.DISPATCHED and (unposted := draft.announced_messages):
+    if register.phase is Phase.DISPATCHED and (unposted := draft.announced_events):
         # They will be posted before `queued`. One round trip also tells whether this is a repeat.
         draft.need([keys.input_key(message_id or draft.inputs.event_id), *unposted])
     repeats = is_repeat(draft, message_id)
