@@ -80,6 +80,9 @@ def test_a_rejection_tells_the_agent_why(tab: Tab, model: ScriptedModel) -> None
     tab.ended()
     assert "Keep main.py" in str(model.requests["rejected"][-1])
     assert tab.file("main.py") is not None
+    tab.page.reload()
+    tab.page.locator(".call.rejected").get_by_text("Keep main.py").first.wait_for()
+    assert tab.page.locator(".call").count() == 1
 
 
 def test_the_agent_is_offered_what_a_page_can_execute(tab: Tab, model: ScriptedModel) -> None:

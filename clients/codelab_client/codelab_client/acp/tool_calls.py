@@ -8,6 +8,7 @@ from typing import Any
 
 from codelab_client.execution import ToolOutcome
 from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import events as on
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components
 
@@ -87,6 +88,15 @@ def finished(tool: str, outcome: ToolOutcome, kept: list[Fields]) -> Fields:
         return {"status": "failed", "content": [*kept, said]}
     content = kept or [shown(fenced(shortened(text)))] if (text := _output(outcome.result)) else kept
     return {"status": "completed", "content": content, "rawOutput": _raw(outcome.result)}
+
+
+def settled(tool: str, event: on.CallUpdate, kept: list[Fields]) -> Fields:
+    """The fields of a call that this client has not executed, with its outcome if the server tells it."""
+    if event.outcome is not None:
+        return finished(tool, event.outcome, kept) | ended_elsewhere(event.state)
+    if event.feedback:
+        return {**ended_elsewhere(event.state), "content": [*kept, shown(safe(event.feedback)[:2_000])]}
+    return ended_elsewhere(event.state)
 
 
 def ended_elsewhere(state: str) -> Fields:

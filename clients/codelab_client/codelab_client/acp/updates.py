@@ -63,7 +63,8 @@ class Updates:
                 if (shown := self._calls.get(event.call_id)) is not None:
                     self._end(event.call_id, tool_calls.finished(event.tool_name, event.outcome, shown.content))
             case on.CallUpdate():
-                self._end(event.call_id, tool_calls.ended_elsewhere(event.state))
+                if (shown := self._calls.get(event.call_id)) is not None:
+                    self._end(event.call_id, tool_calls.settled(shown.tool, event, shown.content))
             case on.Plan():
                 self._send({"sessionUpdate": "plan", "entries": [_entry(item) for item in event.items]})
             case on.TurnEnd():

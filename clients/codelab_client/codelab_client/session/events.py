@@ -113,13 +113,27 @@ class ToolProgress(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class CallUpdate(Event):
-    """A call ended by another connection, a timeout or a cancel.
+    """A call is settled. If this connection settled it, the server says only the state.
 
-    state: `completed`, `failed`, `rejected`, `expired` or `cancelled`.
+    state: `completed`, `failed`, `rejected`, `expired` or `cancelled`. decision: the human's; arguments: what replaced
+    the agent's. The outcome is `result` or `error`, or too large for the frame.
     """
 
     call_id: str
     state: str
+    decision: str | None = None
+    feedback: str | None = None
+    arguments: dict[str, Any] | None = None
+    result: Any = None
+    error: dict[str, Any] | None = None
+
+    @property
+    def outcome(self) -> ToolOutcome | None:
+        """The outcome, if the frame has it."""
+        if self.error is not None:
+            code, message = (str(self.error.get(name) or "") for name in ("code", "message"))
+            return ToolOutcome.failed(code, message)
+        return ToolOutcome(self.result) if "result" in self.frame else None
 
 
 @dataclass(frozen=True, kw_only=True)

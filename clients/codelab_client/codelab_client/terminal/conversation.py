@@ -87,6 +87,7 @@ class Conversation:
         self._message_id = ""
         self._printed = False  # a part of the open message
         self._arguments: dict[str, Mapping[str, Any]] = {}
+        self._elsewhere: dict[str, str] = {}  # the tools of calls that another client executes
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # -- the server's side ---------------------------------------------------------------------------------------
@@ -117,6 +118,7 @@ class Conversation:
                 if event.requires_approval:
                     self._ask(event)
                 elif not event.execute:
+                    self._elsewhere[event.call_id] = event.tool_name
                     self._say(f"{cards.summary(event.tool_name, event.arguments or {})}, on another client")
             case on.CallStarted():
                 self.running[event.call_id] = Running(event.tool_name, event.arguments, time.monotonic())
@@ -130,7 +132,7 @@ class Conversation:
                 arguments = self._arguments.get(event.call_id, {})
                 self.screen.show(cards.finished(event.tool_name, arguments, event.outcome, output))
             case on.CallUpdate():
-                self._forget(event.call_id)
+                self._settled(event)
             case on.Plan():
                 self._end_text()
                 self.screen.show(cards.plan(event.items) if event.items else cards.notice("The plan was removed"))
@@ -204,9 +206,23 @@ class Conversation:
         for call in [call for call in self.approvals if call.turn_id == event.turn_id]:
             self._forget(call.call_id)
         self._arguments.clear()
+        self._elsewhere.clear()
         self.start(self.executor.end_turn())
         if event.reason != "completed":
             self._say(f"The turn ended: {safe_line(event.reason).replace('_', ' ')}", "yellow")
+
+    def _settled(self, event: on.CallUpdate) -> None:
+        """Show what became of a call that this client has neither executed nor decided about."""
+        tool = self._elsewhere.pop(event.call_id, None)
+        arguments = event.arguments or self._arguments.get(event.call_id, {})
+        if tool is not None and event.outcome is not None:
+            self._end_text()
+            self.screen.show(cards.finished(tool, arguments, event.outcome, ""))
+        asked = next((call for call in self.approvals if call.call_id == event.call_id), None)
+        if asked is not None and event.state in ("rejected", "expired"):
+            why = f": {safe_line(event.feedback)}" if event.feedback else ""
+            self._say(f"{event.state} {cards.summary(asked.tool_name, asked.arguments or {})}{why}")
+        self._forget(event.call_id)
 
     def _say(self, text: str, style: str = "dim") -> None:
         self.screen.show(cards.notice(text, style))

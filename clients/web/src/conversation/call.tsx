@@ -16,7 +16,7 @@ const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
 /** A tool call: what it does, what became of it and, while it waits for a human, the decision. */
 export function CallCard({ call }: { call: Signal<CallView> }) {
-  const { frame, state, output, outcome, shown, decided } = call.value;
+  const { frame, state, output, outcome, shown, decided, decision, feedback } = call.value;
   const title = useId();
   const asking = state === 'asking';
   const args = frame.arguments ?? {};
@@ -35,6 +35,8 @@ export function CallCard({ call }: { call: Signal<CallView> }) {
         <span class="state">{t(`call.${state}`)}</span>
       </header>
       {frame.reason && <p class="note">{t('call.rule')}: {visible(frame.reason)}</p>}
+      {!asking && decision === 'edit' && <p class="note">{t('call.edited')}</p>}
+      {!asking && feedback && <p class="note">{t('call.feedback')}: {visible(feedback)}</p>}
       {asking && <Asked call={call.value} decided={decided === true} />}
       {!asking && (
         <details>

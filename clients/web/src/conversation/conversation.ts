@@ -1,5 +1,5 @@
 import { batch, signal } from '@preact/signals';
-import type { HistoryMessage, SessionEvent, SessionInfoFrame, Status, ToolCallFrame } from '@codelab/client';
+import type { HistoryMessage, Outcome, SessionEvent, SessionInfoFrame, Status, ToolCallFrame } from '@codelab/client';
 import { type CallView, callEntry, type Entry, type Image, type PlanStep, type Queued } from './entries.ts';
 
 /** Characters of a running command's output that are kept. */
@@ -116,7 +116,7 @@ export class Conversation {
       case 'call_finished':
         return this.#update(event.callId, { state: event.outcome.error ? 'failed' : 'completed', outcome: event.outcome });
       case 'call_update':
-        return this.#update(event.call_id, { state: event.state, decided: false });
+        return this.#settled(event);
       case 'agent_status':
         this.status.value = event.status;
         return;
@@ -217,6 +217,22 @@ export class Conversation {
     const { call } = entry;
     const settled = ['completed', 'failed', 'rejected', 'expired', 'cancelled', 'running'].includes(call.value.state);
     call.value = { ...call.value, frame, ...(!settled && { state, decided: false }) };
+  }
+
+  /** What became of a call. A result that this page has is not sent to it. */
+  #settled(event: Extract<SessionEvent, { type: 'call_update' }>): void {
+    const entry = this.#get(event.call_id, 'call');
+    if (!entry) return;
+    const { frame, outcome } = entry.call.value;
+    const told = event.error ? { error: event.error } : 'result' in event ? { result: event.result } : undefined;
+    this.#update(event.call_id, {
+      state: event.state,
+      decided: false,
+      outcome: outcome ?? (told as Outcome | undefined),
+      ...(event.decision && { decision: event.decision }),
+      ...(event.feedback && { feedback: event.feedback }),
+      ...(event.arguments && { frame: { ...frame, arguments: event.arguments } }),
+    });
   }
 
   #output(callId: string, piece: unknown): void {

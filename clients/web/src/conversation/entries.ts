@@ -44,6 +44,9 @@ export interface CallView {
   outcome?: Outcome | undefined;
   /** What the model saw of the result, from the history. */
   shown?: string | undefined;
+  /** What a human decided about it, and said. */
+  decision?: 'approve' | 'edit' | 'reject' | undefined;
+  feedback?: string | undefined;
   /** A decision of this page is on its way. */
   decided?: boolean | undefined;
 }

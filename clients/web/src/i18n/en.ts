@@ -104,6 +104,8 @@ export const en = {
   'call.rule': 'Allowed by your rule',
   'call.arguments': 'Arguments',
   'call.result': 'Result',
+  'call.edited': 'The arguments were changed before it was approved.',
+  'call.feedback': 'Said with the decision',
   'call.output': 'Output',
   'call.approve': 'Approve',
   'call.approve.reviewed': 'Apply what is left',

@@ -105,6 +105,8 @@ export const ru: Record<Key, string> = {
   'call.rule': 'Разрешено вашим правилом',
   'call.arguments': 'Аргументы',
   'call.result': 'Результат',
+  'call.edited': 'Аргументы изменены перед одобрением.',
+  'call.feedback': 'Сказано вместе с решением',
   'call.output': 'Вывод',
   'call.approve': 'Одобрить',
   'call.approve.reviewed': 'Применить оставшееся',

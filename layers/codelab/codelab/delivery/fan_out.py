@@ -113,9 +113,7 @@ class FanOut:
         batches: list[tuple[_Lane, _Batch]] = []
         for target in targets:
             frames = deque(
-                frame
-                for event in events
-                if (frame := render(event, target, register, self.payloads)) is not None
+                frame for event in events if (frame := render(event, target, register, self.payloads)) is not None
             )
             lane = self._lane(target, register)
             if frames and not lane.is_gone:

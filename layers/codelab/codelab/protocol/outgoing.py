@@ -345,7 +345,8 @@ class CallUpdate(ServerFrame):
         json_schema_extra={"enum": ["completed", "failed", "rejected", "expired", "cancelled"]},
     )
     decision: Literal["approve", "edit", "reject"] | None = Field(
-        default=None, description="The human's decision, made or remembered, if there is one; an expired call has `reject`."
+        default=None,
+        description="The human's decision, made or remembered, if there is one; an expired call has `reject`.",
     )
     feedback: str | None = Field(default=None, description="What the human said with the decision.")
     arguments: dict[str, Any] | None = Field(

@@ -181,8 +181,8 @@ def settle(
 ) -> None:
     """Record the call's one outcome: in the register, in its item and, for a turn's call, in the history.
 
-    `by` caused it. The log tells it in a `call_update`, unless the call was never sent: now, or, if nobody else is there
-    to be told, with the next step.
+    `by` caused it. Unless the call was never sent, the log tells it in a `call_update`: now, or with the next step if
+    nobody else is there to be told.
     """
     entry = _entry(draft.register, call.call_id)
     if draft.register.command_rule and was_sent and entry is not None and entry.state is CallState.EXECUTING:

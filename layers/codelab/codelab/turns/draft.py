@@ -184,8 +184,9 @@ class Draft:
     ) -> int:
         """Log `frame` with the next seq and post it. Returns the seq.
 
-        `sender` is the connection whose doing the frame tells. `payload` refers to the frame's large field if that is stored already. A field that makes the frame too large to
-        be posted is not logged with it; a URL replaces it when the frame is posted.
+        `sender` is the connection whose doing the frame tells. `payload` refers to the frame's large field if that is
+        stored already. A field that makes the frame too large to be posted is not logged with it; a URL replaces it
+        when the frame is posted.
         """
         register = self.register
         register.last_seq += 1
