@@ -46,13 +46,15 @@ def told(
 ) -> Sequence[EventItem]:
     """The events with all that frames about settled calls say. Raises AwsError."""
     wanted = [event.frame["call_id"] for event in events if event.frame["type"] == _TYPE]
+    if not wanted:
+        return events
     calls = {call.call_id: call for call in store.calls(register.pk, wanted)}
 
     def full(event: EventItem) -> EventItem:
         call = calls.get(event.frame["call_id"]) if event.frame["type"] == _TYPE else None
         return event if call is None else replace(event, frame={**event.frame, **_more(call, payloads, register)})
 
-    return [full(event) for event in events] if calls else events
+    return [full(event) for event in events]
 
 
 def for_sender(frame: dict[str, Any]) -> dict[str, Any]:
