@@ -4,8 +4,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from samtranslator.yaml_helper import yaml_parse
+
 from infra.intrinsics import branches, decided, statements, target, text
-from infra.translate import translate_file
+from infra.translate import translate
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "template.yaml"
 Resources = dict[str, dict[str, Any]]
@@ -21,7 +23,15 @@ def resources(*, snapshots: bool = False) -> Resources:
 
 @cache
 def _translated() -> Resources:
-    found: Resources = translate_file(TEMPLATE)["Resources"]
+    return translated()
+
+
+def translated(**parameters: str) -> Resources:
+    """The resources that SAM makes of the template with these values of parameters."""
+    template = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
+    for name, value in parameters.items():
+        template["Parameters"][name]["Default"] = value
+    found: Resources = translate(template)["Resources"]
     return found
 
 

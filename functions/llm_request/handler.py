@@ -13,12 +13,14 @@ from codelab.llm.client.bedrock import BedrockKey, bedrock_base_url
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.unsupported_cache import KEPT_S, UnsupportedFeatures
 from codelab.llm.errors import ModelError
+from codelab.llm.outcome import Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import begin, metrics, record
 from codelab.secret import secret
 from codelab.sessions.dynamodb.unsupported import UnsupportedItem
 from codelab.sessions.items import dumps
 from codelab.sessions.spending import Spending
+from codelab.tracing import model_call
 from codelab.turns import quotas
 from codelab.turns.models import context_tokens
 from codelab.wiring import posting_engine, step_of
@@ -87,15 +89,22 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     return None
 
 
+def _model_of(request: dict[str, Any]) -> str:
+    config = request.get("config")
+    return str(config.get("model") or configured.llm_model) if isinstance(config, dict) else configured.llm_model
+
+
 def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) -> dict[str, Any]:
     """Run a Request and count its end and its tokens, even if it fails."""
     used: Mapping[str, int | None] = {}
     failed = False
     try:
-        answer = run_bare(
-            request, transport, defaults=defaults, bounds=bounds, unsupported=unsupported, deadline=deadline
-        )
-        used = answer["usage"]
+        with model_call(_model_of(request), configured.llm_provider) as span:
+            answer = run_bare(
+                request, transport, defaults=defaults, bounds=bounds, unsupported=unsupported, deadline=deadline
+            )
+            used = answer["usage"]
+            span.answered(Usage(**used), answer["finish_reason"])
         return answer
     except ModelError as error:
         used, failed = error.usage.as_dict(), True

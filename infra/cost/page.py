@@ -75,6 +75,14 @@ class Costs:
             "1,000 first conversations that start all of them": 1000 * memory * prices["restored_gb"],
         }
 
+    def traces(self) -> dict[str, float]:
+        """What `Tracing` adds, if X-Ray takes every invocation into its sample."""
+        price = self.prices["xray"]["traces_million"] / 1e6
+        return {
+            "the sweep, a month": self.prices["assumed"]["hours_month"] * _MINUTES_MONTH * price,
+            "1,000 plain turns, if all of them are in the sample": 1000 * price,
+        }
+
     def month(self) -> dict[str, float]:
         """What an idle stack costs in a month, by what."""
         prices, sweeps = self.prices, self.prices["assumed"]["hours_month"] * _MINUTES_MONTH
@@ -117,6 +125,7 @@ def _tables(costs: Costs) -> dict[str, Sequence[str]]:
         "month": table(("an idle stack", "a month"), _sums(costs.month())),
         "alarms": table(("with `AlarmEmail`, in addition", "a month"), _sums(costs.alarms())),
         "snapshots": _snapshots(costs),
+        "traces": _traces(costs),
         "memory": _memory(costs),
         "delay": _delay(costs),
         "counts": _counts(costs),
@@ -180,6 +189,11 @@ def _snapshots(costs: Costs) -> list[str]:
     return table(("with `SnapStart`, in addition", "price"), rows)
 
 
+def _traces(costs: Costs) -> list[str]:
+    rows = [(name, _dollars(value)) for name, value in costs.traces().items()]
+    return table(("with `Tracing=Active`, in addition", "price"), rows)
+
+
 def _delay(costs: Costs) -> list[str]:
     rows = [
         (
@@ -223,6 +237,7 @@ _SECTIONS = {
     "DynamoDB": ["dynamodb"],
     "S3": ["s3"],
     "CloudWatch": ["cloudwatch"],
+    "X-Ray": ["xray"],
     "Secrets Manager": ["secrets"],
     "Data transfer": ["transfer"],
 }
@@ -244,6 +259,7 @@ _UNITS = {
     "metric_month": "a metric and month",
     "alarm_month": "an alarm's metric and month",
     "dashboard_month": "a dashboard and month",
+    "traces_million": "a million traces",
     "secret_month": "a secret and month",
     "out_gb": "a GB to the internet",
 }

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from infra.intrinsics import branches, statements, target, text
-from tests.permissions import TEMPLATE, grants, of_type, resources
+from tests.permissions import TEMPLATE, grants, of_type, resources, translated
 
 
 def _granted(prefix: str) -> set[tuple[str, str, str]]:
@@ -151,6 +151,18 @@ def test_only_the_stream_can_have_a_function_url() -> None:
             properties = permission["Properties"]
             through_the_url = properties.get("FunctionUrlAuthType") == "NONE" or properties.get("InvokedViaFunctionUrl")
             assert through_the_url, f"{name}: anybody may invoke"
+
+
+def test_only_traced_functions_may_send_traces() -> None:
+    writes_traces = "arn:aws:iam::aws:policy/AWSXrayWriteOnlyAccess"
+    traced = translated(Tracing="Active")
+    for name, role in of_type("AWS::IAM::Role").items():
+        policies = role["Properties"]["ManagedPolicyArns"]
+        assert writes_traces not in policies
+        assert traced[name]["Properties"]["ManagedPolicyArns"] == [*policies, writes_traces]
+    for name, function in of_type("AWS::Lambda::Function").items():
+        assert "TracingConfig" not in function["Properties"]
+        assert target(traced[name]["Properties"]["TracingConfig"]["Mode"]) == "Tracing"
 
 
 def test_buckets_block_public_access() -> None:

@@ -16,6 +16,7 @@ from codelab.observability import logger, metrics
 from codelab.protocol.errors import ProtocolError
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
+from codelab.tracing import model_call
 from codelab.turns import compaction
 from codelab.turns.draft import Draft
 from codelab.turns.models import budget
@@ -72,7 +73,9 @@ class Compactor:
         config, retry = config.changed(max_repairs=tries - 1), RetryPolicy(attempts=tries)
         try:
             request = Request(config, compaction.SCHEMA, asked, unsupported=self._unsupported, retry=retry)
-            result = request.run(self._transport, deadline=deadline)
+            with model_call(config.model, config.provider, session=register.pk) as span:
+                result = request.run(self._transport, deadline=deadline)
+                span.answered(result.usage, result.finish_reason)
         except RequestError as error:
             meter.add(counted(error.usage, None) if isinstance(error, ModelError) else {}, failed=True)
             said = {"session": register.pk, "error": str(error), **metrics(SummaryFailed=1)}

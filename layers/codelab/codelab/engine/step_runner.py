@@ -36,6 +36,7 @@ from codelab.sessions.items import ToolsItem
 from codelab.sessions.register import LEASE_MARGIN_MS, LEASE_MS, Extent, Register
 from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
+from codelab.tracing import model_call
 from codelab.turns import models, routing, steps
 from codelab.turns.answers import answer_of, failure
 from codelab.turns.draft import Draft
@@ -236,7 +237,11 @@ class StepRunner:
                 asked = self._asked(attempt, read, executor)
                 result, told, broke_off = None, counted(Usage(), asked.config), False
                 try:
-                    result = self._streamed(asked, attempt, deadline, meter)
+                    about = {"session": attempt.register.pk, "turn": attempt.register.turn_id}
+                    with model_call(asked.config.model, asked.config.provider, **about) as span:
+                        result = self._streamed(asked, attempt, deadline, meter)
+                        if result is not None:
+                            span.answered(result.usage, result.finish_reason)
                 except ModelError as failed:
                     told, broke_off = self._requests.told(asked, failed.usage, streamed, was_stopped=False), True
                     if not self._may_ask_again(attempt, failed, told, invoked):

@@ -1,0 +1,109 @@
+"""Spans of the model's calls, for AWS X-Ray, in the words of OpenTelemetry ("Semantic conventions for generative AI").
+
+With the parameter `Tracing` Lambda traces invocations, and takes further spans over UDP, each one a "segment document"
+(X-Ray Developer Guide). A span names what was asked and what it took, never what was said: no message, no answer, no
+words of an error. Without `Tracing` nothing is sent. X-Ray's own SDK would be a quarter of a second of a cold start.
+"""
+
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from typing import Any
+
+from codelab.llm.errors import Cancelled, InvalidRequest, ModelError, RequestError, TransportError
+from codelab.llm.outcome import Usage
+
+#: Profiles that have another name in the conventions.
+_PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+}
+#: What a name of X-Ray may have besides letters and digits, and its most characters.
+_IN_NAMES, _NAME_CHARS = frozenset(" _.:/%&#=+\\-@"), 200
+_HEADER = b'{"format": "json", "version": 1}\n'
+
+
+class Span:
+    """A call of the model. `attributes` are the conventions'; `flags` say how it ended, as X-Ray puts it."""
+
+    def __init__(self, model: str, provider: str, session: str) -> None:
+        self.attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+            "gen_ai.request.model": model,
+            "gen_ai.output.type": "json",
+        }
+        if session:
+            self.attributes["gen_ai.conversation.id"] = session
+        self.flags: dict[str, Any] = {}
+
+    def answered(self, usage: Usage, finish_reason: str | None) -> None:
+        """The model has answered."""
+        self._used(usage)
+        if finish_reason:
+            self.attributes["gen_ai.response.finish_reasons"] = [finish_reason]
+
+    def failed(self, error: BaseException) -> None:
+        """The call has ended without an answer. A call that somebody has cancelled is no fault."""
+        self.attributes["error.type"] = error.code if isinstance(error, RequestError) else type(error).__name__
+        if isinstance(error, ModelError):
+            self._used(error.usage)
+        status = error.status if isinstance(error, TransportError) else None
+        if status is not None:
+            self.flags["http"] = {"response": {"status": status}}
+        if status is not None and HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            self.flags |= {"error": True, "throttle": status == HTTPStatus.TOO_MANY_REQUESTS}
+        elif not isinstance(error, Cancelled):
+            self.flags["fault"] = True
+
+    def _used(self, usage: Usage) -> None:
+        told = {"gen_ai.usage.input_tokens": usage.prompt, "gen_ai.usage.output_tokens": usage.completion}
+        self.attributes |= {name: value for name, value in told.items() if value is not None}
+
+
+@contextmanager
+def model_call(model: str, provider: str, *, session: str = "", turn: str = "") -> Iterator[Span]:
+    """Make a span of what is done meanwhile; also of its failure, unless nothing was asked (InvalidRequest)."""
+    span, began = Span(model, provider, session), time.time()
+    try:
+        yield span
+    except InvalidRequest:
+        raise
+    except BaseException as error:
+        span.failed(error)
+        _send(span, began, turn)
+        raise
+    _send(span, began, turn)
+
+
+def _send(span: Span, began: float, turn: str) -> None:
+    """Send the span if this invocation is traced. It may be lost; nobody waits for it."""
+    trace = dict(part.partition("=")[::2] for part in os.environ.get("_X_AMZN_TRACE_ID", "").split(";"))
+    host, _, port = os.environ.get("AWS_XRAY_DAEMON_ADDRESS", "").rpartition(":")
+    if trace.get("Sampled") != "1" or not {"Root", "Parent"} <= trace.keys() or not port.isdecimal():
+        return
+    model = span.attributes["gen_ai.request.model"]
+    known = {"model": model, "session": span.attributes.get("gen_ai.conversation.id"), "turn": turn}
+    document = {
+        "name": "".join(it if it.isalnum() or it in _IN_NAMES else "_" for it in f"chat {model}"[:_NAME_CHARS]),
+        "id": secrets.token_hex(8),
+        "trace_id": trace["Root"],
+        "parent_id": trace["Parent"],
+        "type": "subsegment",
+        "namespace": "remote",
+        "start_time": began,
+        "end_time": time.time(),
+        **span.flags,
+        "annotations": {name: value for name, value in known.items() if value},
+        "metadata": {"default": span.attributes},
+    }
+    with suppress(OSError, OverflowError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
+        daemon.setblocking(False)
+        daemon.sendto(_HEADER + json.dumps(document).encode(), (host, int(port)))
