@@ -71,24 +71,30 @@ class WebFunction:
             self._process = None
 
     async def _ask(self, request: Request) -> Stream | None:
-        """The answer, or None from a dying process, which accepts connections until its last thread ends."""
-        reader, writer = await self._connect()
+        """The answer, or None from a dying process: it refuses connections, or accepts them and closes them."""
+        await self._listen()
         process = self._process
+        try:
+            reader, writer = await asyncio.open_unix_connection(self._socket, limit=_CHUNK)
+        except ConnectionRefusedError:
+            if await _has_ended(process):
+                return None
+            raise
         writer.write(_head(request) + request.body)
         with suppress(ConnectionError):
             if first := await reader.read(_CHUNK):
                 return Stream(self._answer(first, reader, writer))
         writer.close()
-        if process is None or not await asyncio.to_thread(_has_ended, process):
-            raise ConnectionResetError("it closed the connection without an answer")
-        return None
+        if await _has_ended(process):
+            return None
+        raise ConnectionResetError("it closed the connection without an answer")
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _listen(self) -> None:
+        """Start the process unless it runs."""
         if self._process is None or self._process.poll() is not None:
             self._starting = self._starting or asyncio.get_running_loop().create_task(self._start())
         if self._starting is not None:
             await asyncio.shield(self._starting)
-        return await asyncio.open_unix_connection(self._socket, limit=_CHUNK)
 
     async def _start(self) -> None:
         try:
@@ -137,10 +143,12 @@ class WebFunction:
                 writer.close()
 
 
-def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
+async def _has_ended(process: "subprocess.Popen[bytes] | None") -> bool:
     """Has the process ended, or does it end at once?"""
+    if process is None:
+        return False
     try:
-        process.wait(timeout=1)
+        await asyncio.to_thread(process.wait, timeout=1)
     except subprocess.TimeoutExpired:
         return False
     return True
