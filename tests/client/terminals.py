@@ -1,5 +1,6 @@
 """A terminal for tests: runs a program on a pseudo-terminal, types into it, and reads the screen."""
 
+import array
 import contextlib
 import fcntl
 import os
@@ -8,7 +9,7 @@ import struct
 import subprocess
 import termios
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,6 +40,8 @@ class Terminal:
         self._screen.answer = self.type
         self._size = struct.pack("HHHH", rows, columns, 0, 0)
         self._lock = threading.Lock()
+        self._looks = threading.Event()
+        self._looks.set()
         self.raw = b""
 
     def __enter__(self) -> Self:
@@ -71,6 +74,21 @@ class Terminal:
         """Type characters; "\\r" is Enter, "\\x03" Ctrl-C."""
         with contextlib.suppress(OSError):
             os.write(self._near, text.encode())
+
+    @contextlib.contextmanager
+    def looked_away(self) -> Iterator[None]:
+        """Nothing is read from the program, which soon waits in the middle of its output."""
+        self._looks.clear()
+        try:
+            yield
+        finally:
+            self._looks.set()
+
+    def unread(self) -> int:
+        """How much of the output has not been read, in bytes."""
+        size = array.array("i", [0])
+        fcntl.ioctl(self._near, termios.FIONREAD, size)
+        return size[0]
 
     def shown(self) -> str:
         """The screen's lines."""
@@ -107,7 +125,7 @@ class Terminal:
         """The program has written this."""
 
     def _read(self) -> None:
-        while True:
+        while self._looks.wait():
             try:
                 piece = os.read(self._near, 65_536)
             except OSError:

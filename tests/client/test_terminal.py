@@ -339,7 +339,17 @@ def test_a_message_of_another_window_is_shown_once(codelab: Codelab, new_session
     assert shown.count("› [[tty-ours]]") == 1
 
 
-@pytest.mark.deep  # beside all others, the second list once did not come within half a minute
+def test_enter_sends_a_message_also_while_something_is_printed(codelab: Codelab, model: ScriptedModel) -> None:
+    long = model.script("tty-print", Says("word\n" * 8_000, piece=40_000))
+    terminal = codelab()
+    with terminal.looked_away():
+        terminal.type(f"{long}\r")
+        until(lambda: model.requests["tty-print"])
+        until(lambda: terminal.unread() > 4_000)
+        terminal.type(model.script("tty-printed", Says("All done.")) + "\r")
+    terminal.expect("All done.")
+
+
 def test_agents_and_models_are_listed(codelab: Codelab) -> None:
     terminal = codelab()
     terminal.type("/agent\r")

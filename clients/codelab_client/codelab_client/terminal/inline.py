@@ -7,9 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
@@ -18,6 +19,7 @@ from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.styles import Style
@@ -51,6 +53,20 @@ _PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "p
 Mode = Literal["", "feedback", "always"]
 
 
+class _Keyboard(Vt100Input):
+    """The keyboard, which stays ours while something is printed above the input.
+
+    prompt_toolkit would return it to the terminal, which changes Enter into Ctrl-J (a new line) and holds others back.
+    """
+
+    def cooked_mode(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def lent(self) -> AbstractContextManager[None]:
+        """For another program."""
+        return super().cooked_mode()
+
+
 class InlineScreen:
     """Prints above the input with `show`, and draws what is live with `changed`."""
 
@@ -65,6 +81,7 @@ class InlineScreen:
         self._waiting: list[str] = []
         self._printing = asyncio.Lock()
         self._print_task: asyncio.Task[None] | None = None
+        self._keyboard = _Keyboard(sys.stdin)
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
             bottom_toolbar=self._toolbar,
@@ -73,6 +90,7 @@ class InlineScreen:
             completer=ThreadedCompleter(Suggestions(workspace, lambda: self.commands.names)),
             complete_while_typing=True,
             history=_history(),
+            input=self._keyboard,
             key_bindings=self._keys(),
             style=_STYLE if self._colour else _PLAIN_STYLE,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
@@ -121,7 +139,7 @@ class InlineScreen:
         self.show(cards.notice(f"session {session.session_id} · /help lists the commands"))
         ticking = asyncio.ensure_future(self._tick())
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupt)  # while something is printed, Ctrl-C is no key
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)  # in the user's editor, Ctrl-C is no key
         try:
             await self._prompt.prompt_async(handle_sigint=False)
         except (EOFError, KeyboardInterrupt):
@@ -281,8 +299,13 @@ class InlineScreen:
         if call.arguments is None:
             return
         arguments = call.arguments
+
+        def edit() -> dict[str, Any] | None:
+            with self._keyboard.lent():
+                return edited(call.tool_name, arguments)
+
         try:
-            changed = await run_in_terminal(lambda: edited(call.tool_name, arguments), in_executor=True)
+            changed = await run_in_terminal(edit, in_executor=True)
         except EditError as error:
             self.show(cards.notice(str(error), "red"))
             return
