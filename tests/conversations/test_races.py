@@ -165,6 +165,7 @@ def stop_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int
     choose = random.Random(seed)
     session, text = f"stopped-{seed}", "word " * 60
     connection = ide(session, extensions=True)
+    cloud.kill("llm_request")  # a stopped worker that is idle would be given the next attempt
     connection.say(model.script(session, Says(text, delay=0.01)))
     connection.expect("assistant_message")
     time.sleep(choose.random() * 0.5)
