@@ -1,8 +1,12 @@
 """A user talks, decides and looks on, in the page."""
 
+import io
+import subprocess
 import sys
 import threading
+import zipfile
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -186,6 +190,49 @@ def test_messages_wait_for_the_running_turn_and_can_be_withdrawn(tab: Tab, model
     assert tab.answers == ["First.", "Second."]
     assert [text.split("]]")[0][2:] for text in tab.page.locator(".said").all_inner_texts()] == ["busy", "waits"]
     assert not model.requests["withdrawn"]
+
+
+@pytest.mark.deep
+def test_the_agent_commits_in_a_repository_that_a_zip_brings(tab: Tab, model: ScriptedModel, tmp_path: Path) -> None:
+    """Without a repository, the git tools say so."""
+    tab.say(model.script("no-git", Says("", calls=[call("git.status")]), Says("None.")))
+    tab.ended()
+    assert "GIT_NOT_INITIALIZED" in str(model.requests["no-git"][-1])
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=Ann", "-c", "user.email=ann@example.com"]
+        command = ["git", *identity, *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    git("init", "--quiet", "--initial-branch=main")
+    git("config", "user.name", "Ann")
+    git("config", "user.email", "ann@example.com")
+    (tmp_path / "a.txt").write_text("one\n")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "First")
+    (tmp_path / "a.txt").write_text("two\n")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in tmp_path.rglob("*"):
+            if file.is_file() and file.suffix != ".sample":
+                archive.write(file, file.relative_to(tmp_path))
+    tab.press("Files")
+    tab.page.locator(".right header button.icon").click()
+    tab.page.locator("input[type=file]").first.set_input_files(
+        {"name": "repository.zip", "mimeType": "application/zip", "buffer": packed.getvalue()}
+    )
+    tab.page.locator(".tree").get_by_text("a.txt", exact=True).wait_for()
+    looks = Says("I look.", calls=[call("git.status"), call("git.diff", path="."), call("git.log")])
+    commits = Says("I commit.", calls=[call("git.commit", message="Second", files=["a.txt"])])
+    tab.say(model.script("git", looks, commits, Says("", calls=[call("git.log")]), Says("Done.")))
+    tab.page.locator(".call.asking").wait_for()
+    tab.press("Approve")
+    tab.ended(2)
+    before, after = str(model.requests["git"][1]), str(model.requests["git"][-1])
+    assert "+two" in before
+    assert "modified" in before
+    assert "Second" in after
+    assert "First" in after
 
 
 @pytest.mark.deep

@@ -66,6 +66,16 @@ export class Folder {
     }
   }
 
+  /** What is at a path; `modified` is in milliseconds. */
+  async stat(path: string): Promise<{ type: 'file' | 'directory'; size: number; modified: number }> {
+    const parts = names(path);
+    const type = parts.length ? await this.#type(parts) : 'directory';
+    if (!type) throw notFound(path);
+    if (type === 'directory') return { type, size: 0, modified: 0 };
+    const { size, lastModified } = await this.#file(path);
+    return { type, size, modified: lastModified };
+  }
+
   async createDirectory(path: string): Promise<void> {
     const parts = namesBelow(path);
     await told(path, () => this.#directory(parts, true));

@@ -90,11 +90,16 @@ export async function close(): Promise<void> {
   await remember(undefined);
 }
 
-/** All files as a zip. */
+/** All files as a zip, and the repository. */
 export async function zipped(from: Folder): Promise<Blob> {
   const { zip } = await import('fflate');
   const files: Record<string, Uint8Array> = {};
-  for await (const item of from.walk('.')) if (item.type === 'file') files[item.path] = await from.bytes(item.path);
+  const take = async (path: string, all = false) => {
+    for await (const item of from.walk(path, all)) if (item.type === 'file') files[item.path] = await from.bytes(item.path);
+  };
+  await take('.');
+  const entries = await from.list('.');
+  if (entries.some((item) => item.path === '.git' && item.type === 'directory')) await take('.git', true); // With the agent's commits.
   return new Promise((resolve, reject) =>
     zip(files, (error, data) => (error ? reject(error) : resolve(new Blob([new Uint8Array(data)], { type: 'application/zip' })))),
   );

@@ -2,6 +2,7 @@ import { type CatalogueTools, type Tool, ToolError } from '@codelab/client';
 import { changesOf, make } from './changes.ts';
 import type { Dialogue } from './dialogue.ts';
 import type { Folder } from './folder.ts';
+import { gitTool } from './git/tools.ts';
 import { matches, names } from './paths.ts';
 import { chosen, parsed } from './patches.ts';
 import { search } from './search.ts';
@@ -95,15 +96,12 @@ export function tools(environment: Environment): { supported: string[]; tools: C
       return { action };
     },
   };
+  for (const name of ['git.diff', 'git.status', 'git.log']) supported[name] = (args: Arguments) => gitTool(name, folder(), args);
+  for (const name of ['git.branch', 'git.commit']) supported[name] = (args: Arguments) => alone(() => gitTool(name, folder(), args));
   const refused: Record<string, Tool<any>> = {};
   for (const name of ['run_command', 'run_persistent', 'kill_process']) {
     refused[name] = () => {
       throw new ToolError('TOOL_NOT_FOUND', 'There is no shell in a web page: no command was run');
-    };
-  }
-  for (const name of ['git.diff', 'git.status', 'git.log', 'git.branch', 'git.commit']) {
-    refused[name] = () => {
-      throw new ToolError('TOOL_NOT_FOUND', 'There is no git in a web page');
     };
   }
   return { supported: Object.keys(supported), tools: { ...supported, ...refused } as CatalogueTools };
