@@ -69,6 +69,15 @@ filter message = "model asked"
         ("llm-request",),
     ),
     Query(
+        "refused tokens",
+        """\
+filter message in ["connection refused", "request refused"]
+| stats count(*) as refused, max(@timestamp) as last by reason
+| sort refused desc
+""",
+        ("authorize",),
+    ),
+    Query(
         "sweep",
         """\
 fields @timestamp, message, due, OldestDueMs, SweepLagMs, session, exception
@@ -90,7 +99,9 @@ fields @timestamp, @log, session, turn, request_id
         "duration and memory",
         """\
 filter @type = "REPORT"
-| stats count(*), pct(@duration, 95), max(@duration), max(@maxMemoryUsed / 1000000), max(@initDuration) by @log
+| parse @message /Restore Duration: (?<restored>[0-9.]+) ms/
+| stats count(*), pct(@duration, 95), max(@duration), max(@maxMemoryUsed / 1000000), count(@initDuration),
+  max(@initDuration), count(restored), max(restored) by @log
 """,
     ),
 )

@@ -1,5 +1,6 @@
 """Runs `sam deploy` without questions, and prints the next steps."""
 
+import re
 import subprocess
 import time
 from collections.abc import Mapping
@@ -13,6 +14,9 @@ from infra.stack.preflight import Finding
 from infra.stack.stack import Refused, Stack, outputs, parameters
 
 SAM = Path(".venv-sam/bin/sam")
+_ROOT = Path(__file__).resolve().parents[2]
+#: What the template accepts of git's names.
+_VERSION = re.compile(r"[A-Za-z0-9._/+-]{1,80}")
 
 
 def report(findings: list[Finding], err: TextIO) -> None:
@@ -27,7 +31,7 @@ def report(findings: list[Finding], err: TextIO) -> None:
 def deploy(stack: Stack, given: Mapping[str, str], out: TextIO) -> None:
     """Create or update the stack and print its addresses. Raises Refused if SAM or CloudFormation fails."""
     clear_failed_creation(stack, out)
-    given = with_deployment(stack, given, time.time())
+    given = {"Deployment": name_of(time.time()), **given}
     # SAM sends UsePreviousValue for every parameter that is not given, so an update keeps earlier values.
     with as_arguments(given) as overrides:
         command = [str(SAM), "deploy", "--stack-name", stack.name, "--region", str(stack.region)]
@@ -41,12 +45,15 @@ def deploy(stack: Stack, given: Mapping[str, str], out: TextIO) -> None:
     out.write(summary(stack, stack.deployed()))
 
 
-def with_deployment(stack: Stack, given: Mapping[str, str], now: float) -> Mapping[str, str]:
-    """`given`, and for snapshots (SnapStart) the parameter that makes Lambda take new ones: the time, as `now` is."""
-    values = {**parameters(stack.describe() or {}), **given}
-    if values.get("SnapStart") != "true" or "Deployment" in given:
-        return given
-    return {**given, "Deployment": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))}
+def name_of(now: float, checkout: Path = _ROOT) -> str:
+    """The name of a deployment: its time, given in seconds, and what is checked out, as far as git can tell."""
+    name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    command = ["git", "describe", "--always", "--dirty", "--tags"]
+    try:
+        found = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return name
+    return f"{name} {found}" if _VERSION.fullmatch(found) else name
 
 
 def clear_failed_creation(stack: Stack, out: TextIO) -> None:

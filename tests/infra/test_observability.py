@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import jwt
 import pytest
 import yaml
+from codelab.gateway import tokens
 from codelab_local.emulator import Emulator
 
 from infra.observability.alarms import LAMBDA, OURS, SQS, Metric, alarms
@@ -74,6 +76,17 @@ def test_a_section_says_what_to_do(section: str) -> None:
 def test_every_query_that_the_page_names_is_saved_and_every_one_is_named() -> None:
     known = {query.name for query in QUERIES}
     assert {name for name in known if f"`{name}`" in PAGE} == known
+
+
+def test_every_reason_of_a_refused_token_that_the_page_explains_is_in_the_log() -> None:
+    _, _, table = PAGE.partition("| `reason` in `refused tokens` |")
+    rows = table.split("\n\n")[0].splitlines()[2:]
+    reasons = [reason for row in rows for reason in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    libraries = [Path(jwt.__file__).with_name(name) for name in ("api_jws.py", "api_jwt.py", "exceptions.py")]
+    said = "".join(path.read_text(encoding="utf-8") for path in (Path(tokens.__file__), *libraries))
+    assert len(reasons) == 10
+    for reason in reasons:
+        assert reason.removesuffix("…").strip() in said, reason
 
 
 def test_every_metric_of_an_alarm_is_explained() -> None:

@@ -1,18 +1,21 @@
 """The parameter SnapStart: without it nothing of it exists; with it aliases are invoked, permitted and repaired."""
 
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from samtranslator.yaml_helper import yaml_parse
 
 from infra.intrinsics import target, text
-from infra.stack.deploy import with_deployment
-from infra.stack.stack import Stack
+from infra.stack.deploy import name_of
 from tests.infra.emulated_aws import EmulatedAws
-from tests.permissions import grants, of_type, resources
+from tests.permissions import TEMPLATE, grants, of_type, resources
 
+AUTHOR = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
 FOUR = {"authorize", "connect", "user_message", "llm_request"}
 BY_NAME = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-llm-request"
 
@@ -119,25 +122,18 @@ def update(aws: EmulatedAws, **parameters: str) -> str:
 
 @pytest.mark.deep
 def test_each_deployment_publishes_and_the_version_before_is_deleted(
-    aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch
+    aws: EmulatedAws,
 ) -> None:
-    aws.use(monkeypatch)
     aws.create("fast")
-    stack = Stack("fast")
     assert published(aws, "fast-connect") == {"versions": ["$LATEST"]}
-    assert with_deployment(stack, {"MaxSteps": "7"}, 0) == {"MaxSteps": "7"}
-    first = with_deployment(stack, {"SnapStart": "true"}, 1_000)
-    assert first == {"SnapStart": "true", "Deployment": "19700101T001640Z"}
-    assert update(aws, **first) == "UPDATE_COMPLETE"
+    assert update(aws, SnapStart="true", Deployment=name_of(1_000)) == "UPDATE_COMPLETE"
     for folder in FOUR:
         assert published(aws, f"fast-{folder.replace('_', '-')}") == {"versions": ["$LATEST", "1"], "live": "1"}
     assert published(aws, "fast-control") == {"versions": ["$LATEST"]}
     function = aws.client("lambda").get_function_configuration(FunctionName="fast-connect", Qualifier="live")
     assert function["SnapStart"]["ApplyOn"] == "PublishedVersions"
-    # A changed parameter alone: make deploy remembers that the stack has snapshots.
-    second = with_deployment(stack, {"MaxSteps": "7"}, 2_000)
-    assert second.keys() == {"MaxSteps", "Deployment"}
-    assert update(aws, SnapStart="true", **second) == "UPDATE_COMPLETE"
+    # A changed parameter alone
+    assert update(aws, SnapStart="true", MaxSteps="7", Deployment=name_of(2_000)) == "UPDATE_COMPLETE"
     for folder in FOUR:
         name = f"fast-{folder.replace('_', '-')}"
         assert published(aws, name) == {"versions": ["$LATEST", "2"], "live": "2"}
@@ -157,6 +153,17 @@ def integrations(aws: EmulatedAws) -> list[dict[str, Any]]:
     (api,) = [one for one in client.get_apis()["Items"] if one["ProtocolType"] == "WEBSOCKET"]
     found: list[dict[str, Any]] = client.get_integrations(ApiId=api["ApiId"])["Items"]
     return found
+
+
+def test_a_deployment_is_named_after_its_time_and_version(tmp_path: Path) -> None:
+    pattern = yaml_parse(TEMPLATE.read_text())["Parameters"]["Deployment"]["AllowedPattern"]
+    assert name_of(1_000, tmp_path) == "19700101T001640Z"
+    for command in (["init", "-q"], [*AUTHOR, "commit", "-q", "--allow-empty", "-m", "x"], ["tag", "v1.2.3"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    assert name_of(1_000, tmp_path) == "19700101T001640Z v1.2.3"
+    subprocess.run(["git", "tag", "-d", "v1.2.3"], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    assert re.fullmatch(r"19700101T001640Z [0-9a-f]{7,}", name_of(1_000, tmp_path))
+    assert re.fullmatch(pattern, name_of(1_000, tmp_path))
 
 
 @pytest.mark.deep
