@@ -128,6 +128,28 @@ def test_who_joins_while_the_others_take_nothing_is_sent_the_text_at_once():
     assert stage.taken("a") == [1, 2]
 
 
+def test_the_reader_rests_until_the_first_piece_is_in_the_log_and_no_longer_if_that_fails(monkeypatch):
+    monkeypatch.setattr(module, "WATCH_S", PATIENCE)
+    stage = Stage()
+    stage.release()
+    stage.sender.write("first ")
+    stage.sender.rest("first ")
+    assert [event.frame["token"] for event in stage.store.log] == ["first "]
+    stage.sender.close()
+    stage.fan_out.drain()
+
+    broken = Stage()
+    broken.release()
+    monkeypatch.setattr(broken.store, "append", lambda *_: 1 / 0)
+    broken.sender.write("first ")
+    began = time.monotonic()
+    broken.sender.rest("first ")
+    assert time.monotonic() - began < PATIENCE
+    with pytest.raises(ZeroDivisionError):
+        broken.sender.close()
+    assert broken.lost.is_set()
+
+
 def test_the_end_of_the_text_does_not_wait_for_a_slow_window(monkeypatch):
     monkeypatch.setattr(module, "_PACE_S", 3600.0)
     stage = Stage()

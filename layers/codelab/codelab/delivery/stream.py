@@ -67,7 +67,7 @@ def delays(most_s: float) -> Iterator[float]:
 
 
 class StreamSender:
-    """Sends the text of one message in its own thread.
+    """Sends the text of one message in its own thread, that of `start` or the caller's of `run`.
 
     It posts the frames of `started`, the transition that acquired the step, then those of `follow`, then the text.
     It calls `on_lost` from its thread when the lease is lost or the turn was cancelled. After `close`, `log_end` is the
@@ -116,10 +116,23 @@ class StreamSender:
         self._batch_due = 0.0
         self._reader_waits_since, self._has_rested = 0.0, False
         self._wake = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
+        self._first_is_out, self._awaits_first = threading.Event(), True
+        self._ended = threading.Event()
 
     def start(self) -> None:
-        self._thread.start()
+        """`run` in a thread of its own."""
+        threading.Thread(target=self.run, name="sender", daemon=True).start()
+
+    def run(self) -> None:
+        """Send in this thread until `close`. Raises nothing; `close` does."""
+        try:
+            self._send_all()
+        except BaseException as error:
+            self.failure = error
+            self._on_lost()
+        finally:
+            self._first_is_out.set()
+            self._ended.set()
 
     def follow(self, transition: Transition) -> None:
         """Post the frames of another decision of this step. Call it before the first `write`: the text follows them."""
@@ -152,7 +165,15 @@ class StreamSender:
         The text that arrives meanwhile is read and parsed at once, which is much cheaper than piece by piece. After a
         large piece there is no pause, because the model is ahead of the reader. Nor is there one after a piece that the
         reader has waited for, or after another pause: a slow model saves little and the pause would delay the end.
+
+        After the first piece the reader waits until that is on its way: reading on would compete with it for the
+        interpreter.
         """
+        if self._awaits_first:
+            self._awaits_first = False
+            self._first_is_out.wait(WATCH_S)
+            self._reader_waits_since, self._has_rested = _monotonic(), True
+            return
         began = _monotonic()
         is_fast = began - self._reader_waits_since < _REST_S / 2 and not self._has_rested
         self._has_rested = is_fast and len(last) <= _SMALL and self._batch_due - began > 2 * _REST_S
@@ -168,38 +189,34 @@ class StreamSender:
         with self._wake:
             self._closing, self._keeps_last = True, keeps_last
             self._wake.notify()
-        self._thread.join()
+        self._ended.wait()
         if self.failure is not None:
             raise self.failure
         return "".join(self._buffer)[: limits.BATCH_CHARS] if keeps_last else ""
 
     # -- the sender's thread -------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _send_all(self) -> None:
         report_by = _monotonic() + _REPORT_S
-        try:
-            self._post_decided()
-            while not self.lost:
-                self._renew_in_time()
-                text = self._next()
-                posted = self._post_decided()
-                if thought := self._next_thought(is_over=text != ""):
-                    self._send_thought(thought)
-                if text is None:
-                    return
-                if not text:
-                    if not posted:
-                        self._watch()
-                    continue
-                self._batch_due = _monotonic() + self._delay_s
-                self._send(text)
-                self._delay_s = next(self._delays)
-                if _monotonic() > report_by:
-                    self._report()
-                    report_by = _monotonic() + _REPORT_S
-        except BaseException as error:
-            self.failure = error
-            self._on_lost()
+        self._post_decided()
+        while not self.lost:
+            self._renew_in_time()
+            text = self._next()
+            posted = self._post_decided()
+            if thought := self._next_thought(is_over=text != ""):
+                self._send_thought(thought)
+            if text is None:
+                return
+            if not text:
+                if not posted:
+                    self._watch()
+                continue
+            self._batch_due = _monotonic() + self._delay_s
+            self._send(text)
+            self._delay_s = next(self._delays)
+            if _monotonic() > report_by:
+                self._report()
+                report_by = _monotonic() + _REPORT_S
 
     def _renew_in_time(self) -> None:
         """Extend the lease when that is due. If it fails, it is tried again with the next batch."""
@@ -284,6 +301,7 @@ class StreamSender:
         known = self._live()
         # A client that misses a batch notices the gap at the next frame; there is always a final one.
         delivery = self._fan_out.send([event], self.register, known, Delivery(event.seq, may_post=self._holds_lease))
+        self._first_is_out.set()
         self._look_at(self._store.read(self.register.pk))
         newcomers = [found for found in self._live() if found not in known]
         if newcomers:

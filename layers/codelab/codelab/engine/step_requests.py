@@ -1,6 +1,6 @@
 """Makes the Request for a step's answer: which agent is asked, what it is told, which agents it may choose among."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +28,7 @@ _SCHEMAS = 16
 
 @dataclass(slots=True)
 class Asked:
-    """A Request for an answer. `parts` are the estimated tokens of its prompt.
+    """A Request for an answer.
 
     `agent` is the one that answers. As long as it only routes, `choosing` reads the choice, and the agents in
     `answering` are those whose answer this can be: agents with settings of their own are asked in another Request.
@@ -39,11 +39,24 @@ class Asked:
     agent: Agent
     answering: Mapping[str, Agent]
     choosing: routing.Choosing | None
-    parts: "Future[dict[str, int]]"
+    _begin_parts: "Callable[[], Future[dict[str, int]]]"
+    _parts: "Future[dict[str, int]] | None" = None
+
+    def estimate(self) -> None:
+        """Begin to estimate `parts` in another thread, which would compete with the first token for the interpreter."""
+        if self._parts is None:
+            self._parts = self._begin_parts()
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """The estimated tokens of the parts of its prompt, by name."""
+        self.estimate()
+        assert self._parts is not None
+        return self._parts.result()
 
     def estimated(self, streamed: Sequence[str]) -> int:
         """The tokens of the Request, estimated from its prompt and the `streamed` text."""
-        return sum(self.parts.result().values()) + estimate_tokens("".join(streamed))
+        return sum(self.parts.values()) + estimate_tokens("".join(streamed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +71,7 @@ class _Role:
 
 
 class StepRequests:
-    """One per process; `pool` estimates prompts while the model is silent.
+    """One per process; `pool` estimates prompts while the model writes.
 
     Raises ConfigurationError for an unknown default agent, InvalidRequest for invalid settings of an agent's model.
     """
@@ -108,7 +121,7 @@ class StepRequests:
             role.agent,
             role.answering,
             routing.Choosing(role.names) if role.names else None,
-            self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget.tokens))),
+            lambda: self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget.tokens))),
         )
 
     def _role(self, asked: Agent, chosen: Mapping[str, Any], executor: ExecutorTools) -> _Role:
@@ -149,7 +162,7 @@ class StepRequests:
         """
         if usage.prompt or usage.completion or not (streamed or was_stopped):
             return self.counted(usage, asked.config)
-        prompt = sum(asked.parts.result().values())
+        prompt = sum(asked.parts.values())
         return estimated(prompt, "".join(streamed), self._settings.llm_prices.get(asked.config.model))
 
     def counted(self, usage: Usage, config: RequestConfig) -> dict[str, int]:

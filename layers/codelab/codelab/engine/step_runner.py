@@ -106,6 +106,7 @@ class StepRunner:
         self._has_budgets = any(limits.tokens_per_day for limits in settings.limits.values())
         self._compactor = Compactor(engine, transport, unsupported)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
+        self._senders = ThreadPoolExecutor(thread_name_prefix="sender")
         self._requests = StepRequests(settings, unsupported, self._pool)
         self._attachments = Attachments(engine.payloads, self._pool)
 
@@ -171,7 +172,8 @@ class StepRunner:
             same = steps.asks_the_same(draft.register, register) or steps.owns(draft.register, lease)
             return steps.acquire(draft, step, lease) if same else None
 
-        def acquired() -> StreamSender | None:
+        def send() -> None:
+            """Acquire the step, then send its text in this thread: to start another one would delay the first token."""
             sender = None
             try:
                 started = self._engine.decide(
@@ -179,13 +181,19 @@ class StepRunner:
                 )
                 if started is not None:
                     sender = self._sender(started, invoked, lease_ends, cancellation)
-                    sender.start()
-            finally:
-                if sender is None:
-                    cancellation.cancel()
-            return sender
+            except BaseException as error:
+                cancellation.cancel()
+                acquired.set_exception(error)
+                return
+            if sender is None:
+                cancellation.cancel()
+            acquired.set_result(sender)
+            if sender is not None:
+                sender.run()
 
-        return _Attempt(register, lease, cancellation, self._pool.submit(acquired))
+        acquired: Future[StreamSender | None] = Future()
+        self._senders.submit(send)
+        return _Attempt(register, lease, cancellation, acquired)
 
     def _sender(
         self, started: Transition, invoked: _Invocation, lease_ends: float, cancellation: Cancellation
@@ -254,7 +262,7 @@ class StepRunner:
                     attempt.wasted.update(told)
                 streamed.clear()
             usage = counted(result.usage, asked.config)
-            parts = asked.parts.result()
+            parts = asked.parts
             total = {**attempt.with_wasted(usage), **parts, CONTEXT: usage["prompt_tokens"] or sum(parts.values())}
             answer = answer_of(result.solution, asked.agent, total, "".join(streamed), self._engine.ids)
             if answer.text and not streamed:  # a strategy that cannot stream
@@ -318,6 +326,7 @@ class StepRunner:
                     attempt.streamed.append(text)
                     sender.write(text)
                     sender.rest(text)
+                    asked.estimate()
                 if isinstance(event, Done):
                     return event.result
         raise AssertionError("a run ends with a result or an error")

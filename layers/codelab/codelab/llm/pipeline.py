@@ -25,6 +25,8 @@ Prepared = tuple[RequestConfig, Any, list[Message]]
 Handler = Callable[[RequestConfig, Any, list[Message]], Prepared]
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+#: The keys of a message that is only a text.
+_PLAIN = {"role", "content"}
 # The parts of a content list of the chat completions API, and their main field. They are sent unchanged.
 _OPENAI_PARTS = {"text": "text", "image_url": "image_url", "input_audio": "input_audio", "refusal": "refusal",
                  "file": "file"}  # fmt: skip
@@ -90,7 +92,10 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
                 raise InvalidRequest(f"{type_}: {error}", pointer + field) from error
     if config is not given:
         config.check()
-    messages = [{key: value for key, value in message.items() if key != "_content"} for message in out]
+    messages = [
+        {key: value for key, value in message.items() if key != "_content"} if "_content" in message else message
+        for message in out
+    ]
     if not messages:
         raise InvalidRequest("the context leaves no message for the model", "/context")
     return config, schema, messages
@@ -98,6 +103,9 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
 
 def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Message, str]]:
     """The messages of one entry of the context, each with the pointer of its content."""
+    if type(raw) is dict and raw.keys() == _PLAIN and type(raw["content"]) is str and raw["role"] in ROLES:
+        yield raw.copy(), f"{pointer}/content"  # most of a long conversation, so it must be fast
+        return
     if not isinstance(raw, Mapping):
         raise InvalidRequest("a message is not an object", pointer)
     role = raw.get("role")

@@ -26,9 +26,9 @@ IMAGE_TOKENS = 1_000
 _WORD = 8
 
 #: Estimates by the hash and length of a text, because a history is estimated again at each step. The texts themselves
-#: are somebody's, so they are not kept. Short texts are estimated as fast as they are found here.
+#: are somebody's, so they are not kept. The shortest texts are estimated as fast as they are found here.
 _known: dict[tuple[int, int], int] = {}
-_MOST_KNOWN, _SHORT = 4_096, 64
+_MOST_KNOWN, _SHORT = 4_096, 8
 
 
 def estimate_tokens(text: str) -> int:

@@ -17,6 +17,7 @@ _LEAST_SCALE, _MOST_SCALE = 500, 2_500
 #: Not summed up: the tokens of the newest prompt.
 CONTEXT = "context"
 _PARTS = ("system", "tools", "files", "history")
+_NO_CALLS = estimate_tokens(dumps(""))
 
 
 def counted(usage: Usage, price: Price | None) -> dict[str, int]:
@@ -60,7 +61,8 @@ def breakdown(
     system, *conversation = messages
     files_tokens = estimate_tokens(files)
     spoken = sum(
-        estimate_content(message["content"]) + estimate_tokens(dumps(message.get("tool_calls", "")))
+        estimate_content(message["content"])
+        + (estimate_tokens(dumps(message["tool_calls"])) if "tool_calls" in message else _NO_CALLS)
         for message in conversation
     )
     return {
