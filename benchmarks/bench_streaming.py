@@ -1,28 +1,22 @@
-"""What the system adds to a model's stream: time to the first token, time per piece, smoothness, posts and their cost.
+"""What the system adds to a model's stream: time per piece, smoothness, posts and their cost.
 
-It calls the same model through the system and directly, with the same SDK call, alternately in one run. The floor of
-the first token is the time of the system's AWS calls if one warm process makes them one after another, with the same
-thin clients: read, transaction, invoke, read; then the append and the post of the first piece. The session's history
-is as long as the part that a step reads.
+It calls the same model through the system and directly, with the same SDK call, alternately in one run. For the first
+token see `bench_first_token.py`.
 """
 
 import json
 import math
-import os
 import statistics
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from codelab import aws
-from codelab.delivery.management_api import ManagementApi
 from codelab_local import LocalCloud
 from openai import OpenAI
 from websockets.sync.client import ClientConnection, connect
 
 from benchmarks.rig import instant_model, summary, system
 
-ROUNDS = 100
 STREAMS = 5
 HISTORY = 50
 
@@ -76,60 +70,6 @@ def directly(model: OpenAI, content: str) -> Stream:
     return Stream(first, end, frames)
 
 
-class Floor:
-    """The AWS calls until the first token, one after another, prepared as far as possible."""
-
-    def __init__(self, cloud: LocalCloud, session: str) -> None:
-        sdk = {name: cloud.client(name) for name in ("dynamodb", "lambda", "apigatewaymanagementapi")}
-        key = sdk["dynamodb"]._request_signer._credentials
-        os.environ |= {
-            "AWS_ACCESS_KEY_ID": key.access_key,
-            "AWS_SECRET_ACCESS_KEY": key.secret_key,
-            "AWS_REGION": sdk["dynamodb"].meta.region_name,
-            "AWS_DEFAULT_REGION": sdk["dynamodb"].meta.region_name,
-            "AWS_ENDPOINT_URL_DYNAMODB": sdk["dynamodb"].meta.endpoint_url,
-            "AWS_ENDPOINT_URL_LAMBDA": sdk["lambda"].meta.endpoint_url,
-        }
-        self._dynamodb = aws.dynamodb_client()
-        self._invoker = aws.lambda_client()
-        self._connections = ManagementApi(sdk["apigatewaymanagementapi"].meta.endpoint_url)
-        self._table = table_of(cloud)
-        self._register = next(items_of(cloud, session, "REGISTER"))
-        self._connection_id = next(name for name in self._register if name.startswith("conn#")).removeprefix("conn#")
-        self._pk = "SESSION#floor#s"
-        self._n = 0
-        for n in range(HISTORY):
-            self._put(f"MESSAGE#{n:09d}", {"role": {"S": "user"}, "content": {"S": "hello"}})
-
-    def _put(self, sk: str, more: dict[str, Any]) -> None:
-        self._dynamodb.put_item(TableName=self._table, Item={"pk": {"S": self._pk}, "sk": {"S": sk}, **more})
-
-    def _transaction(self, *items: str) -> None:
-        self._n += 1
-        body = {"content": {"S": "hello"}, "role": {"S": "user"}, "at": {"N": "1"}, "turn_id": {"S": "t" * 24}}
-        writes: list[Any] = [{"Put": {"TableName": self._table, "Item": {**self._register, "pk": {"S": self._pk}}}}]
-        for item in items:
-            key = {"pk": {"S": self._pk}, "sk": {"S": f"{item}#{self._n}"}}
-            condition = "attribute_not_exists(pk)"
-            put = {"TableName": self._table, "Item": {**key, **body}, "ConditionExpression": condition}
-            writes.append({"Put": put})
-        self._dynamodb.transact_write_items(TransactItems=writes)
-
-    def run(self) -> float:
-        key = {"pk": {"S": self._pk}, "sk": {"S": "REGISTER"}}
-        began = time.perf_counter()
-        self._dynamodb.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        self._transaction("INPUT", "MSG", "STATUS")
-        event = {"kind": "step", "user": "floor", "session_id": "none", "turn_id": "t", "step": 1}
-        extent = {"history_n": 0, "summary_n": 0, "turn_n": 0, "files": []}
-        self._invoker.start("llm_request", {**event, "attempt": 0, "extent": extent})
-        keys = [key, *({"pk": {"S": self._pk}, "sk": {"S": f"MESSAGE#{n:09d}"}} for n in range(HISTORY))]
-        self._dynamodb.batch_get_item(RequestItems={self._table: {"Keys": keys, "ConsistentRead": True}})
-        self._put(f"EVENT#{self._n}", {"frame": {"S": "x" * 200}})
-        self._connections.post(self._connection_id, b'{"type":"floor"}')
-        return time.perf_counter() - began
-
-
 def table_of(cloud: LocalCloud) -> str:
     """The name of the system's table."""
     names = cloud.client("dynamodb").list_tables()["TableNames"]
@@ -151,24 +91,6 @@ def write_units(item: dict[str, Any]) -> int:
     """The cost of writing an item of plain values: one unit per KB of names and values."""
     size = sum(len(name) + len(str(next(iter(value.values()))).encode()) for name, value in item.items())
     return math.ceil(size / 1024)
-
-
-def first_token(cloud: LocalCloud, model: OpenAI) -> None:
-    with connect(cloud.url("first")) as socket, connect(cloud.url("floor")) as other:
-        floor = Floor(cloud, "floor")
-        for _ in range(HISTORY // 2 + 5):
-            through_the_system(socket, "pieces=1")
-        ours, direct, least = [], [], []
-        for _ in range(ROUNDS):
-            ours.append(through_the_system(socket, "pieces=1").first)
-            time.sleep(0.01)
-            direct.append(directly(model, "pieces=1").first)
-            least.append(floor.run())
-            other.recv()
-            time.sleep(0.01)
-    added = statistics.median(ours) - statistics.median(direct)
-    print(f"first token: {summary(ours)}; directly {summary(direct)}; the AWS calls alone {summary(least)}")
-    print(f"  added {added * 1000:.1f} ms, {added / statistics.median(least):.2f} times the AWS calls alone")
 
 
 def pieces(cloud: LocalCloud, model: OpenAI) -> None:
@@ -217,7 +139,6 @@ def cost(cloud: LocalCloud) -> None:
 def main() -> None:
     with instant_model() as url, system(url) as cloud:
         model = OpenAI(base_url=url, api_key="bench")
-        first_token(cloud, model)
         pieces(cloud, model)
         smoothness(cloud)
         cost(cloud)

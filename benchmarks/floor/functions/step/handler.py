@@ -1,0 +1,43 @@
+"""Read, ask the model; append and post its first piece: what `llm_request` calls until then."""
+
+import json
+import os
+from typing import Any
+
+from codelab import aws
+from codelab.delivery.management_api import ManagementApi
+from codelab.llm.client.direct import DirectTransport
+from codelab.llm.client.transport import Call
+
+TABLE = os.environ["TABLE"]
+dynamodb = aws.dynamodb_client()
+connections = ManagementApi(os.environ["CONNECTIONS_URL"])
+model = DirectTransport(base_url=os.environ["LLM_BASE_URL"], api_key="bench")
+#: As long as the real prompt with its schema of the answer.
+PROMPT = {"role": "system", "content": "x" * 12_000}
+#: With a history, the request has that many messages before the user's.
+SAID = [{"role": role, "content": "a question"} for role in ("user", "assistant")]
+
+
+def handler(event: dict[str, Any], _context: Any) -> None:
+    """Answer a message."""
+    pk, n = {"S": event["session"]}, event["n"]
+    names = ["REGISTER", "RULES", "USER_RULES", "TOOLS", f"EVENT#{n}a", f"MESSAGE#{n - 1:09d}", f"MESSAGE#{n:09d}"]
+    keys = [{"pk": pk, "sk": {"S": name}} for name in names]
+    dynamodb.batch_get_item(RequestItems={TABLE: {"Keys": keys, "ConsistentRead": True}})
+    said = [*SAID * (event["history"] // 2), {"role": "user", "content": event["content"]}]
+    body = {"model": "instant", "messages": [PROMPT, *said], "stream": True, "stream_options": {"include_usage": True}}
+    text = ""
+    for chunks in model.send(body, Call()):
+        for chunk in chunks:
+            piece = chunk["choices"][0]["delta"].get("content", "") if chunk["choices"] else ""
+            if piece and not text:
+                text = piece
+                _show(pk, n, event["connection"], text)
+
+
+def _show(pk: dict[str, str], n: int, connection: str, text: str) -> None:
+    frame = json.dumps({"type": "assistant_message", "token": text, "pad": "x" * 100})
+    item = {"pk": pk, "sk": {"S": f"EVENT#{n}c"}, "frame": {"S": frame}}
+    dynamodb.put_item(TableName=TABLE, Item=item, ConditionExpression="attribute_not_exists(pk)")
+    connections.post(connection, frame.encode())
