@@ -63,7 +63,8 @@ page: $(VENV)/.synced  ## build the page that make run serves (make run does it 
 codelab: $(VENV)/.synced  ## talk to it in the terminal: [ARGS="--continue"]
 	@$(VENV)/bin/codelab $(ARGS)
 
-screenshots: $(VENV)/.synced  ## take pictures of the page, in build/screenshots
+screenshots: $(VENV)/.synced  ## take pictures of the terminal and the page
+	@$(PYTHON) -m infra.terminal_picture
 	@$(UV) sync --quiet --frozen --inexact --group browser --python $(PYTHON)
 	@$(PYTHON) -m infra.screenshots
 

@@ -10,13 +10,23 @@ import subprocess
 import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import pyte
+from rich.style import Style
+from rich.text import Text
 
 from tests.waiting import until
+
+
+def _style(character: pyte.screens.Char) -> Style:
+    """The style of a character. pyte's names of colours are Rich's, but for brown, which is yellow."""
+    name = character.fg.replace("brown", "yellow").removeprefix("bright")
+    colour = None if name == "default" else f"bright_{name}" if character.fg.startswith("bright") else name
+    return Style(color=colour, bold=character.bold, italic=character.italics, reverse=character.reverse)
 
 
 class _Screen(pyte.HistoryScreen):
@@ -103,6 +113,21 @@ class Terminal:
                 for line in self._screen.history.top
             ]
             return "\n".join([*above, *self._screen.display])
+
+    def styled_lines(self) -> list[Text]:
+        """The screen's lines down to the last one with a text, with their colours."""
+        with self._lock:
+            rows = [self._screen.buffer[row] for row in range(self._screen.lines)]
+            cells = [[row[column] for column in range(self._screen.columns)] for row in rows]
+        lines = [
+            Text.assemble(*(("".join(cell.data for cell in run), style) for style, run in groupby(row, _style)))
+            for row in cells
+        ]
+        for line in lines:
+            line.rstrip()
+        while lines and not lines[-1].plain:
+            lines.pop()
+        return lines
 
     def expect(self, text: str) -> str:
         """Wait until the text is on the screen. Returns the screen."""

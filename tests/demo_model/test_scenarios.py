@@ -123,6 +123,24 @@ def test_the_numbers_of_lines_are_no_part_of_a_file(chat: Chat) -> None:
     assert "[lines" not in message
 
 
+@pytest.mark.parametrize(
+    ("notes", "content"),
+    [
+        ("[lines 1 to 2 of 2]", "b = 2\n\tb\n"),
+        ("[lines 1 to 2 of 2]\n[lines end with CRLF]", "b = 2\r\n\tb\r\n"),
+        ("[lines 1 to 2 of 3]", None),
+        ("", None),
+    ],
+)
+def test_a_file_with_numbered_lines_is_changed_if_all_of_it_was_shown(
+    chat: Chat, notes: str, content: str | None
+) -> None:
+    chat.ask("Replace “a” with “b” in x.py")
+    message, calls = chat.result(f"1\ta = 2\n2\t\ta\n{notes}")
+    assert [call["content"] for call in calls] == ([content] if content is not None else [])
+    assert message
+
+
 @pytest.mark.parametrize("content", ["", "\n" * 5, "x" * 900_000, "```\n" * 50, "\u2028\x00\ud7ff", "{" * 100_000])
 def test_reads_any_content(chat: Chat, content: str) -> None:
     chat.ask("read odd.txt")

@@ -9,7 +9,7 @@ from typing import Any
 _FILE_LIKE = re.compile(r"`[^`]*`|\S*[./\\]\S*")
 #: A line of a file as a model is shown it, with its number; and the notes below the last line.
 _NUMBERED = re.compile(r"\d+\t")
-_NOTE = re.compile(r"\[lines (?:\d+ to \d+ of \d+|end with CRLF)\]")
+_NOTE = re.compile(r"\[lines (?:(?P<first>\d+) to (?P<last>\d+) of (?P<total>\d+)|end with CRLF)\]")
 
 
 @dataclass
@@ -47,6 +47,8 @@ class Call:
         text = _text(result)
         lines = text.splitlines()
         if self.tool == "read_file" and isinstance(result, str):
+            if (whole := _whole_file(lines)) is not None:
+                self.values["content"] = whole
             lines = _without_numbers(lines)
         self.values |= {
             "lines": len(lines),
@@ -135,6 +137,19 @@ def _without_numbers(lines: list[str]) -> list[str]:
     if not all(_NUMBERED.match(line) for line in lines[:end]):
         return lines
     return [line.partition("\t")[2] for line in lines[:end]]
+
+
+def _whole_file(lines: list[str]) -> str | None:
+    """The file whose numbered lines these are; None if they are a part of it. Its last line is taken to have an end."""
+    notes = [found for line in lines[-2:] if (found := _NOTE.fullmatch(line))]
+    counts = next((note for note in notes if note["total"]), None)
+    numbered = lines[: len(lines) - len(notes)]
+    if counts is None or counts["first"] != "1" or counts["last"] != counts["total"]:
+        return None
+    if len(numbered) != int(counts["total"]) or not all(map(_NUMBERED.match, numbered)):
+        return None
+    end = "\r\n" if len(notes) > 1 else "\n"
+    return "".join(f"{line.partition(chr(9))[2]}{end}" for line in numbered)
 
 
 def _entry(entry: Any) -> str:
