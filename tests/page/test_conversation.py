@@ -27,6 +27,7 @@ def test_the_first_answer_is_markdown(tab: Tab, model: ScriptedModel) -> None:
     assert tab.page.locator(".answer strong").inner_text() == "bold"
     assert tab.page.locator(".answer pre code").inner_text().strip() == "print('<b>')"
     assert tab.page.locator(".answer ol > li").count() == 2
+    assert 0 < float(tab.page.locator(".meter progress").get_attribute("value") or 0) < 1, "how full the context is"
 
 
 def test_an_approval_with_an_edit_is_executed_as_edited(tab: Tab, model: ScriptedModel) -> None:

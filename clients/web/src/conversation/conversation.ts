@@ -173,8 +173,7 @@ export class Conversation {
       if (this.#told.has(event.turn_id)) this.#insertAfterTurn(entry);
       else this.#add(entry);
     }
-    const used = (event as unknown as { context_used?: unknown }).context_used;
-    if (typeof used === 'number') this.contextUsed.value = used;
+    if (event.context_used != null) this.contextUsed.value = event.context_used;
     // What was not settled before the end never will be.
     for (const entry of this.entries.value) {
       if (entry.kind !== 'call' || entry.turnId !== event.turn_id) continue;

@@ -57,7 +57,7 @@ function AgentChoice() {
 function Meter() {
   const { conversation } = live.value!;
   const { tokens, cost, contextUsed, info } = conversation;
-  const most = info.value?.models?.find((model) => model.name === info.value?.model)?.context_tokens;
+  const most = info.value?.limits['context_tokens'];
   const share = typeof most === 'number' && contextUsed.value !== undefined ? Math.min(1, contextUsed.value / most) : undefined;
   const text = [
     share !== undefined && t('meter.context', { n: n(contextUsed.value!), max: n(most!) }),
