@@ -20,6 +20,10 @@ GREETING = "def main() -> None:\n    pass\n\n\nmain()\n"
 
 
 def test_the_first_answer_is_markdown(tab: Tab, model: ScriptedModel) -> None:
+    """The page comes whole from its own origin, and the model is not made to believe that it has a shell."""
+    loaded = tab.run("() => performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert all(name.startswith(tab.origin) for name in loaded)
+    assert tab.run("() => [...document.scripts].every((script) => script.src && !script.text)")
     text = "# Hello\n\nThis is **bold**.\n\n```python\nprint('<b>')\n```\n\n1. one\n2. two"
     tab.say(model.script("first", Says(text)))
     tab.ended()
@@ -28,6 +32,9 @@ def test_the_first_answer_is_markdown(tab: Tab, model: ScriptedModel) -> None:
     assert tab.page.locator(".answer pre code").inner_text().strip() == "print('<b>')"
     assert tab.page.locator(".answer ol > li").count() == 2
     assert 0 < float(tab.page.locator(".meter progress").get_attribute("value") or 0) < 1, "how full the context is"
+    asked = model.requests["first"][0]
+    assert "apply_patch_review" in str(asked)
+    assert "run_command" not in str(asked)
 
 
 def test_an_approval_with_an_edit_is_executed_as_edited(tab: Tab, model: ScriptedModel) -> None:
@@ -90,15 +97,6 @@ def test_a_rejection_tells_the_agent_why(tab: Tab, model: ScriptedModel) -> None
     assert tab.page.locator(".call").count() == 1
 
 
-def test_the_agent_is_offered_what_a_page_can_execute(tab: Tab, model: ScriptedModel) -> None:
-    """A page has no shell, so the model is not made to believe that there is one."""
-    tab.say(model.script("offered", Says("Hello.")))
-    tab.ended()
-    [asked] = model.requests["offered"]
-    assert "apply_patch_review" in str(asked)
-    assert "run_command" not in str(asked)
-
-
 def test_a_broken_connection_neither_loses_nor_doubles_text(tab: Tab, model: ScriptedModel) -> None:
     words = " ".join(f"word{n}" for n in range(400))
     tab.say(model.script("cut", Says(words, piece=12, delay=0.005)))
@@ -157,18 +155,32 @@ def test_a_hostile_answer_is_text(tab: Tab, model: ScriptedModel, tmp_path: obje
     assert "\u202e" not in shown
 
 
-@pytest.mark.deep  # in a run of all tests the call was not completed within a minute, twice; alone it always is
-def test_a_reload_shows_the_same_conversation(tab: Tab, model: ScriptedModel) -> None:
-    """In the middle of a turn: the text so far, the question and the call that waits."""
+#: Lets a page wait for its files until `window.letOpen()`.
+SLOW_FILES = """
+const open = navigator.storage.getDirectory.bind(navigator.storage);
+const allowed = new Promise((done) => (window.letOpen = done));
+navigator.storage.getDirectory = () => allowed.then(open);
+"""
+
+
+def test_a_reload_shows_the_same_conversation(open_tab: OpenTab, model: ScriptedModel) -> None:
+    """In the middle of a turn: the text so far, the question and the call, which waited for the browser's files."""
+    tab = open_tab()
+    tab.context.add_init_script(SLOW_FILES)
+    tab.page.reload()
+    tab.online()
     go = threading.Event()
     asked = Says("First I read.", calls=[call("read_file", path="README.md")])
     tab.say(model.script("reload", asked, Says("And then I think.", until=go)))
+    tab.page.locator(".call.running").wait_for()
+    tab.run("window.letOpen()")
     tab.page.locator(".call.completed").wait_for()
     tab.page.reload()
     tab.online()
     tab.page.locator(".call").wait_for()
     go.set()
     tab.ended()
+    assert any("A small project" in str(request) for request in model.requests["reload"])
     assert tab.answers == ["First I read.", "And then I think."]
     assert tab.page.locator(".said").count() == 1
     tab.page.reload()
@@ -261,10 +273,3 @@ def test_the_script_is_small_until_the_editor_is_needed(built: None, capsys: pyt
             f"\nscripts of the page, compressed: {sum(sizes.values()) / 1000:.0f} KB in {len(names)} files\n"
         )
     assert sum(sizes.values()) < 150_000
-
-
-def test_the_page_is_what_the_index_names(tab: Tab) -> None:
-    """The policy holds for the page itself: no inline script, and everything from its own origin."""
-    loaded = tab.run("() => performance.getEntriesByType('resource').map((entry) => entry.name)")
-    assert all(name.startswith(tab.origin) for name in loaded)
-    assert tab.run("() => [...document.scripts].every((script) => script.src && !script.text)")

@@ -4,7 +4,7 @@ import { Conversation } from './conversation/conversation.ts';
 import type { Image } from './conversation/entries.ts';
 import { FrameLog } from './inspector/log.ts';
 import { dialogue } from './workspace/dialogue.ts';
-import { folder, lastChanged, version } from './workspace/open.ts';
+import { lastChanged, openedFolder, version } from './workspace/open.ts';
 import { tools } from './workspace/tools.ts';
 import { sessionIn } from './shell/address.ts';
 import { stored } from './shell/stored.ts';
@@ -59,7 +59,7 @@ export async function open(id?: string): Promise<void> {
   const conversation = new Conversation();
   const log = new FrameLog();
   const { supported, tools: executed } = tools({
-    folder: () => folder.value,
+    folder: openedFolder,
     dialogue,
     changed: (paths) => {
       lastChanged.value = paths;

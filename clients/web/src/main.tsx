@@ -6,7 +6,7 @@ import './shell/theme.ts';
 import { reopen } from './workspace/open.ts';
 
 render(<App />, document.getElementById('app')!);
-void reopen().catch(() => {});
+reopen();
 void open(sessionOfAddress());
 addEventListener('hashchange', () => {
   const named = sessionOfAddress();

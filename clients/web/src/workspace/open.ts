@@ -20,8 +20,20 @@ export const canStore = 'storage' in navigator && 'getDirectory' in navigator.st
 const ZIP_BYTES = 100_000_000;
 const ZIP_FILES = 5_000;
 
+let reopening: Promise<void> = Promise.resolve();
+
 /** Open what was open before; a newcomer gets the sample project. */
-export async function reopen(): Promise<void> {
+export function reopen(): void {
+  reopening = reopenLast().catch(() => {});
+}
+
+/** The open folder. Calls may come before the browser has opened the one of the last time. */
+export async function openedFolder(): Promise<Folder | undefined> {
+  await reopening;
+  return folder.value;
+}
+
+async function reopenLast(): Promise<void> {
   if (!canStore) return;
   const origin = await remembered();
   if (!origin) return openSample();

@@ -8,8 +8,8 @@ import { chosen, parsed } from './patches.ts';
 import { search } from './search.ts';
 
 export interface Environment {
-  /** The open folder; undefined if there is none. */
-  folder(): Folder | undefined;
+  /** The open folder, once the browser has opened it; undefined if there is none. */
+  folder(): Promise<Folder | undefined>;
   dialogue: Dialogue;
   /** Tells that the agent has changed files. */
   changed(paths: readonly string[]): void;
@@ -22,8 +22,8 @@ export function tools(environment: Environment): { supported: string[]; tools: C
   const { dialogue, changed } = environment;
   let changing: Promise<unknown> = Promise.resolve();
 
-  const folder = (): Folder => {
-    const found = environment.folder();
+  const folder = async (): Promise<Folder> => {
+    const found = await environment.folder();
     if (!found) throw new ToolError('EXECUTION_FAILED', 'No folder is open in the page: ask the user to open one under "Files"');
     return found;
   };
@@ -35,15 +35,16 @@ export function tools(environment: Environment): { supported: string[]; tools: C
   };
   const changes = (tool: string) => (args: Arguments) =>
     alone(async () => {
-      const found = await changesOf(folder(), tool, args);
-      await make(folder(), found);
+      const open = await folder();
+      const found = await changesOf(open, tool, args);
+      await make(open, found);
       changed(found.map((change) => change.path));
       return found;
     });
   const [write, edit, patch] = [changes('write_file'), changes('edit_file'), changes('apply_patch')];
 
   const supported: Record<string, Tool<any>> = {
-    read_file: (args: { path: string; offset?: number; limit?: number }) => readFile(folder(), args),
+    read_file: async (args: { path: string; offset?: number; limit?: number }) => readFile(await folder(), args),
     write_file: async (args: Arguments) => {
       const [change] = await write(args);
       return { success: true, bytes_written: new TextEncoder().encode(change?.after ?? '').length };
@@ -56,29 +57,29 @@ export function tools(environment: Environment): { supported: string[]; tools: C
       const found = await patch(args);
       return { success: true, files_modified: found.map((change) => change.path) };
     },
-    list_files: (args: { path: string; recursive?: boolean; pattern?: string }) => listFiles(folder(), args),
-    find_files: (args: { glob: string; path?: string; max_results?: number }) => findFiles(folder(), args),
-    search_in_project: (args: SearchArguments, { signal }) => {
+    list_files: async (args: { path: string; recursive?: boolean; pattern?: string }) => listFiles(await folder(), args),
+    find_files: async (args: { glob: string; path?: string; max_results?: number }) => findFiles(await folder(), args),
+    search_in_project: async (args: SearchArguments, { signal }) => {
       // A pattern of the model could keep the page's only thread busy for ever.
       if (args.regex) throw new ToolError('INVALID_ARGUMENTS', 'A page searches for texts only: search again without regex');
       const { query, path, case_sensitive: caseSensitive, glob, max_results: most, context } = args;
-      return search(folder(), { query, path, caseSensitive, glob, most, context }, signal);
+      return search(await folder(), { query, path, caseSensitive, glob, most, context }, signal);
     },
     create_directory: (args: { path: string }) =>
       alone(async () => {
-        await folder().createDirectory(args.path);
+        await (await folder()).createDirectory(args.path);
         changed([args.path]);
         return { success: true };
       }),
     delete_file: (args: { path: string }) =>
       alone(async () => {
-        await folder().remove(args.path);
+        await (await folder()).remove(args.path);
         changed([args.path]);
         return { success: true };
       }),
     move_file: (args: { from: string; to: string }) =>
       alone(async () => {
-        await folder().move(args.from, args.to);
+        await (await folder()).move(args.from, args.to);
         changed([args.from, args.to]);
         return { success: true };
       }),
@@ -96,8 +97,8 @@ export function tools(environment: Environment): { supported: string[]; tools: C
       return { action };
     },
   };
-  for (const name of ['git.diff', 'git.status', 'git.log']) supported[name] = (args: Arguments) => gitTool(name, folder(), args);
-  for (const name of ['git.branch', 'git.commit']) supported[name] = (args: Arguments) => alone(() => gitTool(name, folder(), args));
+  for (const name of ['git.diff', 'git.status', 'git.log']) supported[name] = async (args: Arguments) => gitTool(name, await folder(), args);
+  for (const name of ['git.branch', 'git.commit']) supported[name] = (args: Arguments) => alone(async () => gitTool(name, await folder(), args));
   const refused: Record<string, Tool<any>> = {};
   for (const name of ['run_command', 'run_persistent', 'kill_process']) {
     refused[name] = () => {
