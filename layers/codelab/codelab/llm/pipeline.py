@@ -78,7 +78,8 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
     out: list[Message] = []
     given = config
     for index, raw in enumerate(context):
-        for message, pointer in _normalised(raw, f"/context/{index}", registry):
+        entries = [(raw.copy(), "")] if _is_plain(raw) else _normalised(raw, f"/context/{index}", registry)
+        for message, pointer in entries:
             content = message.get("content")
             type_ = content["type"] if isinstance(content, dict) else "text"
             handler = registry.handler(type_)
@@ -89,7 +90,8 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
                 config, schema, out = handler(config, schema, out)
             except ContentError as error:
                 field = json_pointer(error.field) if error.field else ""
-                raise InvalidRequest(f"{type_}: {error}", pointer + field) from error
+                place = pointer or f"/context/{index}/content"
+                raise InvalidRequest(f"{type_}: {error}", place + field) from error
     if config is not given:
         config.check()
     messages = [
@@ -101,11 +103,13 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
     return config, schema, messages
 
 
+def _is_plain(raw: Any) -> bool:
+    """Is it only a text? Most messages of a long conversation are, so they take the short way."""
+    return type(raw) is dict and raw.keys() == _PLAIN and type(raw["content"]) is str and raw["role"] in ROLES
+
+
 def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Message, str]]:
     """The messages of one entry of the context, each with the pointer of its content."""
-    if type(raw) is dict and raw.keys() == _PLAIN and type(raw["content"]) is str and raw["role"] in ROLES:
-        yield raw.copy(), f"{pointer}/content"  # most of a long conversation, so it must be fast
-        return
     if not isinstance(raw, Mapping):
         raise InvalidRequest("a message is not an object", pointer)
     role = raw.get("role")

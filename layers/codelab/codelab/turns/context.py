@@ -24,6 +24,7 @@ from codelab.turns.text import excerpt, fenced, head_and_tail, shortened
 #: answer still does not fit (few characters may be many tokens), the shares are multiplied by the next factor.
 _RESULT_SHARE, _ARGUMENTS_SHARE = 0.5, 0.2
 _HARDER = (1.0, 0.3, 0.1)
+_ONCE = _HARDER[:1]
 #: Shares of the budget for the context files, and for the turn's message if it is not the newest. A file for which
 #: fewer than `_LEAST` tokens are left is only named.
 FILES_SHARE, _QUESTION_SHARE = 0.4, 0.25
@@ -82,7 +83,7 @@ def assemble(
             kept.append([asked])
             question = ""
             continue
-        for harder in _HARDER if not kept else _HARDER[:1]:
+        for harder in _HARDER if not kept else _ONCE:
             messages = group.messages(int(harder * budget * CHARS_PER_TOKEN), shows, cut_n=cut_n)
             cost = estimate_context(messages)
             if cost <= left:
@@ -164,7 +165,7 @@ class _Shows:
         return parts(text, message.attached, self, is_cut=message.n <= cut_n)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Group:
     """A message with the results of its calls, in the order of the calls."""
 
@@ -213,7 +214,7 @@ def _result(found: MessageItem | None, most: int) -> str:
 def _groups(history: Sequence[MessageItem]) -> list[_Group]:
     results = {message.call_id: message for message in history if message.role == "tool"}
     return [
-        _Group(message, tuple(results.get(call.call_id) for call in message.calls))
+        _Group(message, tuple([results.get(call.call_id) for call in message.calls]) if message.calls else ())
         for message in history
         if message.role != "tool"
     ]
