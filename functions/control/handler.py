@@ -14,6 +14,7 @@ from codelab.protocol.incoming import Ping, RefreshToken, Resume, UploadRequest
 from codelab.protocol.outgoing import Pong
 from codelab.sessions.items import dumps
 from codelab.sessions.spending import Spending
+from codelab.turns.asked_compaction import compact
 from codelab.turns.caller import Caller
 from codelab.turns.cancel import cancel
 from codelab.turns.control import Refresh, change_rules, configure, hello, refresh
@@ -23,7 +24,7 @@ from codelab.wiring import engine
 if TYPE_CHECKING:
     from codelab.gateway.tokens import TokenVerifier
 
-app = WebSocketApp(hello, configure, change_rules, cancel, withdraw)
+app = WebSocketApp(hello, configure, change_rules, cancel, withdraw, compact)
 
 #: Seconds that a replay waits for `$connect` to return; until then posts are answered as for a closed connection.
 CONNECT_S = 5.0

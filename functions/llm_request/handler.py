@@ -61,9 +61,9 @@ runner = StepRunner(engine, transport, unsupported)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
-    """Run a step, a bare Request or a health check.
+    """Run a step, a compaction, a bare Request or a health check.
 
-    A step is an event of `invoke_step`; it raises only what the OnFailure destination must repair.
+    A step or a compaction is an event of `invoke_step`; it raises only what the OnFailure destination must repair.
 
     A Request is {"kind": "request", "context", "schema", "config"?, "timeout_s"?, "caller"?} and returns {"solution",
     "usage", "strategy", …}. Its errors are raised: the caller sees the type as the function's error, with a message
@@ -85,6 +85,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
             log_failure(error, context.aws_request_id)
             raise type(error)(f"{error.public_message} (request {context.aws_request_id})") from None
     user, session_id, step = step_of(event)
+    if event["kind"] == "compact":
+        runner.compact(user, session_id, context.get_remaining_time_in_millis)
+        return None
     runner.run(user, session_id, step, context.get_remaining_time_in_millis, context.aws_request_id)
     return None
 

@@ -92,6 +92,7 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
     "resume": [{"last_seq": 41}],
     "cancel": [{"request_id": "r-2"}, {"turn_id": _TURN}, {"client_msg_id": "m-2"}, {"queued": True}],
     "withdraw": [{"client_msg_id": "m-2"}],
+    "compact": [{"request_id": "r-7"}],
     "ping": [{"sent_at": 1767225600000}],
     "session_config": [
         {"when_busy": "interrupt", "autonomy": "balanced", "title": "Sorting"},
@@ -243,6 +244,7 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
         {"call_id": _CALL, "state": "completed", "result": {"content": "void main() {}"}, "seq": 10},
         {"call_id": _CALL, "state": "rejected", "decision": "reject", "feedback": "Not in this file", "seq": 10},
     ],
+    "compacted": [{"outcome": "summarised", "tokens_before": 48200, "tokens_after": 1900, "seq": 12}],
     "tool_progress": [
         {"call_id": _CALL, "offset": 0, "result": {"stdout": "Running tests...\n", "exit_code": None}, "seq": 11}
     ],

@@ -287,6 +287,17 @@ CONVERSATIONS = [
         [*(_long(n, NO_SUMMARY) for n in range(1, 4)), say(NO_SUMMARY, 4)],
     ),
     Conversation(
+        "a compaction that is asked for",
+        {"long": [_ANSWER]},
+        [*(_long(n) for n in range(1, 3)), {"type": "compact", "request_id": "r1"}, say("long", 3)],
+    ),
+    Conversation(
+        "a compaction that is asked for during a step",
+        {"long": [_ANSWER], "slow": [says("Well, ", PAUSE, "it is ", "done.")]},
+        [*(_long(n) for n in range(1, 3)), say("slow", 3)],
+        during=[(500, {"type": "compact", "request_id": "r1"})],
+    ),
+    Conversation(
         "the model refuses", {"no": [Says(status=400)], "hi": [_ANSWER]}, [say("no"), say("hi", 2)], execute=execute
     ),
     Conversation(

@@ -294,7 +294,8 @@ class Player:
         """The function, a name for what happens, and the event."""
         world = self.world
         if item.what == "step":
-            return "llm_request", f"step {item.payload['step']}", item.payload
+            is_step = item.payload["kind"] == "step"
+            return "llm_request", f"step {item.payload['step']}" if is_step else "compact", item.payload
         if item.what == "record":
             return "sweep", "record", failed_invocation(item.payload, item.request_id)
         if item.what == "sweep":
@@ -441,7 +442,7 @@ class Player:
             elif not frame["requires_approval"] and frame.get("execute", True) and call_id not in ide.executed:
                 ide.executed.add(call_id)
                 reactions = conversation.execute(frame)
-        elif frame["type"] == "agent_status" and frame["status"] == "idle":
+        elif (frame["type"], frame.get("status", "idle")) in (("agent_status", "idle"), ("compacted", "idle")):
             self._say(REACTION_MS)
         for delay, answer in reactions:
             self._send(0, answer, delay)
@@ -450,7 +451,7 @@ class Player:
             self._reconnect(0)
 
 
-_CONTROL = ("hello", "resume", "cancel", "withdraw", "ping", "session_config", "upload_request")
+_CONTROL = ("hello", "resume", "cancel", "withdraw", "compact", "ping", "session_config", "upload_request")
 
 
 def _resume(ide: Ide) -> Frame:

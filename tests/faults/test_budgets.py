@@ -80,6 +80,13 @@ BUDGETS: Mapping[str, list[Event]] = {
         ("step 1", {READ: 2 + 1, READ_MANY: 1 + 1, TRANSACTION: 1 + 1, APPEND: 2, POST: 6 + 1, UPDATE: 2}),
         USER_MESSAGE, step(1, 2, 6),
     ],
+    # One that is asked for is claimed by an update, and its end is told.
+    "a compaction that is asked for": [
+        CONNECT, USER_MESSAGE, step(1, 2, 6), USER_MESSAGE, step(1, 2, 6),
+        ("compact", {READ: 1, TRANSACTION: 1, INVOKE: 1, POST: 1}),
+        ("compact", {READ: 1 + 1, UPDATE: 1 + 1, READ_MANY: 1, TRANSACTION: 1, POST: 1}),
+        USER_MESSAGE, step(1, 2, 6),
+    ],
     # One that fails writes only the register, and the next step does not try again.
     "a summary that fails": [
         CONNECT, USER_MESSAGE, step(1, 2, 6), USER_MESSAGE, step(1, 2, 6), USER_MESSAGE,

@@ -130,7 +130,7 @@ def _register(found: Outcome) -> Iterator[Complaint]:
     if (register["phase"], register["status"]) != ("idle", "idle"):
         yield STUCK, f"phase {register['phase']}, status {register['status']}"
     left = {"due_at", "due_shard", "calls", "inbox", "steering", "lease", "lease_until", "alive_until", "cancelled_at"}
-    left = (left | {"message_id"}) & set(register)
+    left = (left | {"message_id", "compact_at", "compact_lease", "compact_until", "compact_tries"}) & set(register)
     left |= {name for name in register if name.startswith(("post#", "slot"))}
     if left:
         yield STUCK, f"the register keeps {sorted(left)}"

@@ -131,6 +131,38 @@ def test_when_it_can_again_the_summary_is_made(system: System, memory: Memory) -
     assert "# Summary" in memory.turns[-1]["messages"][1]["content"]
 
 
+def grown(system: System, turns: int = 8) -> None:
+    for n in range(turns):
+        system.say("c1", f"Question {n}: " + "why is that so? " * 20)
+
+
+def ask_for_compaction(system: System) -> str:
+    """Ask for a compaction. Returns what the client is told at once."""
+    system.send_raw("c1", "control", json.dumps({"type": "compact", "request_id": "r1"}))
+    return str(system.aws.frames("c1")[-1]["outcome"])
+
+
+def test_a_client_has_the_history_compacted_before_it_is_due(system: System, memory: Memory) -> None:
+    system.send_raw("c1", "control", json.dumps({"type": "hello"}))
+    system.say("c1", "Hello")
+    assert ask_for_compaction(system) == "nothing_to_compact"
+    grown(system)
+    assert not memory.summaries
+    assert ask_for_compaction(system) == "compacting"
+    assert ask_for_compaction(system) == "repeated"
+    system.run_step()
+    [told] = system.aws.frames("c1")
+    system.run_step()  # delivered twice
+    assert len(memory.summaries) == 1
+    assert told["type"] == "compacted"
+    assert told["outcome"] == "summarised"
+    assert told["tokens_after"] < told["tokens_before"] / 3
+    assert system.item("REGISTER")["summary_n"] > 10
+    assert ask_for_compaction(system) == "nothing_to_compact"
+    system.say("c1", "And then?")
+    assert "# Summary" in memory.turns[-1]["messages"][1]["content"]
+
+
 def test_a_failure_counts_in_cloudwatch(system: System, memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
     """By the embedded metric format: every metric and dimension that is declared stands in the line."""
     system.environment = {**system.environment, "METRICS": "true"}

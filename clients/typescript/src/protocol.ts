@@ -12,6 +12,7 @@ export type ClientFrame =
   | ResumeFrame
   | CancelFrame
   | WithdrawFrame
+  | CompactFrame
   | PingFrame
   | SessionConfigFrame
   | RefreshTokenFrame
@@ -41,6 +42,7 @@ export type ServerFrame =
   | AssistantThoughtFrame
   | QueuedFrame
   | WithdrawnFrame
+  | CompactedFrame
   | MessageDiscardedFrame;
 
 /** A message of the user. Starts a turn, or waits until the running turn ends. */
@@ -208,6 +210,16 @@ export interface WithdrawFrame {
   type: "withdraw";
   /** The message's id. */
   client_msg_id: string;
+  /**
+   * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
+   * `ack`.
+   */
+  request_id?: string | null;
+}
+
+/** Make the history short for the model now, although that is not due. `compacted` says when it is done. */
+export interface CompactFrame {
+  type: "compact";
   /**
    * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
    * `ack`.
@@ -443,9 +455,10 @@ export interface AckFrame {
   /**
    * `started`, `queued`: the message began a turn, or waits. `cancelling`: the turn ends, or has just ended.
    * `withdrawn`: the message waited or had not arrived, and will not be answered. `switched`, `unchanged`: the agent
-   * is another one now, or was this one already. `repeated`: the same frame was accepted before. `accepted`: all else.
+   * is another one now, or was this one already. `compacting`: `compacted` follows. `repeated`: the same frame was
+   * accepted before. `accepted`: all else.
    */
-  outcome: "accepted" | "repeated" | "started" | "queued" | "cancelling" | "nothing_to_cancel" | "withdrawn" | "nothing_to_withdraw" | "switched" | "unchanged";
+  outcome: "accepted" | "repeated" | "started" | "queued" | "cancelling" | "nothing_to_cancel" | "withdrawn" | "nothing_to_withdraw" | "compacting" | "nothing_to_compact" | "switched" | "unchanged";
   /** The turn that was started or is cancelled. */
   turn_id?: string;
   /** The message that the frame contained or named, with the id that it got. */
@@ -744,6 +757,27 @@ export interface WithdrawnFrame {
   at?: number;
 }
 
+/**
+ * A compaction that a client asked for has ended. Those that are made because they are due are not told. An extension
+ * frame.
+ */
+export interface CompactedFrame {
+  type: "compacted";
+  /**
+   * `summarised`: a summary replaces the older messages for the model. `unchanged`: there was too little to replace.
+   * `failed`: the model gave no summary; ask again later.
+   */
+  outcome: "summarised" | "unchanged" | "failed";
+  /** The history as the model was sent it, in estimated tokens. */
+  tokens_before: number;
+  /** The same from now on, with the summary. */
+  tokens_after: number;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+}
+
 /** The step that streamed this message crashed. Discard the message; a new one follows. An extension frame. */
 export interface MessageDiscardedFrame {
   type: "message_discarded";
@@ -760,7 +794,7 @@ export interface MessageDiscardedFrame {
 /** Stands for any client frame that was uploaded instead of sent. */
 export interface ReferencedFrame {
   /** The frame's type. */
-  type: "user_message" | "tool_result" | "hitl_decision" | "context_update" | "switch_agent" | "hello" | "resume" | "cancel" | "withdraw" | "ping" | "session_config" | "refresh_token" | "upload_request" | "rules";
+  type: "user_message" | "tool_result" | "hitl_decision" | "context_update" | "switch_agent" | "hello" | "resume" | "cancel" | "withdraw" | "compact" | "ping" | "session_config" | "refresh_token" | "upload_request" | "rules";
   /** The frame's `call_id`, if it has one. */
   call_id?: string | null;
   /** The `payload_ref` of the `upload_ticket`. */

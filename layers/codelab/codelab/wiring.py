@@ -67,7 +67,7 @@ def invoke_step(user: str, session_id: str, step: Step) -> None:
     if not extent["instructions"]:
         del extent["instructions"]  # which an older version, that may still take the event, does not know
     event = {
-        "kind": "step",
+        "kind": "compact" if step.compacts else "step",
         "user": user,
         "session_id": session_id,
         "turn_id": step.turn_id,

@@ -17,7 +17,7 @@ from codelab.protocol.errors import ProtocolError
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 from codelab.tracing import model_call
-from codelab.turns import compaction
+from codelab.turns import asked_compaction, compaction
 from codelab.turns.draft import Draft
 from codelab.turns.models import budget
 from codelab.turns.usage import counted
@@ -37,6 +37,9 @@ class Compactor:
 
     def compact(self, register: Register, config: RequestConfig, meter: Meter, remaining_ms: Callable[[], int]) -> None:
         """Cut or summarise a part of the history if that is due. A failure is logged, and noted in the register."""
+        if register.compact_at:
+            self.compact_as_asked(register, config, meter, remaining_ms)
+            return
         if not compaction.is_due(register, self._settings) or remaining_ms() < _LEAST_MS:
             return
         extent, most = compaction.extent(register)
@@ -59,11 +62,44 @@ class Compactor:
 
         self._note(register, note)
 
-    def _note(self, register: Register, decide: Callable[[Draft], Transition | None]) -> None:
+    def compact_as_asked(
+        self, register: Register, config: RequestConfig, meter: Meter, remaining_ms: Callable[[], int]
+    ) -> None:
+        """Make the compaction that a client asked for, unless another process does. The sweep repeats what is lost."""
+        left = remaining_ms() - _MARGIN_MS
+        if left < _LEAST_MS:
+            return
+        began, lasts = time.monotonic(), min(_MOST_MS, left)
+        lease, until = self._engine.ids(), self._engine.clock() + lasts + _MARGIN_MS
+        claimed = self._note(register, lambda draft: asked_compaction.claim(draft, lease, until), known=register)
+        if claimed is None:
+            return
+        register = claimed.after
+        extent, most = compaction.extent(register)
+        read = self._engine.store.conversation(register.pk, extent, most)
+        piece = compaction.piece(register, read.history, self._settings, is_asked=True)
+        content, said = None, tuple[str, ...]()
+        if piece is not None:
+            said = compaction.said(read.summary, piece, budget(register, self._settings).tokens)
+            asked = compaction.messages(piece, read.summary)
+            content = self._summary(register, asked, config, meter, began + lasts / 1000)
         try:
-            self._engine.decide(register.user, register.session_id, decide)
+            self._engine.apply(
+                register.user,
+                register.session_id,
+                lambda draft: asked_compaction.end(draft, lease, read.summary, piece, content, said),
+            )
         except ProtocolError as error:
             logger().warning("compaction not stored", extra={"session": register.pk, "error": error.message})
+
+    def _note(
+        self, register: Register, decide: Callable[[Draft], Transition | None], known: Register | None = None
+    ) -> Transition | None:
+        try:
+            return self._engine.decide(register.user, register.session_id, decide, register=known)
+        except ProtocolError as error:
+            logger().warning("compaction not stored", extra={"session": register.pk, "error": error.message})
+            return None
 
     def _summary(
         self, register: Register, asked: list[dict[str, Any]], config: RequestConfig, meter: Meter, deadline: float

@@ -138,6 +138,19 @@ class StepRunner:
             self._compactor.compact(last.after, self._requests.config_of(last.after), meter, remaining_ms)
             meter.flush()
 
+    def compact(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
+        """Make the compaction that a client asked for. A duplicate invocation does nothing."""
+        register = self._engine.store.read(keys.partition(user, session_id))
+        if register is None or register.erase_at or not register.compact_at:
+            return
+        bind(session=register.pk)
+        meter = Meter(self._engine, user)
+        meter.user_plan = register.user_plan
+        try:
+            self._compactor.compact(register, self._requests.config_of(register), meter, remaining_ms)
+        finally:
+            meter.flush()
+
     def _run_one(self, user: str, session_id: str, step: Step, invoked: _Invocation) -> Transition | None:
         """Run one step. Returns what was committed, None if this invocation does not own the step (any more)."""
         pk, extent = keys.partition(user, session_id), step.extent

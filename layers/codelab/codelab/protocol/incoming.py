@@ -380,6 +380,12 @@ class Withdraw(ClientFrame):
     client_msg_id: Id = Field(description="The message's id.")
 
 
+class Compact(ClientFrame):
+    """Make the history short for the model now, although that is not due. `compacted` says when it is done."""
+
+    type: Literal["compact"]
+
+
 class Ping(ClientFrame):
     """Answered by `pong` with the same fields. Keeps API Gateway from closing an idle connection."""
 
@@ -461,6 +467,7 @@ FRAMES: dict[str, type[ClientFrame]] = {
     "resume": Resume,
     "cancel": Cancel,
     "withdraw": Withdraw,
+    "compact": Compact,
     "ping": Ping,
     "session_config": SessionConfig,
     "refresh_token": RefreshToken,

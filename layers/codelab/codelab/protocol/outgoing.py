@@ -33,6 +33,8 @@ Acknowledged = Literal[
     "nothing_to_cancel",
     "withdrawn",
     "nothing_to_withdraw",
+    "compacting",
+    "nothing_to_compact",
     "switched",
     "unchanged",
 ]
@@ -574,6 +576,20 @@ class Withdrawn(ServerFrame):
     client_msg_ids: list[str] = Field(description="The messages' ids.")
 
 
+class Compacted(ServerFrame):
+    """A compaction that a client asked for has ended. Those that are made because they are due are not told."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["compacted"] = "compacted"
+    outcome: Literal["summarised", "unchanged", "failed"] = Field(
+        description="`summarised`: a summary replaces the older messages for the model. `unchanged`: there was too "
+        "little to replace. `failed`: the model gave no summary; ask again later."
+    )
+    tokens_before: int = Field(description="The history as the model was sent it, in estimated tokens.")
+    tokens_after: int = Field(description="The same from now on, with the summary.")
+
+
 class Ack(Reply):
     """What became of a frame with a `request_id` that has no other answer."""
 
@@ -583,8 +599,8 @@ class Ack(Reply):
     outcome: Acknowledged = Field(
         description="`started`, `queued`: the message began a turn, or waits. `cancelling`: the turn ends, or has just "
         "ended. `withdrawn`: the message waited or had not arrived, and will not be answered. `switched`, `unchanged`: "
-        "the agent is another one now, or was this one already. `repeated`: the same frame was accepted before. "
-        "`accepted`: all else."
+        "the agent is another one now, or was this one already. `compacting`: `compacted` follows. `repeated`: the same "
+        "frame was accepted before. `accepted`: all else."
     )
     turn_id: str | None = Field(default=None, description="The turn that was started or is cancelled.")
     client_msg_id: str | None = Field(

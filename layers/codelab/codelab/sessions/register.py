@@ -223,6 +223,12 @@ class Register:
     context_used: int = 0
     #: `history_tokens` when the model last failed to summarise them; 0 after a summary.
     summary_failed_tokens: int = 0
+    #: When a client asked for a compaction, or the sweep last repeated that; 0 if none is wanted. Which process makes
+    #: it, until when (ms), and how many have begun to.
+    compact_at: int = 0
+    compact_lease: str = ""
+    compact_until: int = 0
+    compact_tries: int = 0
     generation: int = 0
     executor: str = ""
     connections: dict[str, Connection] = field(default_factory=dict)
@@ -286,7 +292,16 @@ class Register:
                 times.append(self.cancelled_at + REPAIR_AFTER_MS)
         elif self.phase is Phase.WAITING:
             times.extend(call.due for call in self.open_step_calls.values())
+        if self.compact_due is not None:
+            times.append(self.compact_due)
         return min(times, default=None)
+
+    @property
+    def compact_due(self) -> int | None:
+        """When (ms) somebody must look after the compaction that was asked for. While a step runs, its owner will."""
+        if not self.compact_at or self.phase in (Phase.DISPATCHED, Phase.RUNNING):
+            return None
+        return self.compact_until or self.compact_at + REPAIR_AFTER_MS
 
     @property
     def invoked_at(self) -> int:

@@ -45,6 +45,8 @@ class Step:
     extent: Extent
     #: The first and the last of the logged frames that whoever acquires the step posts and must read; none: (0, -1).
     announced: tuple[int, int] = (0, -1)
+    #: It stands for no step, but for a compaction that a client asked for.
+    compacts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

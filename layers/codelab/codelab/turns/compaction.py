@@ -36,6 +36,8 @@ _CUT_TOKENS = CUT_CHARS // 3
 _LEAST_SAID = 300
 #: How much the history must have grown since the last try if that failed.
 _GROWN = 1.25
+#: The tokens that a summary which a client asks for replaces at least, if they are less than `_WORTH`.
+_ASKED_TOKENS = 2_000
 #: The most messages in one summary, and their share of the budget.
 _PIECE, _PIECE_SHARE = 400, 0.7
 #: Characters of a message, of a call's arguments and of a result that the Request for a summary includes.
@@ -95,6 +97,15 @@ def is_due(register: Register, settings: Settings) -> bool:
     count = register.history_n - register.summary_n
     budget = models.budget(register, settings)
     return register.history_tokens > _DUE * _room(register, budget.fits) or count > _DUE * budget.messages
+
+
+def is_worth_asking(register: Register, settings: Settings) -> bool:
+    """Might a summary that is not due yet make the history shorter?"""
+    return register.history_tokens >= _least(register, settings)
+
+
+def _least(register: Register, settings: Settings) -> float:
+    return min(_ASKED_TOKENS, _WORTH * _room(register, models.budget(register, settings).fits))
 
 
 def extent(register: Register) -> tuple[Extent, int]:
@@ -157,10 +168,13 @@ def said(before: SummaryItem | None, piece: Piece, budget: int) -> tuple[str, ..
     return tuple(found)
 
 
-def piece(register: Register, messages: Sequence[MessageItem], settings: Settings) -> Piece | None:
+def piece(
+    register: Register, messages: Sequence[MessageItem], settings: Settings, *, is_asked: bool = False
+) -> Piece | None:
     """The part of `messages` (see `extent`) to summarise, None if it is too small. Never the newest answer.
 
-    An answer and the results of its calls stay together.
+    An answer and the results of its calls stay together. `is_asked`: a client asked for it, so it is as large as it can
+    be.
     """
     tokens, count = register.history_tokens, register.history_n - register.summary_n
     budget = models.budget(register, settings)
@@ -176,8 +190,12 @@ def piece(register: Register, messages: Sequence[MessageItem], settings: Setting
         if messages[position + 1].role == "tool":
             continue
         found = Piece(register.summary_n, message.n, taken, tuple(messages[: position + 1]))
+        if is_asked:
+            continue
         if tokens - taken <= _KEPT * most_tokens and count - position - 1 <= _KEPT * most_messages:
             break
+    if is_asked:
+        return found if found and found.tokens >= _least(register, settings) else None
     is_worth_it = found and (found.tokens >= _WORTH * most_tokens or len(found.messages) >= _WORTH * most_messages)
     return found if is_worth_it else None
 
@@ -206,14 +224,19 @@ def text_of(solution: dict[str, Any], register: Register, settings: Settings) ->
 
 def commit(draft: Draft, piece: Piece, content: str, said: tuple[str, ...] = ()) -> Transition | None:
     """Store the summary of `piece`. None if another summary was made meanwhile."""
+    return draft.finish() if store(draft, piece, content, said) else None
+
+
+def store(draft: Draft, piece: Piece, content: str, said: tuple[str, ...]) -> bool:
+    """Add the summary of `piece` to the draft. False if another summary was made meanwhile."""
     register = draft.register
     if register.summary_n != piece.after_n or register.history_n < piece.n:
-        return None
+        return False
     register.summary_n = piece.n
     register.history_tokens = max(0, register.history_tokens - piece.tokens)
     register.summary_failed_tokens = 0
     draft.put(SummaryItem(piece.n, content, draft.now, said))
-    return draft.finish()
+    return True
 
 
 def back_off(draft: Draft, asked: Register) -> Transition | None:

@@ -264,6 +264,11 @@ class Draft:
         register = self.register
         self.invoke = Step(register.turn_id, register.step, register.attempt, register.extent)
 
+    def invoke_compaction(self) -> None:
+        """Have the session compacted after the commit."""
+        register = self.register
+        self.invoke = Step(register.turn_id, register.step, register.attempt, register.extent, compacts=True)
+
     def post_announced(self) -> None:
         """Post what the step's dispatch has logged, before this draft's frames, unless it was posted.
 

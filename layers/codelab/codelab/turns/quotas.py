@@ -58,6 +58,14 @@ def wanted(plan: str, asks: Asks, settings: Settings, now: int, choose: Choose =
     return found + ([keys.slot_key(k) for k in slots] if asks is not Asks.SPENDS else [])
 
 
+def accept_request(draft: Draft, plan: str) -> None:
+    """Check and count a frame for which the model is asked outside of a turn. Raises ProtocolError RATE_LIMITED."""
+    limits = draft.settings.limits[plan]
+    if limits.are_counted:
+        _check(draft, limits, Spending(requests=1, tokens=1))
+    _spend(draft, limits, Spending(messages=1))
+
+
 def accept_message(draft: Draft, plan: str) -> None:
     """Check and count a message that is about to be accepted; if it begins a turn, take a slot.
 

@@ -11,7 +11,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.register import REPAIR_AFTER_MS, CallState, OutboxEntry, Phase
 from codelab.sessions.transition import Transition
-from codelab.turns import calls, connections, turn
+from codelab.turns import asked_compaction, calls, connections, turn
 from codelab.turns.draft import Draft
 from codelab.turns.steps import MAX_ATTEMPTS, is_leased_by
 
@@ -24,6 +24,7 @@ def tick(draft: Draft, dead: str | None = None) -> Transition:
     _repost(draft)
     _revive_step(draft, dead)
     _expire_calls(draft)
+    asked_compaction.revive(draft)
     connections.close_expired(draft)
     return draft.finish()
 
