@@ -14,6 +14,7 @@ from codelab.observability import logger
 
 from tests.functions.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
+from tests.functions.test_quotas import used
 
 BUDGET = 8_000
 FACTS = ("FACT-tabs-not-spaces", "FACT-port-8123", "FACT-never-touch-legacy")
@@ -161,6 +162,25 @@ def test_a_client_has_the_history_compacted_before_it_is_due(system: System, mem
     assert ask_for_compaction(system) == "nothing_to_compact"
     system.say("c1", "And then?")
     assert "# Summary" in memory.turns[-1]["messages"][1]["content"]
+
+
+def test_a_compaction_on_request_costs_a_message_and_a_request_of_the_quota(system: System, memory: Memory) -> None:
+    """Or whoever has a stolen token would have the model work for nothing."""
+    memory.refuses = True
+    most = {"MESSAGES_PER_MINUTE": "1000", "REQUESTS_PER_MINUTE": "1000", "TOKENS_PER_DAY": "10000000"}
+    system.environment |= most
+    system.send_raw("c1", "control", json.dumps({"type": "hello"}))
+    grown(system)
+    before = used(system)
+    assert ask_for_compaction(system) == "compacting"
+    system.run_step()
+    assert system.aws.frames("c1")[-1]["outcome"] == "failed"
+    spent = used(system) - before
+    assert (spent["messages"], spent["requests"]) == (1, 1)
+    system.environment |= {"TOKENS_PER_DAY": "1"}
+    system.load("control")(system.event("c1", {"type": "compact"}))
+    refused = system.aws.frames("c1")[-1]
+    assert (refused["error_code"], refused["details"]["quota"]) == ("RATE_LIMITED", "tokens_per_day")
 
 
 def test_a_failure_counts_in_cloudwatch(system: System, memory: Memory, caplog: pytest.LogCaptureFixture) -> None:

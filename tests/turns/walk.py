@@ -12,6 +12,7 @@ from codelab.sessions.keys import slot_key
 from codelab.sessions.register import CallState, Phase
 from codelab.sessions.spending import Slot
 from codelab.sessions.store import Conversation
+from codelab.turns import asked_compaction
 from codelab.turns.caller import Caller
 from codelab.turns.context import assemble
 from codelab.turns.steps import Lease
@@ -74,11 +75,15 @@ class Walk:
         self.ends: dict[str, tuple[Lease, int]] = {}
         self.call_ids: list[str] = ["call_unknown"]
         self.said: set[str] = set()
+        #: How many compactions were accepted, and the claims of those who began one, dead or alive.
+        self.compactions = 0
+        self.claims: list[str] = []
 
     EVENTS = (
         "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
         "renew", "stray_streams", "stray_streams", "break_off",
         "result", "result", "result", "decide", "decide", "cancel", "withdraw", "configure", "switch", "context",
+        "compact", "compaction_begins", "compaction_begins", "compaction_ends",
         "join", "leave",
         "wait", "owner_dies", "execute", "revoke", "hello",
         "another_begins", "another_begins", "another_ends", "outage",
@@ -210,6 +215,18 @@ class Walk:
     def withdraw(self) -> None:
         self.world.withdraw(self._message_id(), self.choose.choice(CALLERS))
 
+    def compact(self) -> None:
+        self.world.register.history_tokens += 1_000  # as if more had been said
+        self.compactions += self.world.compact(self.choose.choice(CALLERS)) is not None
+
+    def compaction_begins(self) -> None:
+        if (claim := self.world.begin_compaction()) is not None:
+            self.claims.append(claim)
+
+    def compaction_ends(self) -> None:
+        if self.claims:
+            self.world.end_compaction(self.choose.choice(self.claims))
+
     def _message_id(self) -> str:
         if self.said and self.choose.random() < 0.8:
             return self.choose.choice(sorted(self.said))
@@ -283,8 +300,11 @@ class Walk:
 
     def check(self) -> None:
         world, register = self.world, self.world.register
-        outstanding = register.phase is not Phase.IDLE or register.outbox or register.out_of_turn_calls
-        assert (register.due_at() is not None) == bool(outstanding)
+        unsettled = (register.outbox, register.out_of_turn_calls, register.compact_at)
+        outstanding = register.phase is not Phase.IDLE or any(unsettled)
+        told = len(world.of_type("compacted")) + bool(register.compact_at)
+        assert told == self.compactions, "a compaction was lost, or told twice"
+        assert (register.due_at() is not None) == outstanding
         assert len(register.inbox) <= 20
         assert len(register.open_step_calls) <= 16
         assert len(register.out_of_turn_calls) <= 16
@@ -402,6 +422,11 @@ class Walk:
         for _ in range(2):
             world.pass_time(61)
             self.check()
+        for _ in range(asked_compaction.MAX_TRIES + 1):  # whoever begins it dies
+            world.begin_compaction()
+            world.pass_time(66)
+            self.check()
+        assert not world.register.compact_at, "a compaction is wanted for ever"
         assert not world.register.out_of_turn_calls, "a call of no turn is open for ever"
         asked = Counter(content for role, content in world.history() if role == "user")
         expected = Counter(f"says {input_id}" for input_id in self.said - self._withdrawn())

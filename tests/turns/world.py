@@ -9,6 +9,7 @@ from codelab.config import Settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import (
     Cancel,
+    Compact,
     ContextUpdate,
     Hello,
     HitlDecision,
@@ -26,6 +27,7 @@ from codelab.sessions.spending import Slot, Spending, attribute_of
 from codelab.sessions.store import Duplicate, SeqTaken, SlotTaken
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import (
+    asked_compaction,
     calls,
     cancel,
     connections,
@@ -191,7 +193,7 @@ class World:
         self.reposts += transition.repost
         self.resends += [(resend.connection_id, resend.seq) for resend in transition.resend]
         self.replies += transition.replies
-        if transition.invoke:
+        if transition.invoke and not transition.invoke.compacts:
             self.invokes.append(transition.invoke)
 
     # -- events --------------------------------------------------------------------------------------------------
@@ -271,6 +273,17 @@ class World:
 
     def withdraw(self, client_msg_id: str, caller: Caller = IDE) -> Transition | None:
         return self.handle(inbox.withdraw, Withdraw(type="withdraw", client_msg_id=client_msg_id), caller)
+
+    def compact(self, caller: Caller = IDE) -> Transition | None:
+        return self.handle(asked_compaction.compact, Compact(type="compact"), caller)
+
+    def begin_compaction(self) -> str | None:
+        """Claim the compaction that was asked for. Returns the claim, None if there is nothing to do."""
+        lease, until = self.new_id(), self.now + 65_000
+        return lease if self.decide(lambda draft: asked_compaction.claim(draft, lease, until)) else None
+
+    def end_compaction(self, lease: str) -> Transition | None:
+        return self.decide(lambda draft: asked_compaction.end(draft, lease, None, None, None, ()))
 
     def configure(self, caller: Caller = IDE, **fields: Any) -> None:
         frame = SessionConfig.model_validate({"type": "session_config", **fields})

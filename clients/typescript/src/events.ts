@@ -58,6 +58,7 @@ const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
   resync_required: { last_seq: "number" },
   queued: { client_msg_id: "string", position: "number" },
   withdrawn: { client_msg_ids: "strings" },
+  compacted: { outcome: "string", tokens_before: "number", tokens_after: "number" },
   ack: { outcome: "string" },
   upload_ticket: { payload_ref: "string", url: "string", headers: "object" },
   message_discarded: { message_id: "string" },

@@ -162,6 +162,11 @@ export class Session {
     return this.#now({ type: "withdraw", client_msg_id: message });
   }
 
+  /** Have the history compacted for the model. A `compacted` event tells the end. */
+  compact(): Promise<AckFrame> {
+    return this.request({ type: "compact" });
+  }
+
   /** Let another agent answer from now on. */
   switchAgent(agent: string): Promise<AckFrame> {
     return this.request({ type: "switch_agent", agent_type: agent });

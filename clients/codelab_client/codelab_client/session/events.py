@@ -201,6 +201,15 @@ class Withdrawn(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Compacted(Event):
+    """A compaction that a client asked for has ended: `summarised`, `unchanged` or `failed`. Tokens are estimates."""
+
+    outcome: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ack(Event):
     """What became of a frame with a `request_id` that has no other answer."""
 
@@ -379,6 +388,7 @@ _TYPES: dict[str, type[Event]] = {
     "plan": Plan,
     "queued": Queued,
     "withdrawn": Withdrawn,
+    "compacted": Compacted,
     "ack": Ack,
     "session_info": SessionInfo,
     "rules": Rules,

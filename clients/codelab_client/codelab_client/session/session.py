@@ -15,10 +15,12 @@ from codelab_client.session.awaited_turn import AwaitedTurn
 from codelab_client.session.calls import Calls
 from codelab_client.session.errors import Refused, SessionClosed, SessionError
 from codelab_client.session.events import (
+    Ack,
     AgentStatus,
     AgentSwitched,
     AssistantMessage,
     CallUpdate,
+    Compacted,
     ContextUpdated,
     Error,
     Event,
@@ -180,6 +182,11 @@ class Session:
             {"type": "withdraw", "client_msg_id": client_msg_id},
             lambda event: isinstance(event, Withdrawn) and client_msg_id in event.client_msg_ids,
         )
+
+    async def compact(self) -> str:
+        """Have the history compacted for the model. Returns what the server says; `Compacted` tells the end."""
+        answer = await self._replies.ask({"type": "compact"}, lambda event: isinstance(event, Compacted))
+        return answer.outcome if isinstance(answer, Ack | Compacted) else ""
 
     def has_sent(self, client_msg_id: str) -> bool:
         """Whether a message is one that this client has sent since the session was opened."""

@@ -39,6 +39,7 @@ class Commands:
             "steer": (self._steer, "/steer MESSAGE: give it to the agent at the next step of the running turn"),
             "undo": (self._undo, "take back what the last turn did to files; /undo others keeps those changed since"),
             "diff": (self._diff, "what the last turn did to files"),
+            "compact": (self._compact, "let a summary replace the conversation so far for the model"),
             "rules": (self._rules, "remembered decisions; /rules revoke ID"),
             "usage": (self._usage, "tokens and quotas"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
@@ -224,6 +225,13 @@ class Commands:
             self._say(f"{rule_id}  {decision} {tool} {safe(rule.get('covers', ''))}  ({scope}, {who})", "")
         if not rules:
             self._say("No decisions are remembered")
+
+    async def _compact(self, _: str) -> None:
+        outcome = await self._conversation.session.compact()
+        if outcome == "nothing_to_compact":
+            self._say("The conversation is too short to be worth a summary", "")
+        elif outcome in ("compacting", "repeated"):
+            self._say("The model writes a summary of the conversation …", "")
 
     async def _usage(self, _: str) -> None:
         usage = self._conversation.usage

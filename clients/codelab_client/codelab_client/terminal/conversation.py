@@ -20,6 +20,11 @@ from codelab_client.terminal.markdown_blocks import complete_length
 #: Lines of a running command's output that are shown live.
 _LIVE_LINES = 6
 _KEPT_CHARS = 200_000
+_COMPACTED = {
+    "summarised": "compacted: {event.tokens_before:,} → {event.tokens_after:,} tokens",
+    "unchanged": "There was too little to compact",
+    "failed": "The model gave no summary; try /compact again later",
+}
 #: Messages that wait that are shown.
 _QUEUE_LINES = 3
 _STATUS = {
@@ -133,6 +138,9 @@ class Conversation:
                 self.screen.show(cards.finished(event.tool_name, arguments, event.outcome, output))
             case on.CallUpdate():
                 self._settled(event)
+            case on.Compacted():
+                self._end_text()
+                self._say(_COMPACTED.get(event.outcome, "").format(event=event))
             case on.Plan():
                 self._end_text()
                 self.screen.show(cards.plan(event.items) if event.items else cards.notice("The plan was removed"))

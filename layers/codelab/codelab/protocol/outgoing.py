@@ -599,8 +599,8 @@ class Ack(Reply):
     outcome: Acknowledged = Field(
         description="`started`, `queued`: the message began a turn, or waits. `cancelling`: the turn ends, or has just "
         "ended. `withdrawn`: the message waited or had not arrived, and will not be answered. `switched`, `unchanged`: "
-        "the agent is another one now, or was this one already. `compacting`: `compacted` follows. `repeated`: the same "
-        "frame was accepted before. `accepted`: all else."
+        "the agent is another one now, or was this one already. `compacting`: `compacted` follows. `repeated`: the "
+        "same frame was accepted before. `accepted`: all else."
     )
     turn_id: str | None = Field(default=None, description="The turn that was started or is cancelled.")
     client_msg_id: str | None = Field(
