@@ -85,7 +85,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
             log_failure(error, context.aws_request_id)
             raise type(error)(f"{error.public_message} (request {context.aws_request_id})") from None
     user, session_id, step = step_of(event)
-    if event["kind"] == "compact":
+    if event.get("kind") == "compact":
         runner.compact(user, session_id, context.get_remaining_time_in_millis)
         return None
     runner.run(user, session_id, step, context.get_remaining_time_in_millis, context.aws_request_id)
