@@ -98,7 +98,8 @@ def opener(cloud: LocalCloud) -> Iterator[Open]:
 
 @pytest.fixture(scope="session")
 def demo_cloud() -> Iterator[LocalCloud]:
-    with LocalCloud(TEMPLATE, environment={"DEMO_TOKEN_DELAY_MS": "0"}) as running:
+    # An empty variable counts as unset.
+    with LocalCloud(TEMPLATE, environment={"DEMO_TOKEN_DELAY_MS": "0", "LLM_BASE_URL": ""}) as running:
         yield running
 
 

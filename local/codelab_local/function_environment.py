@@ -74,7 +74,8 @@ def function_environment(
     }
     deployed = function.environment
     may_pass = settings.pass_names | deployed.keys()
-    passed = {name: caller[name] for name in may_pass if name in caller}
+    # An empty value does not replace the local cloud's own: with `LLM_BASE_URL=` the demonstration model answers.
+    passed = {name: caller[name] for name in may_pass if name in caller and (caller[name] or name not in overlay)}
     address = re.compile(rf"(?:https?|wss?)://{re.escape(api.api_id)}\.execute-api\.[^/\s\"']+")
     if "AWS_ENDPOINT_URL" in settings.overrides:  # Another emulator or the cloud has its own S3.
         del values["AWS_ENDPOINT_URL_S3"]
