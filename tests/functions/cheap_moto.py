@@ -1,11 +1,12 @@
 """moto's DynamoDB with the same answers for a fraction of the work, which grows with the table as it stands.
 
 To be able to undo a transaction it copies the whole table, item by item; of every attribute it sends it tries each
-type under a handful of names; and it copies an update's expression and walks it ten times, with work at each node that
-grows with it.
+type under a handful of names; it parses an update's expression twice, copies it and walks it ten times, with work at
+each node that grows with it; and with every attribute of an item it measures all the others.
 """
 
 import copy
+import functools
 from collections import defaultdict
 from typing import Any
 
@@ -14,14 +15,18 @@ from botocore.hooks import EventAliaser
 from moto.core.model import StructureShape
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.models import DynamoDBBackend
-from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.dynamodb.models.dynamo_type import DynamoType, LimitedSizeDict
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.parsing.ast_nodes import DepthFirstTraverser, Node  # type: ignore[attr-defined]
-from moto.dynamodb.parsing.validators import ActionCountValidator
+from moto.dynamodb.parsing.expressions import UpdateExpressionParser
+from moto.dynamodb.parsing.validators import ActionCountValidator, OverlappingPathsValidator
 
 _COPY_ALIASER = EventAliaser.__copy__
 _UPDATE_ITEM = DynamoDBBackend.update_item
 _SERIALIZE_STRUCTURE = BaseJSONSerializer._serialize_type_structure
+_CHECK_SIZE = LimitedSizeDict.__setitem__
+#: Nobody changes a parsed expression: a validator works on a copy.
+_PARSED = staticmethod(functools.lru_cache(maxsize=1000)(UpdateExpressionParser.make))
 
 
 def cheapen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,6 +39,9 @@ def cheapen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, "__deepcopy__", _copy_node, raising=False)
     monkeypatch.setattr(DepthFirstTraverser, "traverse", _traverse)
     monkeypatch.setattr(ActionCountValidator, "traverse", ActionCountValidator.verify_action_counts)
+    monkeypatch.setattr(OverlappingPathsValidator, "traverse", OverlappingPathsValidator.check_for_overlapping_paths)
+    monkeypatch.setattr(UpdateExpressionParser, "make", _PARSED)
+    monkeypatch.setattr(LimitedSizeDict, "__setitem__", _set_attribute)
 
 
 def _with_the_same_names(aliaser: Any) -> Any:
@@ -71,33 +79,58 @@ def _serialize_structure(
     return serializer._default_serialize(serialized, wrapper, shape, key)
 
 
+def _set_attribute(attributes: LimitedSizeDict, name: str, value: Any) -> None:
+    """Measures an item only at first, and when what was set since then may be too much."""
+    kept = attributes.__dict__
+    if "bound" not in kept:
+        kept["bound"] = sum(_size(*pair) for pair in attributes.items())
+    kept["bound"] += _size(name, value)
+    if kept["bound"] < 400_000:
+        return dict.__setitem__(attributes, name, value)
+    del kept["bound"]
+    return _CHECK_SIZE(attributes, name, value)
+
+
+def _size(name: str, value: Any) -> int:
+    return 4 * len(name) + (value.size() if type(value) is DynamoType else 4 * len(str(value)))
+
+
+@functools.cache
+def _is_node(kind: type) -> bool:
+    """`isinstance` of an abstract class is slow."""
+    return issubclass(kind, Node)
+
+
 def _copy_node(node: Any, memo: dict[int, Any]) -> Any:
     """A parsed expression, without the general search for parts that are used twice: it is a tree."""
     made = object.__new__(type(node))
     made.__dict__.update(node.__dict__, parent=None)
     if node.children is not None:
-        made.children = [copy.deepcopy(child, memo) for child in node.children]
+        made.children = [
+            _copy_node(child, memo) if _is_node(type(child)) else copy.deepcopy(child, memo) for child in node.children
+        ]
         for child in made.children:
-            if isinstance(child, Node):
-                child.set_parent(made)
+            if _is_node(type(child)):
+                child.parent = made
     return made
 
 
 def _traverse(traverser: DepthFirstTraverser, root: Node) -> Node:
     """What a kind of node is processed by, which moto finds out at every node, is the same in the whole tree.
 
-    (Clauses are counted from the root alone: a part of the tree has no more of them.)
+    (Clauses are counted and compared from the root alone: a part of the tree has no more of them.)
     """
     processing = traverser._processing_map().items()
     by_kind: dict[type, Any] = {}
+    is_prepared = type(traverser).pre_processing_of_child is not DepthFirstTraverser.pre_processing_of_child
 
     def visit(node: Any, place: int) -> Any:
-        if not isinstance(node, Node):
-            return node
         parent = node.parent
         for n, child in enumerate(node.children or ()):
-            traverser.pre_processing_of_child(node, n)
-            visit(child, n)
+            if is_prepared:
+                traverser.pre_processing_of_child(node, n)
+            if _is_node(type(child)):
+                visit(child, n)
         kind = type(node)
         if kind not in by_kind:
             by_kind[kind] = next((process for known, process in processing if issubclass(kind, known)), None)

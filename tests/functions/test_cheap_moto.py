@@ -98,3 +98,19 @@ def test_an_update_that_is_wrong_is_refused(system: System, expression: str) -> 
             **({"ExpressionAttributeValues": values} if values else {}),
         )
     assert system.table.get_item(TableName="Table", Key=key("one"))["Item"] == item
+
+
+def test_an_item_that_grows_beyond_400_kb_is_refused(system: System) -> None:
+    def set_one(name: str) -> None:
+        system.table.update_item(
+            TableName="Table",
+            Key=key("large"),
+            UpdateExpression="SET #name = :text",
+            ExpressionAttributeNames={"#name": name},
+            ExpressionAttributeValues={":text": {"S": "ü" * 70_000}},
+        )
+
+    for name in "ab":
+        set_one(name)
+    with pytest.raises(ClientError, match="size"):
+        set_one("c")
