@@ -1,5 +1,6 @@
 """The system as `make run` starts it, once with the demonstration model and once with a scripted one; schemas."""
 
+import gc
 import gzip
 import itertools
 import json
@@ -23,17 +24,31 @@ TEMPLATE = TESTS.parent / "template.yaml"
 #: One process runs a whole file. If one of these were the last to begin, the other processes would wait for it.
 LONGEST = (
     "docs/test_tutorials.py",
+    "client/test_terminal.py",
+    "rest/test_stream.py",
+    "conversations/test_races.py",
+    "page/test_conversation.py",
+    "conversations/test_reconnects.py",
+    "client/test_exec.py",
+    "local/test_lambda.py",
+    "local/test_state_dir.py",
     "faults/test_fault_sweep.py",
     "client/test_kills.py",
-    "rest/test_stream.py",
-    "conversations/test_reconnects.py",
-    "conversations/test_reference_client.py",
     "local/test_start_and_stop.py",
+    "client/test_tokens.py",
+    "page/test_looks.py",
+    "conversations/test_identity.py",
+    "conversations/test_reference_client.py",
+    "conversations/test_kills.py",
+    "typescript/test_package.py",
+    "typescript/test_kills.py",
+    "functions/test_prefix_cache.py",
+    "functions/test_compaction.py",
     "turns/test_interleavings.py",
     "functions/test_quotas.py",
-    "functions/test_compaction.py",
     "functions/test_rest_api.py",
     "infra/test_house_rules.py",
+    "infra/test_stack.py",
     "rest/test_deletion.py",
     "protocol/conformance/test_frames.py",
     "llm/test_codec.py",
@@ -58,6 +73,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files. (`--no-loadscope-reorder` has xdist keep the order.)"""
     places = {TESTS / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """All tests and what they import stay until the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
