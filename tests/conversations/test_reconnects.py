@@ -44,7 +44,8 @@ def stream_through_breaks(cloud, model, seed: int, breaks: int) -> int:
 
 
 def test_forty_breaks_in_mid_stream_lose_nothing(cloud, model):
-    assert sum(stream_through_breaks(cloud, model, seed, 10) for seed in range(4)) >= 40
+    with ThreadPoolExecutor() as pool:
+        assert sum(pool.map(lambda seed: stream_through_breaks(cloud, model, seed, 10), range(4))) >= 40
 
 
 @pytest.mark.deep

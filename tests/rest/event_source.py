@@ -79,15 +79,21 @@ class Parser:
 class EventSource:
     """`events()` yields events forever, over as many connections as needed. `connections` counts them.
 
-    `cut` returns after how many bytes to drop a connection; None: never.
+    `cut` returns after how many bytes to drop a connection; None: never. `waits`: as long as `retry` says.
     """
 
     def __init__(
-        self, url: str, headers: dict[str, str] | None = None, cut: Callable[[], int | None] = lambda: None
+        self,
+        url: str,
+        headers: dict[str, str] | None = None,
+        cut: Callable[[], int | None] = lambda: None,
+        *,
+        waits: bool = True,
     ) -> None:
         self._url = urlsplit(url)
         self._headers = headers or {}
         self._cut = cut
+        self._waits = waits
         self.last_event_id = ""
         self.retry_ms = 3_000
         self.connections = 0
@@ -97,7 +103,7 @@ class EventSource:
         deadline = time.monotonic() + patience_s
         while True:
             yield from self._connection(deadline)
-            time.sleep(self.retry_ms / 1000)
+            time.sleep(self.retry_ms / 1000 if self._waits else 0.001)
 
     def _connection(self, deadline: float) -> Iterator[Event]:
         self.connections += 1
