@@ -18,7 +18,7 @@ from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType, LimitedSizeDict
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.parsing.ast_nodes import DepthFirstTraverser, Node  # type: ignore[attr-defined]
-from moto.dynamodb.parsing.expressions import UpdateExpressionParser
+from moto.dynamodb.parsing.expressions import UpdateExpressionParser  # type: ignore[attr-defined]
 from moto.dynamodb.parsing.validators import ActionCountValidator, OverlappingPathsValidator
 
 _COPY_ALIASER = EventAliaser.__copy__
@@ -95,10 +95,15 @@ def _size(name: str, value: Any) -> int:
     return 4 * len(name) + (value.size() if type(value) is DynamoType else 4 * len(str(value)))
 
 
-@functools.cache
-def _is_node(kind: type) -> bool:
-    """`isinstance` of an abstract class is slow."""
-    return issubclass(kind, Node)
+class _Kinds(dict[type, bool]):
+    """Which classes are nodes: `isinstance` of an abstract class is slow."""
+
+    def __missing__(self, kind: type) -> bool:
+        self[kind] = issubclass(kind, Node)
+        return self[kind]
+
+
+_is_node = _Kinds().__getitem__
 
 
 def _copy_node(node: Any, memo: dict[int, Any]) -> Any:
