@@ -13,7 +13,8 @@ from infra.observability.alarms import STACK, Alarm, Metric, alarms, of_function
 from infra.observability.queries import QUERIES
 
 _NOTE = "# Written by `make docs` from infra/observability and template.yaml; do not edit.\n"
-_STREAM = "StreamsOverRest"
+#: The parameters that the main template's conditions of functions need, by condition.
+_CONDITIONS = {"StreamsOverRest": "RestStreaming", "ServesPage": "WebPage"}
 _WIDTH, _HEIGHT = 12, 6
 
 _PARAMETERS = {
@@ -22,6 +23,7 @@ _PARAMETERS = {
     "TokensPerDay": {"Type": "Number", "Description": "Model tokens of all users in 24 hours, from which on to ring."},
     "FailedInvocations": {"Type": "String", "Description": "The name of the queue of failed invocations."},
     "RestStreaming": {"Type": "String", "Description": "Whether the stack has the function rest-stream."},
+    "WebPage": {"Type": "String", "Description": "Whether the stack has the function page."},
 }
 
 
@@ -43,7 +45,9 @@ def document(template: Path) -> dict[str, Any]:
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": "Alarms, a dashboard and saved queries for CodeLab Serverless.",
         "Parameters": _PARAMETERS,
-        "Conditions": {_STREAM: {"Fn::Equals": [{"Ref": "RestStreaming"}, "true"]}},
+        "Conditions": {
+            condition: {"Fn::Equals": [{"Ref": parameter}, "true"]} for condition, parameter in _CONDITIONS.items()
+        },
         "Resources": {
             "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": {"Fn::Sub": f"{STACK}-alarms"}}},
             "Mail": {

@@ -16,6 +16,7 @@ from samtranslator.yaml_helper import yaml_parse
 
 from infra.stack.deploy import deploy, report
 from infra.stack.destroy import destroy
+from infra.stack.page import is_served, put_into_package
 from infra.stack.parameters import of_model, read
 from infra.stack.preflight import check
 from infra.stack.revoke import revoke
@@ -40,7 +41,10 @@ def _preflight(stack: Stack, environment: Environment) -> int:
 
 def _deploy(stack: Stack, environment: Environment) -> int:
     template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
-    deploy(stack, _given(environment, template), sys.stdout)
+    given = _given(environment, template)
+    if is_served(stack, given):
+        put_into_package()
+    deploy(stack, given, sys.stdout)
     return 0
 
 

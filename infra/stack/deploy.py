@@ -82,11 +82,15 @@ def summary(stack: Stack, described: Mapping[str, Any]) -> str:
     ]
     if "RestStreamUrl" in found:
         lines.append(f"  streams    {found['RestStreamUrl']}api/v1/chat/stream")
+    if "PageUrl" in found:
+        lines.append(f"  page       {found['PageUrl']}")
     for name, told in (("WebSocketDomain", "WebSocketDomainTarget"), ("RestDomain", "RestDomainTarget")):
         if told in found:
             lines.append(f"  DNS        {values[name]} must be a CNAME (or alias) of {found[told]}")
     if values.get("JwksUrl"):
         lines.append(f"Next: connect with a token of {values['JwtIssuer'] or values['JwksUrl']}.")
+        if "PageUrl" in found and values.get("JwtClientId"):
+            lines.append(f"There, {found['PageUrl']} must be a redirect address of the client {values['JwtClientId']}.")
     else:
         lines += [
             f"Next: test it with make smoke{stack.argument}, or type one frame per line into",

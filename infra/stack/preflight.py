@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, SSLError
 from codelab.config import ConfigurationError, read_settings
 
+from infra.stack.page import sign_in_problems
 from infra.stack.stack import Stack, parameters
 
 #: Function names begin with the stack's name; the longest is `…-unknown-message`, and Lambda allows 64 characters.
@@ -95,6 +96,7 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
     defaults = {name: str(one.get("Default", "")) for name, one in template["Parameters"].items()}
     values = {**defaults, **before, **given}
     yield from _settings(values)
+    yield from (Finding(message, stops) for message, stops in sign_in_problems(values))
     yield from _state(stack, described)
     if described is None:
         yield from _left_logs(stack, template)
