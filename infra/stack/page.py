@@ -1,4 +1,4 @@
-"""The web page of a stack: whether it can sign users in, and its files in the package of the function that serves it."""
+"""The web page of a stack: whether it can sign users in, and its files in the package of its function."""
 
 import gzip
 import json
@@ -46,7 +46,7 @@ def put_into_package(built: Path = BUILT) -> None:
 
 
 def sign_in_problems(values: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
-    """Why users of the page could not sign in, each with whether that stops the deployment. `values`: all parameters."""
+    """Why users of the page could not sign in, and whether that stops the deployment. `values`: all parameters."""
     issuer = values["JwtIssuer"]
     if values["WebPage"] != "true" or not values["JwksUrl"] or not issuer:
         return
@@ -73,7 +73,7 @@ def sign_in_problems(values: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
 
 def _discover(issuer: str) -> dict[str, Any]:
     asked = Request(f"{issuer.rstrip('/')}/.well-known/openid-configuration", headers={"Accept": "application/json"})
-    with urlopen(asked, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - checked to be https
+    with urlopen(asked, timeout=_TIMEOUT_S) as answer:
         found = json.loads(answer.read(1_000_000))
     if not isinstance(found, dict):
         raise ValueError("no JSON object")

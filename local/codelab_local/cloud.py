@@ -322,7 +322,8 @@ class Cloud:
     def _http_application(self, deployment: Deployment, health: Health, store: ObjectStore) -> Application:
         """The template's HTTP API, S3, the page, and a `/health` for applications without one."""
         folder = self._settings.page
-        page = None if folder is None else Page(folder, self._page_build, f"http://{self.address}")
+        addresses = (f"http://{self.address}", *self._settings.sign_in_origins)
+        page = None if folder is None else Page(folder, self._page_build, " ".join(addresses))
         gateway = None
         if deployment.http_api is not None:
             gateway = HttpGateway(

@@ -23,7 +23,7 @@ _HEADERS = {
 # Trusted Types: a string can become HTML only through the sanitizer.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
-    "connect-src 'self' {address}; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "connect-src 'self' {addresses}; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify"
 )
 
@@ -43,12 +43,15 @@ _WAITING = (
 
 
 class Page:
-    """The files below `folder`, for requests to them and to `/`. `address` is where the clients' uploads go."""
+    """The files below `folder`, for requests to them and to `/`.
 
-    def __init__(self, folder: Path, build: PageBuild, address: str) -> None:
+    addresses: where the page may connect to as well, separated by spaces.
+    """
+
+    def __init__(self, folder: Path, build: PageBuild, addresses: str) -> None:
         self._folder = folder
         self._build = build
-        self._headers = {**_HEADERS, "Content-Security-Policy": _POLICY.format(address=address)}
+        self._headers = {**_HEADERS, "Content-Security-Policy": _POLICY.format(addresses=addresses)}
 
     def handle(self, request: Request) -> Response | None:
         """The answer; None if the page has no such file."""

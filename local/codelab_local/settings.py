@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from codelab_local.errors import StartError
 from codelab_local.origin_policy import ANY_ORIGIN, normal_host, normal_origin
@@ -54,6 +55,16 @@ class Settings:
     # From --env: overrides everything, in every function.
     overrides: Mapping[str, str] = field(default_factory=dict)
     caller: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sign_in_origins(self) -> tuple[str, ...]:
+        """Where the page asks for tokens: the issuer's origin and SIGN_IN_ORIGINS; nowhere if users cannot sign in."""
+        given = {**self.caller, **self.overrides}
+        if not (given.get("JWKS_URL") and given.get("JWT_CLIENT_ID")):
+            return ()
+        issuer = urlsplit(given.get("JWT_ISSUER", ""))
+        named = (f"{issuer.scheme}://{issuer.netloc}", *given.get("SIGN_IN_ORIGINS", "").split(","))
+        return tuple(filter(None, map(normal_origin, named)))
 
     @classmethod
     def from_environment(

@@ -19,7 +19,7 @@ class SignIn:
     """Both, on one port. Tests change what they say.
 
     discovery, token, answer: fields in place of those of the discovery document, of the token endpoint's answer, and of
-    the redirect. auth: of `/client-config`. seconds: a token's life.
+    the redirect. auth: of `/client-config`. seconds: a token's life. headers: of every answer.
     """
 
     def __init__(self) -> None:
@@ -33,6 +33,8 @@ class SignIn:
         self.asked: list[dict[str, str]] = []
         self.bearers: list[str] = []
         self.revoked: list[str] = []
+        self.headers: dict[str, str] = {}
+        self.referers: list[str] = []
         self.refresh_tokens = ["refresh-1"]
         self._challenges: dict[str, dict[str, str]] = {}
         sign_in = self
@@ -40,10 +42,12 @@ class SignIn:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 sign_in.bearers.append(self.headers.get("Authorization", ""))
+                sign_in.referers += self.headers.get_all("Referer", [])
                 parts = urlsplit(self.path)
                 self._answer(*sign_in.get(parts.path, dict(parse_qsl(parts.query))))
 
             def do_POST(self) -> None:
+                sign_in.referers += self.headers.get_all("Referer", [])
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 self._answer(*sign_in.post(self.path, dict(parse_qsl(body))))
 
@@ -52,6 +56,8 @@ class SignIn:
                 self.send_response(status)
                 if status == 302:
                     self.send_header("Location", found)
+                for name, value in sign_in.headers.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -113,7 +119,7 @@ class SignIn:
         elif self.pending:
             self.pending -= 1
             return 400, {"error": "authorization_pending"}
-        identity = self.signed(aud="codelab-cli", nonce=nonce, **self.identity)
+        identity = self.signed(**{"aud": "codelab-cli", "nonce": nonce, **self.identity})
         given = {"access_token": self.signed(), "id_token": identity, "refresh_token": self.refresh_tokens[-1]}
         return 200, {**given, **self.token}
 

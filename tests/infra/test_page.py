@@ -128,7 +128,7 @@ def test_the_page_has_the_headers_of_the_local_cloud(get: Get) -> None:
     answer = get("/")
     headers = {**local_page._HEADERS, "Strict-Transport-Security": "max-age=31536000"}
     assert {name: answer["headers"].get(name) for name in headers} == headers
-    local = local_page._POLICY.format(address="https://payloads.s3.eu-west-1.amazonaws.com")
+    local = local_page._POLICY.format(addresses="https://payloads.s3.eu-west-1.amazonaws.com")
     ours = policy(answer)
     theirs = policy({"headers": {"Content-Security-Policy": local}})
     assert ours.pop("connect-src") == [
@@ -162,7 +162,7 @@ def test_without_webpage_nothing_of_it_is_in_the_stack() -> None:
     left = json.dumps(_without_page(kept))
     assert "ServesPage" not in left
     assert [name for name in set(resources()) - set(kept) if f'"{name}"' in left or f"${{{name}" in left] == []
-    assert {name for name in set(resources()) - set(kept)} > {
+    assert set(resources()) - set(kept) > {
         "PageFunction",
         "PageRoute",
         "PageLog",

@@ -36,7 +36,7 @@ export function subject(token: string): string {
 }
 
 /** The claims of a JWT, which only the server can verify; none if it is no JWT. */
-function claims(token: string): Record<string, unknown> {
+export function claims(token: string): Record<string, unknown> {
   try {
     const part = (token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
     const bytes = Uint8Array.from(atob(part), (char) => char.charCodeAt(0));

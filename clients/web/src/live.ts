@@ -7,6 +7,8 @@ import { dialogue } from './workspace/dialogue.ts';
 import { lastChanged, openedFolder, version } from './workspace/open.ts';
 import { tools } from './workspace/tools.ts';
 import { sessionIn } from './shell/address.ts';
+import { type ClientConfig, readConfig, socketOf } from './signin/config.ts';
+import * as login from './signin/login.ts';
 import { stored } from './shell/stored.ts';
 
 export type LinkState =
@@ -30,16 +32,37 @@ export const executes = stored('executes', true, (value) => value !== false);
 /** Tells the list of sessions to look again. */
 export const sessionsChanged = signal(0);
 
-const TOKEN = 'codelab.token';
 let opening = 0;
+let config: ClientConfig | undefined;
 
-export function token(): string {
-  return sessionStorage.getItem(TOKEN) ?? '';
+/** Ask the server where to connect and who signs users in, and open the session that the address names. */
+export async function start(): Promise<void> {
+  link.value = { state: 'connecting' };
+  try {
+    const told = await readConfig();
+    await login.start(told);
+    config = told;
+  } catch (error) {
+    ended(error);
+    return;
+  }
+  await open(sessionOfAddress());
 }
 
+/** Go on with a token that the user has pasted. */
 export function useToken(value: string): void {
-  sessionStorage.setItem(TOKEN, value.trim());
+  login.paste(value);
   void open(sessionOfAddress());
+}
+
+/** Leave the session, and forget who the user was. */
+export async function signOut(): Promise<void> {
+  opening++;
+  const before = live.value;
+  live.value = undefined;
+  link.value = { state: 'ended', why: '', unauthorized: true };
+  void before?.session.close();
+  await login.signOut().catch(() => {}); // the provider may be out of reach
 }
 
 /** The session that the address names, so that a reload and a second window show the same one. */
@@ -49,6 +72,7 @@ export function sessionOfAddress(): string | undefined {
 
 /** Leave the open session, if any, and open another; without an id, a new one. */
 export async function open(id?: string): Promise<void> {
+  if (!config) return start();
   const sessionId = id ?? newSessionId();
   const number = ++opening;
   const before = live.value;
@@ -56,6 +80,10 @@ export async function open(id?: string): Promise<void> {
   link.value = { state: 'connecting' };
   if (sessionOfAddress() !== sessionId) history.replaceState(null, '', `#/s/${sessionId}`);
   void before?.session.close();
+  if (config.auth.mode === 'jwt' && !login.hasToken()) {
+    link.value = { state: 'ended', why: '', unauthorized: true };
+    return;
+  }
   const conversation = new Conversation();
   const log = new FrameLog();
   const { supported, tools: executed } = tools({
@@ -67,9 +95,10 @@ export async function open(id?: string): Promise<void> {
     },
   });
   const session = createSession({
-    url: location.origin.replace(/^http/, 'ws'),
+    url: socketOf(config),
+    restUrl: location.origin,
     sessionId,
-    token,
+    token: login.token,
     tools: executed,
     viewer: !executes.value,
     client: { name: 'codelab-web', version: '0.1.0' },

@@ -1,13 +1,13 @@
 import './style.css';
 import { render } from 'preact';
-import { open, sessionOfAddress } from './live.ts';
+import { open, sessionOfAddress, start } from './live.ts';
 import { App } from './shell/app.tsx';
 import './shell/theme.ts';
 import { reopen } from './workspace/open.ts';
 
 render(<App />, document.getElementById('app')!);
 reopen();
-void open(sessionOfAddress());
+void start();
 addEventListener('hashchange', () => {
   const named = sessionOfAddress();
   if (named) void open(named);

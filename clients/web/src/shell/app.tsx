@@ -1,8 +1,11 @@
 import { useSignal } from '@preact/signals';
+import { visible } from '../conversation/safe.ts';
 import { ConversationView } from '../conversation/view.tsx';
 import { t } from '../i18n/index.ts';
 import { InspectorView } from '../inspector/view.tsx';
 import { link, live, open, sessionOfAddress, useToken } from '../live.ts';
+import { problem, provider, signIn, user } from '../signin/login.ts';
+import { hostOf } from '../signin/provider.ts';
 import { QuestionPanel, ReviewPanel } from '../review/panel.tsx';
 import { review } from '../review/state.ts';
 import { SessionsView } from '../sessions/view.tsx';
@@ -63,13 +66,13 @@ export function App() {
 function Gate() {
   const state = link.value;
   if (state.state !== 'ended') return <p class="note gate">{t('link.connecting')}</p>;
-  return state.unauthorized ? <TokenForm why={state.why} /> : <Lost why={state.why} />;
+  return state.unauthorized ? <Unauthorized why={state.why} /> : <Lost why={state.why} />;
 }
 
 function Ended() {
   const state = link.value;
   if (state.state !== 'ended') return null;
-  return <div class="over">{state.unauthorized ? <TokenForm why={state.why} /> : <Lost why={state.why} />}</div>;
+  return <div class="over">{state.unauthorized ? <Unauthorized why={state.why} /> : <Lost why={state.why} />}</div>;
 }
 
 function Lost({ why }: { why: string }) {
@@ -84,9 +87,36 @@ function Lost({ why }: { why: string }) {
   );
 }
 
+/** Users sign in at the server's provider; without one, they paste a token. */
+function Unauthorized({ why }: { why: string }) {
+  const client = provider.value;
+  if (!client) return <TokenForm why={why} />;
+  let host = '';
+  let wrong = problem.value || (user.value && why);
+  try {
+    host = hostOf(client);
+  } catch (error) {
+    wrong = (error as Error).message;
+  }
+  return (
+    <section class="gate">
+      <h2>{t('signin.title')}</h2>
+      {host && <p>{t('signin.text', { host })}</p>}
+      <p class="problem" role="alert">
+        {visible(wrong)}
+      </p>
+      {host && (
+        <button type="button" class="primary" onClick={() => void signIn()}>
+          {t('signin.go')}
+        </button>
+      )}
+    </section>
+  );
+}
+
 function TokenForm({ why }: { why: string }) {
   const value = useSignal('');
-  const had = sessionStorage.getItem('codelab.token');
+  const had = user.value !== '' || why !== '';
   return (
     <form
       class="gate"

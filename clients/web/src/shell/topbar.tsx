@@ -1,7 +1,8 @@
 import { useSignal } from '@preact/signals';
 import { visible } from '../conversation/safe.ts';
 import { language, type Language, n, t } from '../i18n/index.ts';
-import { link, live } from '../live.ts';
+import { link, live, signOut } from '../live.ts';
+import { user } from '../signin/login.ts';
 import { Dialog } from './dialog.tsx';
 import { Icon } from './icon.tsx';
 import { theme, type Theme } from './theme.ts';
@@ -132,6 +133,14 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
           </>
         )}
       </div>
+      {user.value && (
+        <p class="signed-in">
+          <span dir="auto">{t('signin.user', { user: visible(user.value) })}</span>
+          <button type="button" onClick={() => (onClose(), void signOut())}>
+            {t('signin.out')}
+          </button>
+        </p>
+      )}
       <p class="problem" role="alert">
         {problem.value}
       </p>
