@@ -17,6 +17,8 @@ from infra.translate import translate_file
 PAGE = ROOT / "docs/cost.md"
 #: Megabytes of `llm_request` that are compared. 1769 MB is one processor.
 MEMORIES = (512, 1024, 1769)
+#: The files of the web page that the first visit loads, with the editor, and their bytes as they are sent.
+VISIT_FILES, VISIT_BYTES = 6, 320_000
 #: A component below this share of a bill is not drawn.
 _DRAWN = 0.01
 _MINUTES_MONTH = 60
@@ -46,6 +48,14 @@ class Costs:
 
     def scenario(self, name: str, **more: Any) -> Bill:
         return self.estimate.scenario(self.counts[name], **more)
+
+    def visit(self) -> Bill:
+        """Opening the web page with empty caches."""
+        nothing = dict.fromkeys(
+            ("reads", "writes", "messages", "kept", "passing", "logged", "objects_read", "objects_written"), 0
+        )
+        file = {**nothing, "sent": VISIT_BYTES / VISIT_FILES}
+        return together(*[self.estimate.scenario({"page": file}, requests=1)] * VISIT_FILES)
 
     def alarms(self) -> dict[str, float]:
         """What `AlarmEmail` adds in a month, by what, if all metrics have values all the time."""
@@ -165,6 +175,7 @@ def _events(costs: Costs) -> list[str]:
         "an idle connection, an hour, with a `ping` each 5 minutes": together(
             costs.estimate.minutes(60), *[costs.scenario("ping", frames=1)] * 12
         ),
+        f"a first visit of the page: {VISIT_FILES} files, {VISIT_BYTES // 1000} KB": costs.visit(),
         "reading that session's history over HTTP": costs.scenario("history over HTTP", requests=1),
     }
     rows = [(name, _dollars(1000 * total(bill))) for name, bill in bills.items()]
