@@ -45,6 +45,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         ),
         "a web server; tests/rest plays it on the local cloud",
     ),
+    "page": {},  # it may nothing; tests/infra/test_page.py plays it
 }
 #: What Lambda itself does with a function's role: it delivers the record of a failed invocation.
 BY_LAMBDA = {

@@ -29,6 +29,7 @@ PARAMETERS = {
     "TokensPerDay": "5",
     "FailedInvocations": "codelab-FailedInvocations",
     "RestStreaming": "true",
+    "WebPage": "true",
 }
 
 #: Of AWS's documentation, "Types of metrics for Lambda functions" and "Available CloudWatch metrics for Amazon SQS":
