@@ -249,6 +249,8 @@ def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedMo
     terminal = codelab()
     terminal.type("/nonsense\r")
     terminal.expect("There is no command /nonsense")
+    terminal.type("/hlep\r")
+    terminal.expect("There is no command /hlep: did you mean /help?")
     terminal.type("/model other\r")
     terminal.expect("universal · other")
     terminal.type("/agent coder\r")
@@ -289,9 +291,25 @@ def test_files_are_completed(codelab: Codelab, folder: Path) -> None:
     terminal.expect("src/parser.py")
 
 
+def test_an_image_comes_with_the_message_that_has_its_path(
+    codelab: Codelab, folder: Path, tmp_path: Path, model: ScriptedModel
+) -> None:
+    (tmp_path / "my shot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    (folder / "two.gif").write_bytes(b"GIF89a" + bytes(100))
+    escaped = str(tmp_path / "my shot.png").replace(" ", "\\ ")
+    terminal = codelab()
+    terminal.type(f"{escaped} and @two.gif {model.script('tty-image', DONE)}\r")
+    shown = terminal.expect("All done.")
+    assert "with my shot.png, two.gif" in shown
+    content = model.requests["tty-image"][0]["messages"][-1]["content"]
+    kinds = [part["image_url"]["url"].partition(";")[0] for part in content if part["type"] == "image_url"]
+    assert kinds == ["data:image/png", "data:image/gif"]
+    terminal.expect("context 0 %")
+
+
 def test_help_imports_nothing_of_the_terminal() -> None:
     program = (
-        "import sys; from codelab_client.command_line import _parser; _parser().format_help();"
+        "import sys; from codelab_client.arguments import parser; parser().format_help();"
         "print([name for name in ('rich', 'prompt_toolkit', 'pygments', 'pydantic') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

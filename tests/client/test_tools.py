@@ -736,3 +736,29 @@ def test_commits_have_the_users_name_unless_the_repository_has_one(tmp_path: Pat
     (folder / "b").touch()
     result(executor, "git.commit", message="two", files=["b"])
     assert git(folder, "log", "-1", "--format=%an %ae").strip() == "Here home@example.org"
+
+
+def test_the_clients_own_files_are_nobodys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the workspace is a home, tokens, keys and approvals are below it."""
+    state, config = folder / ".local" / "state" / "codelab", folder / ".config" / "codelab"
+    for where, name in ((state, "logins.json"), (config, "model.env")):
+        where.mkdir(parents=True)
+        (where / name).write_text("sk-secret")
+    (folder / "link").symlink_to(".config/codelab")
+    monkeypatch.setenv("XDG_STATE_HOME", str(state.parent))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config.parent))
+    agents = Executor(DiskWorkspace(folder), choose().sandbox)
+    own = [".local/state/codelab/logins.json", ".config/codelab/model.env", "link/model.env"]
+    for path in own:
+        assert error_code(agents, "read_file", path=path) == "PERMISSION_DENIED"
+        assert error_code(agents, "write_file", path=path, content="x") == "PERMISSION_DENIED"
+        assert error_code(agents, "delete_file", path=path) == "PERMISSION_DENIED"
+    assert error_code(agents, "list_files", path="link") == "PERMISSION_DENIED"
+    found = result(agents, "search_in_project", query="sk-secret")
+    assert found["matches"] == []
+    assert result(agents, "move_file", **{"from": ".config", "to": "moved"})["success"]
+    assert error_code(agents, "read_file", path="moved/codelab/model.env") == "PERMISSION_DENIED"
+    monkeypatch.undo()
+    assert (
+        result(Executor(DiskWorkspace(folder)), "read_file", path="moved/codelab/model.env")["content"] == "sk-secret"
+    )

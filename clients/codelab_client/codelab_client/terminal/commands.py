@@ -1,5 +1,6 @@
 """The commands that begin with a slash."""
 
+import difflib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from codelab_client.checkpoints import Checkpoints
 
 Command = Callable[[str], Awaitable[None]]
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is a command, and not a message that begins with a path."""
+    return line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]
 
 
 class Commands:
@@ -57,7 +63,9 @@ class Commands:
         name, _, rest = line[1:].strip().partition(" ")
         found = self._commands.get(name)
         if found is None:
-            self._say(f"There is no command /{safe_line(name)}; /help lists them", "red")
+            near = difflib.get_close_matches(name, self._commands, n=1)
+            meant = f"did you mean /{near[0]}?" if near else "/help lists them"
+            self._say(f"There is no command /{safe_line(name)}: {meant}", "red")
             return
         try:
             await found[0](rest.strip())

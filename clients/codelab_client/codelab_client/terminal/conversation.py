@@ -86,6 +86,7 @@ class Conversation:
         self._texts: dict[str, str] = {}  # of this window's messages, by id
         self.model = ""
         self.usage: Mapping[str, Any] = {}
+        self._context_used: object = None  # tokens of the newest prompt
         self.offline = ""
         self.thoughts = ""  # the last ones
         self._is_thinking, self._thinks_since = False, 0.0
@@ -211,6 +212,7 @@ class Conversation:
     def _end_turn(self, event: on.TurnEnd) -> None:
         self._end_text()
         self.usage = event.usage
+        self._context_used = event.frame.get("context_used")
         for call in [call for call in self.approvals if call.turn_id == event.turn_id]:
             self._forget(call.call_id)
         self._arguments.clear()
@@ -345,7 +347,22 @@ class Conversation:
         """Send a message without showing it."""
         if not self.is_busy:
             self.executor.label = text
-        self._texts[await self.session.send(text)] = text
+        self._texts[await self.session.send(text, attachments=await self._images(text))] = text
+
+    async def _images(self, text: str) -> list[dict[str, Any]]:
+        """The images whose path is in a message, for a model that takes images. Raises ImageError."""
+        from codelab_client.terminal import images
+
+        info = self.session.info
+        if info is None:
+            return []
+        found = await asyncio.to_thread(images.attached, text, self.workspace, info.limits)
+        if found and any(one.get("name") == self.model and one.get("images") is False for one in info.models):
+            self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "yellow")
+            return []
+        if found:
+            self._say(f"with {', '.join(one['name'] for one in found)}")
+        return found
 
     @property
     def waiting(self) -> int:
@@ -395,6 +412,15 @@ class Conversation:
         lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(queued[:_QUEUE_LINES], 1)]
         return lines
 
+    def _context(self) -> str:
+        """How full the model's context is; without a limit, how many tokens it has."""
+        used = self._context_used
+        if type(used) is not int or used < 0:
+            return ""
+        info = self.session.info
+        most = info.limits.get("context_tokens") if info is not None else None
+        return f"context {used * 100 // most} %" if type(most) is int and most > 0 else f"context {used:,}"
+
     def status(self) -> str:
         """The status line."""
         session, usage = self.session, self.usage
@@ -407,8 +433,8 @@ class Conversation:
             parts.append(safe_line(self.model, 40))
         if isinstance(usage.get("prompt_tokens"), int) and isinstance(usage.get("completion_tokens"), int):
             parts.append(f"{usage['prompt_tokens'] + usage['completion_tokens']:,} tokens")
-            if isinstance(usage.get("llm_calls"), int) and usage["llm_calls"]:
-                parts.append(f"context {usage['prompt_tokens'] // usage['llm_calls']:,}")
+        if context := self._context():
+            parts.append(context)
         if isinstance(usage.get("cost_usd"), int | float):
             parts.append(f"${usage['cost_usd']:.4f}")
         if self.waiting:

@@ -28,7 +28,7 @@ from rich.console import RenderableType
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
-from codelab_client.terminal.commands import Commands
+from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.editor import EditError, edited
@@ -278,7 +278,7 @@ class InlineScreen:
             conversation.reject(text.strip())
         elif self._mode:
             self._mode = ""
-        elif text.startswith("/"):
+        elif is_command(text):
             self._start(event, lambda: self._command(event.app, text))
         elif conversation.questions:
             if (why := conversation.questions[0].answer(text)) is not None:

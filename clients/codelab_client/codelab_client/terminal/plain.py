@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from codelab_client.safe_text import safe
 from codelab_client.terminal import cards
-from codelab_client.terminal.commands import Commands
+from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.editor import EditError, edited
 
@@ -99,7 +99,7 @@ class PlainScreen:
     async def _take(self, line: str) -> None:
         conversation = self.conversation
         words = line.strip()
-        if words.startswith("/"):
+        if is_command(words):
             conversation.start(self.commands.run(words))
             await asyncio.sleep(0)
         elif conversation.questions:

@@ -116,6 +116,7 @@ class Executor:
             self._add_programs(workspace.root, sandbox or Unsandboxed(), environment)
 
     def _add_programs(self, root: Path, sandbox: Sandbox, environment: Mapping[str, str]) -> None:
+        workspace = self._workspace
         settings, path = self._settings, own_path(environment, root)
         inherited = scrubbed(environment, settings.variables)
         self._commands = self._commands or Commands(
@@ -129,7 +130,8 @@ class Executor:
         git, ripgrep = shutil.which("git", path=path), shutil.which("rg", path=path)
         identity = functools.partial(_identity, git, environment)
         self._git = Git(root, git, path, sandbox, identity)
-        if ripgrep and sandbox.guarantees.writes_only_there:
+        hides = isinstance(workspace, DiskWorkspace) and workspace.tree.has_private
+        if ripgrep and sandbox.guarantees.writes_only_there and not hides:
             self._ripgrep = Ripgrep(root, ripgrep, path, sandbox)
 
     @property

@@ -75,15 +75,24 @@ class Tree:
 
     Every method raises ToolFailure: FILE_NOT_FOUND, PERMISSION_DENIED, PATH_OUTSIDE_WORKSPACE, INVALID_PATH or
     EXECUTION_FAILED. POSIX only.
+
+    private: folders into which nothing leads, also if they are below the root.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, private: Sequence[Path] = ()) -> None:
         self.root = root.resolve(strict=True)
+        self._private = [path for path in private if path.resolve().is_relative_to(self.root)]
+        self._private_ids: set[tuple[int, int]] = set()  # also of those that were moved since
         self._fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Close the directory; the tree must not be used any more."""
         os.close(self._fd)
+
+    @property
+    def has_private(self) -> bool:
+        """Whether a private folder is below the root."""
+        return bool(self._private)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -95,7 +104,8 @@ class Tree:
     def scan(self, names: Names) -> list[Node]:
         """The entries of a directory, sorted by name. Names that are not UTF-8 have U+FFFD in place of the bytes."""
         with self._opened(names) as directory, _reported(names), os.scandir(directory) as entries:
-            return sorted((_node(entry) for entry in entries), key=lambda node: node.name)
+            shown = [entry for entry in entries if not (self._private and self._is_private(entry))]
+            return sorted((_node(entry) for entry in shown), key=lambda node: node.name)
 
     @contextmanager
     def directory(self, names: Names) -> Iterator[tuple[int, Path]]:
@@ -243,6 +253,7 @@ class Tree:
         follow: whether links are followed. made: if given, missing directories are made and added to it.
         but_last: do not open the last name.
         """
+        self._check_private(self._fd, names)
         stack, found, links = [self._fd], list[str](), 0
         todo = list(reversed(names))
         while todo:
@@ -264,6 +275,7 @@ class Tree:
                     return stack[-1], tuple(found)
                 with _reported(names):
                     stack.append(_open_directory(closing, stack[-1], name, tuple(found), made))
+                self._check_private(stack[-1], names)
                 continue
             links += 1
             if not follow or links > limits.LINKS:
@@ -275,6 +287,24 @@ class Tree:
         if but_last:  # Its last name is a link to a directory above: `a -> ..`.
             raise ToolFailure("EXECUTION_FAILED", f"{joined(names)} is a directory")
         return stack[-1], tuple(found)
+
+    def _check_private(self, directory: int, names: Names) -> None:
+        """Raise ToolFailure for a private folder, by whatever name it is reached."""
+        if not self._private:
+            return
+        for path in self._private:
+            with suppress(OSError):
+                found = path.stat()
+                self._private_ids.add((found.st_dev, found.st_ino))
+        found = os.fstat(directory)
+        if (found.st_dev, found.st_ino) in self._private_ids:
+            raise ToolFailure("PERMISSION_DENIED", f"{joined(names)}: the client keeps its own files there")
+
+    def _is_private(self, entry: "os.DirEntry[str]") -> bool:
+        with suppress(OSError):
+            found = entry.stat(follow_symlinks=False)
+            return (found.st_dev, found.st_ino) in self._private_ids
+        return False
 
     def _below_root(self, target: str, names: Names) -> str:
         root = f"{self.root}/"

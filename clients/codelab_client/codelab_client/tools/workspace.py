@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from codelab_client.config import config_folder
+from codelab_client.session.journal import state_folder
 from codelab_client.tools import limits
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import joined
@@ -90,10 +92,13 @@ class Workspace(Protocol):
 
 
 class DiskWorkspace:
-    """A directory. Nothing outside it is read or changed, wherever its links lead. POSIX only."""
+    """A directory. Nothing outside it is read or changed, wherever its links lead. POSIX only.
+
+    Nor is what the client keeps, in its state and its settings, if that is inside: it has tokens, keys and approvals.
+    """
 
     def __init__(self, root: Path) -> None:
-        self._tree = Tree(root)
+        self._tree = Tree(root, (state_folder(), config_folder()))
         if self._tree.root == Path(self._tree.root.anchor):
             raise ValueError("the root of the file system cannot be a workspace")
 
