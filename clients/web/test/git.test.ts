@@ -175,6 +175,8 @@ describe.skipIf(!hasGit)('git in the page', () => {
     unlinkSync(join(top, '.git/MERGE_HEAD'));
     write('.git/HEAD', 'ref: refs/heads/../../config\n');
     await expect(page('git.commit', { message: 'x' })).rejects.toMatchObject({ code: 'GIT_ERROR' });
+    write('.git/HEAD', 'ref: HEAD\n');
+    await expect(page('git.log')).rejects.toMatchObject({ code: 'GIT_ERROR' });
     write('.git/HEAD', 'ref: refs/heads/main\n');
     git('config', 'index.sparse', 'true');
     await refused('index.sparse');

@@ -74,7 +74,8 @@ async function told<Value>(action: () => Promise<Value>): Promise<Value> {
     return await action();
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
-    if (error.code === 'FILE_NOT_FOUND') throw failed('ENOENT', error.message);
+    // A hostile repository may name files outside: for it there are none.
+    if (error.code === 'FILE_NOT_FOUND' || error.code === 'PATH_OUTSIDE_WORKSPACE') throw failed('ENOENT', error.message);
     if (error.code === 'INVALID_PATH') throw failed('ENOTDIR', error.message);
     throw error;
   }

@@ -50,6 +50,7 @@ export class Repository {
     if (!type) throw new ToolError('GIT_NOT_INITIALIZED', 'The open folder is not a git repository');
     if (!type.isDirectory()) throw new ToolError('GIT_ERROR', 'The repository of this folder is outside of it, where a page cannot read');
     await found.#refuseWhatIsUnknown();
+    await found.#head();
     return found;
   }
 
@@ -109,8 +110,8 @@ export class Repository {
     }
     if (!branches.includes(name)) throw new ToolError('GIT_ERROR', `There is no branch ${name}`);
     if (name === current) throw new ToolError('GIT_ERROR', `${name} is the current branch`);
-    const oid = await git.resolveRef({ ...this.#at, ref: `refs/heads/${name}` });
-    const isMerged = !!head && (oid === head || (await git.isDescendent({ ...this.#at, oid: head, ancestor: oid })));
+    const oid = await this.#resolved(`refs/heads/${name}`);
+    const isMerged = !!head && !!oid && (oid === head || (await git.isDescendent({ ...this.#at, oid: head, ancestor: oid })));
     if (!isMerged) throw new ToolError('GIT_ERROR', `${name} is not fully merged`);
     await git.deleteBranch({ ...this.#at, ref: name });
     return { success: true, message: `Deleted ${name}, which was ${oid}` };
@@ -213,9 +214,17 @@ export class Repository {
   }
 
   /** The last commit; undefined if there is none yet. */
-  async #head(): Promise<string | undefined> {
+  #head(): Promise<string | undefined> {
+    return this.#resolved('HEAD');
+  }
+
+  /** The commit of a reference; undefined if there is none. */
+  async #resolved(ref: string): Promise<string | undefined> {
     try {
-      return await git.resolveRef({ ...this.#at, ref: 'HEAD' });
+      // A reference may name another one, and a hostile one itself.
+      const oid = await git.resolveRef({ ...this.#at, ref, depth: 5 });
+      if (!/^[0-9a-f]{40}$/.test(oid)) throw new ToolError('GIT_ERROR', `The reference ${ref} leads nowhere`);
+      return oid;
     } catch (error) {
       if (error instanceof git.Errors.NotFoundError) return undefined;
       throw error;
