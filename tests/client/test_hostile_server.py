@@ -299,3 +299,41 @@ def test_a_wrong_address_is_refused(url: str, tmp_path: Path) -> None:
                 pass
 
     run(talk())
+
+
+def test_a_call_waits_for_its_decision_although_the_log_does_not_reach_back_to_it(tmp_path: Path) -> None:
+    """A server of ours, whose log has expired: only `session_info` tells about the call."""
+    call = {"call_id": "c", "tool_name": "write_file", "state": "awaiting_approval", "deadline": 1}
+    shown = {**call, "arguments": {"path": "a.py", "content": "1"}, "risk": "write", "turn_id": "t"}
+    decided: list[Any] = []
+
+    async def talk_to(socket: ServerConnection) -> None:
+        async for message in socket:
+            frame, answers = json.loads(message), list[dict[str, Any]]()
+            if frame["type"] == "hello":
+                told = {**INFO, "last_seq": 9, "pending_calls": [{**shown, "call_id": 1}, {"state": 2}, shown]}
+                answers = [{"type": "session_info", "settings": {}, "limits": {}, **told}]
+            elif frame["type"] == "resume" and not frame["last_seq"]:
+                answers = [{"type": "resync_required", "last_seq": 9}]
+            elif frame["type"] == "resume":
+                answers = [{"type": "resumed", "last_seq": 9, "open_calls": [call]}]
+            elif frame["type"] == "hitl_decision":
+                decided.append((frame["call_id"], frame["decision"]))
+                answers = [{"type": "call_update", "call_id": "c", "state": "rejected", "seq": 10}]
+            for answer in answers:
+                await socket.send(json.dumps(answer))
+
+    async def talk() -> None:
+        async with serve(talk_to, "127.0.0.1", 0) as running:
+            url = f"ws://127.0.0.1:{running.sockets[0].getsockname()[1]}"
+            async with opened(url, tmp_path) as session:
+                events = await until(session, on.ToolCall)
+                [asked] = [event for event in events if isinstance(event, on.ToolCall)]
+                assert (asked.arguments, asked.requires_approval) == (shown["arguments"], True)
+                assert list(session.open_calls) == ["c"]
+                await session.reject("c")
+                await until(session, on.CallUpdate)
+                assert not session.open_calls
+
+    run(talk())
+    assert set(decided) == {("c", "reject")}  # a repeat has no effect

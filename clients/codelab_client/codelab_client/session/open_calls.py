@@ -1,13 +1,14 @@
 """The calls of a session that have no outcome yet: shown once, decided about, and executed when it is safe."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from codelab_client.session import payloads
 from codelab_client.session.calls import Calls, states
-from codelab_client.session.events import Error, Event, Ignored, Resumed, ToolCall
+from codelab_client.session.events import Error, Event, Ignored, MalformedFrame, Resumed, ToolCall, event_of
 from codelab_client.session.link import Phase
 
 
@@ -35,6 +36,7 @@ class OpenCalls:
         self._open: dict[str, ToolCall] = {}
         self._decisions: dict[str, Mapping[str, Any]] = {}  # frames that the server may not have
         self._held: dict[str, ToolCall] = {}  # calls that came before it was known which are open
+        self._pending: dict[str, ToolCall] = {}  # those that `session_info` says to wait for a decision
 
     @property
     def known(self) -> dict[str, ToolCall]:
@@ -54,6 +56,18 @@ class OpenCalls:
             self._start(self._fetch(call, is_new))
         else:
             self._see(call, is_new)
+
+    def take_pending(self, pending: Sequence[Mapping[str, Any]]) -> None:
+        """Remember the calls of `session_info` that wait for a decision: a log that is too short does not have them."""
+        self._pending.clear()
+        for call in pending:
+            if call.get("state") != "awaiting_approval" or not (call.get("arguments") or call.get("payload_url")):
+                continue
+            frame = {name: value for name, value in call.items() if name != "state"}
+            with contextlib.suppress(MalformedFrame):
+                event = event_of({**frame, "type": "tool_call", "requires_approval": True})
+                if isinstance(event, ToolCall):
+                    self._pending[event.call_id] = event
 
     async def decide(self, frame: Mapping[str, Any]) -> None:
         """Send a decision until the server has it."""
@@ -89,6 +103,10 @@ class OpenCalls:
             if is_open and self._calls is not None:
                 self._calls.take(call)
         self._held.clear()
+        for call_id, call in self._pending.items():
+            if call_id not in self._open and open_calls.get(call_id) == "awaiting_approval":
+                self.take(call)
+        self._pending.clear()
         for call_id, call in list(self._open.items()):
             if call_id not in open_calls and (call.seq or 0) <= event.last_seq:
                 del self._open[call_id]

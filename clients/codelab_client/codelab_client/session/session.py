@@ -428,6 +428,7 @@ class Session:
                 self._turn_id = event.turn_id
                 self.queued = {str(one.get("client_msg_id")): str(one.get("preview", "")) for one in event.queued}
                 if self._link.was_greeted():
+                    self._open_calls.take_pending(event.pending_calls)
                     self._start(self._resume())
                     self._show(event)
                     return  # the answer to `hello`, not to what was asked
