@@ -58,10 +58,13 @@ def test_rules_of_concurrent_sessions_are_all_kept(ide, model):
         marker = model.script(f"at once {n}", Says("", [write]), Says("Done."))
         ide(f"at-once-{n}", extensions=True).converse(marker, str, remember={"scope": "user"})
 
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(remember, range(6)))
     session = ide(extensions=True)
-    rules = [rule for rule in session.request("rules", action="list")["rules"] if rule["covers"].startswith("at-once/")]
-    assert {rule["covers"] for rule in rules} == {f"at-once/{n}.md" for n in range(6)}
-    for rule in rules:  # the other tests have the same user
-        session.request("rules", action="revoke", rule_id=rule["rule_id"])
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(remember, range(6)))
+        rules = session.request("rules", action="list")["rules"]
+        covered = {rule["covers"] for rule in rules if rule["covers"].startswith("at-once/")}
+        assert covered == {f"at-once/{n}.md" for n in range(6)}
+    finally:  # the other tests have the same user
+        for rule in session.request("rules", action="list")["rules"]:
+            session.request("rules", action="revoke", rule_id=rule["rule_id"])
