@@ -75,7 +75,7 @@ def test_many_messages_stay_within_the_budget_and_what_was_said_first_is_known_a
 def test_a_late_turn_makes_the_calls_of_an_early_one(system: System, memory: Memory) -> None:
     """But for those turns after which a summary is made, and those calls come when the user has the answer."""
     costs = []
-    for n in range(60):
+    for n in range(40):
         before = len(memory.summaries)
         system.say("c1", f"Question {n}: " + "why is that so? " * 20)
         costs.append((len(memory.summaries) - before, Counter(system.aws.calls)))
@@ -103,9 +103,9 @@ def test_a_model_that_cannot_summarise_costs_no_turn_and_is_seldom_asked(
     """It is asked again only when the history has grown by a quarter, and then once."""
     memory.refuses = True
     asked, costs = [], []
-    for n in range(100):
+    for n in range(50):
         before = len(memory.summaries)
-        system.say("c1", f"Question {n}: " + "why is that so? " * 40)
+        system.say("c1", f"Question {n}: " + "why is that so? " * 80)
         if len(memory.summaries) > before:
             asked.append((system.item("REGISTER")["summary_failed_tokens"], len(memory.summaries) - before))
         else:

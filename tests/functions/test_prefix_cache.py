@@ -68,7 +68,15 @@ class CachingProvider:
 
 def _same(one: str, other: str) -> int:
     """How many characters both begin with."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    same, longest = 0, min(len(one), len(other))
+    while same < longest:  # halves of what may be the same, down to one character
+        step = longest - same
+        while one[same : same + step] != other[same : same + step]:
+            if step == 1:
+                return same
+            step //= 2
+        same += step
+    return same
 
 
 _ANSWER: dict[str, Any] = {"message": "That is all of it.", "calls": []}
