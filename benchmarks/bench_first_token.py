@@ -168,20 +168,16 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.2f}"
 
 
-def _fastest(turns: list[Turn]) -> list[Turn]:
-    """A quarter of the turns, of those that are divided: the rest had to wait for whatever else the machine does."""
-    divided = sorted((turn for turn in turns if turn.hops), key=lambda turn: turn.seconds)
-    return divided[: max(1, len(divided) // 4)]
-
-
-def _typical(turns: list[Turn], hop: str) -> float:
-    return statistics.fmean(turn.hops[hop] for turn in turns)
+def _undisturbed(turns: list[Turn]) -> list[float]:
+    """The tenth percentile of each hop: what the hop takes if the machine does nothing else."""
+    divided = [turn.hops for turn in turns if turn.hops]
+    return [sorted(hops[name] for hops in divided)[len(divided) // 10] for name, _, _ in _HOPS]
 
 
 def report(found: dict[int, Measured]) -> None:
     """Two tables in Markdown, in milliseconds.
 
-    The first has medians, and the median of the pairs' ratios; the second one means of the fastest quarter of turns.
+    The first has medians, and the median of the pairs' ratios; the second one tenth percentiles, of each hop alone.
     """
     print("| message | first token | its floor | ratio | fastest turn of each |")
     print("|---|---|---|---|---|")
@@ -192,11 +188,13 @@ def report(found: dict[int, Measured]) -> None:
         print(f"| {n:,} | {middle} | {measured.ratio():.2f} | {fastest} |")
     print(f"\n| hop | {' | '.join(f'at {n:,}' for n in found)} | floor |")
     print("|---|" + "---|" * (len(found) + 1))
-    columns = [_fastest(measured.ours) for measured in found.values()]
-    columns.append(_fastest([turn for measured in found.values() for turn in measured.floor]))
-    for hop, _, _ in _HOPS:
-        print(f"| {hop} | {' | '.join(_ms(_typical(turns, hop)) for turns in columns)} |")
-    print(f"| together | {' | '.join(_ms(statistics.fmean(turn.seconds for turn in turns)) for turns in columns)} |")
+    columns = [_undisturbed(measured.ours) for measured in found.values()]
+    columns.append(_undisturbed([turn for measured in found.values() for turn in measured.floor]))
+    for index, (hop, _, _) in enumerate(_HOPS):
+        print(f"| {hop} | {' | '.join(_ms(column[index]) for column in columns)} |")
+    whole = [sum(column) for column in columns]
+    print(f"| together | {' | '.join(map(_ms, whole))} |")
+    print(f"| × the floor | {' | '.join(f'{seconds / whole[-1]:.2f}' for seconds in whole)} |")
     divided = sum(bool(turn.hops) for measured in found.values() for turn in measured.ours)
     print(f"\n{sum(len(measured.ours) for measured in found.values())} pairs of turns, {divided} divided into hops")
 

@@ -1,7 +1,7 @@
 """Makes ministack's DynamoDB faster, with the same results.
 
-It copies an item up to nine times for an update, and reads the same few expressions in every call. Before that, it asks
-whether the call is for one of thirty other services.
+It copies an item up to nine times for an update, measures it as often, and reads the same few expressions in every call.
+Before that, it asks whether the call is for one of thirty other services.
 """
 
 import copy
@@ -20,6 +20,8 @@ Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 
 #: More than an application has expressions. Their values are given apart from them.
 _EXPRESSIONS = 1024
+#: Most numbers of an item are those that it had before a change.
+_NUMBERS = 4096
 _TARGET = b"DynamoDB_20120810."
 
 
@@ -29,7 +31,15 @@ def speed_up(dynamodb: ModuleType) -> None:
     tokens_of = lru_cache(_EXPRESSIONS)(functions._tokenize)
     functions._tokenize = lambda expression: tokens_of(expression).copy()
     functions._condition_syntax_error = lru_cache(_EXPRESSIONS)(functions._condition_syntax_error)
+    functions._number_size_bytes = _remembering(functions._number_size_bytes)
+    functions._number_error = _remembering(functions._number_error)
     functions.copy = SimpleNamespace(copy=copy.copy, deepcopy=deep_copy)
+
+
+def _remembering(of_number: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Remember what the function says of a number's text. A request may have anything in its place."""
+    remembered = lru_cache(_NUMBERS)(of_number)
+    return lambda text: remembered(text) if type(text) is str else of_number(text)
 
 
 def deep_copy(value: Any) -> Any:

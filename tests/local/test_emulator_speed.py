@@ -32,6 +32,14 @@ def containers(value: Any) -> set[int]:
     return own.union(*map(containers, inside))
 
 
+def test_numbers_are_measured_and_checked_as_before() -> None:
+    fast: Any = SimpleNamespace(**vars(dynamodb))
+    speed_up(fast)
+    for text in ["0", "-12.50", "1E125", "1e200", "1" * 39, "", "x", 7, True, 1.0, None, ["1"]] * 2:
+        assert fast._number_error(text) == dynamodb._number_error(text)
+        assert fast._number_size_bytes(text) == dynamodb._number_size_bytes(text)
+
+
 @given(VALUES)
 def test_a_copy_is_equal_and_shares_nothing_that_can_change(value: Any) -> None:
     copied = deep_copy(value)
