@@ -1,7 +1,7 @@
 """Makes ministack's DynamoDB faster, with the same results.
 
-It copies an item up to nine times for an update, measures it as often, and reads the same few expressions in every call.
-Before that, it asks whether the call is for one of thirty other services.
+It copies an item up to nine times for an update, measures it as often, and reads the same few expressions in every
+call. Before that, it asks whether the call is for one of thirty other services.
 """
 
 import copy
