@@ -339,12 +339,14 @@ def test_thoughts_are_folded_and_shown_on_request(codelab: Codelab, model: Scrip
     terminal.expect("First I look.\nThen I decide.")
 
 
-def test_a_message_of_another_window_is_shown_once(codelab: Codelab, new_session: Open, model: ScriptedModel) -> None:
+def test_a_message_and_a_call_of_another_window_are_shown_once(
+    codelab: Codelab, new_session: Open, model: ScriptedModel, tmp_path: Path
+) -> None:
     ours = model.script("tty-ours", Says("Answer one."))
-    theirs = model.script("tty-theirs", Says("Answer two."))
+    theirs = model.script("tty-theirs", Says("", [call("read_file", path="a.py")]), Says("Answer two."))
 
     async def say(session_id: str) -> None:
-        async with new_session(viewer=True, session_id=session_id) as session:
+        async with new_session(session_id=session_id, state=tmp_path / "theirs") as session:
             async for _ in session.prompt(theirs):
                 pass
 
@@ -355,6 +357,8 @@ def test_a_message_of_another_window_is_shown_once(codelab: Codelab, new_session
     shown = terminal.expect("Answer two.")
     assert shown.count("› [[tty-theirs]]") == 1
     assert shown.count("› [[tty-ours]]") == 1
+    assert shown.count("read_file a.py, on another client") == 1
+    assert shown.count("● read_file a.py") == 1
 
 
 def test_enter_sends_a_message_also_while_something_is_printed(codelab: Codelab, model: ScriptedModel) -> None:
