@@ -128,10 +128,14 @@ def test_ctrl_c_cancels_the_turn(environment: dict[str, str], folder: Path, mode
     running = subprocess.Popen(
         [*CODELAB, "exec", script], cwd=folder, env=environment, text=True, stderr=subprocess.PIPE
     )
-    until(lambda: model.requests["exec-long"])
-    running.send_signal(signal.SIGINT)
-    assert running.wait(20) == 130
-    assert "Traceback" not in running.communicate()[1]
+    try:
+        until(lambda: model.requests["exec-long"])
+        running.send_signal(signal.SIGINT)
+        assert running.wait(20) == 130
+    finally:
+        running.kill()
+        said = running.communicate()[1]
+    assert "Traceback" not in said
     until(lambda: "exec-long" in model.hung_up)
 
 
