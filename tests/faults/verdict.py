@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from codelab.protocol.outgoing import CallUpdate
 from codelab.sessions.dynamodb.values import from_dynamodb
 
 from tests.faults.ide import Frame, bare
@@ -196,6 +197,10 @@ def _log(found: Outcome) -> Iterator[Complaint]:
     for seq, frames in sorted(found.world.posted.items()):
         if any(bare(frame) != bare(events[seq - 1]) for frame in frames):
             yield DOUBLED, f"under seq {seq} was posted {frames} and logged {events[seq - 1]}"
+        for name in CallUpdate.of_the_call - {"payload_url"} if frames[0]["type"] == "call_update" else ():
+            told = [frame[name] for frame in frames if name in frame]
+            if any(value != told[0] for value in told):
+                yield DOUBLED, f"under seq {seq} was posted {frames}, which do not agree"
     for number, ide in enumerate(found.world.ides):
         if ide.have != len(events):
             yield LOST, f"client {number} has {ide.have} of {len(events)} frames, the next is {events[ide.have]}"
