@@ -15,8 +15,8 @@ from codelab_client.session.address import DEFAULT_URL, Address, checked_session
 from codelab_client.session.errors import InvalidAddress, SessionError, Unauthorized, Unreachable
 
 _START = f"""\
-Start one with `make run` in a checkout of codelab-serverless (it listens at {DEFAULT_URL}),
-or name another one with --url or CODELAB_URL."""
+Start one with `make run` in a checkout of codelab-serverless: it listens at
+{DEFAULT_URL}. Or name another one with --url or CODELAB_URL."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -132,7 +132,7 @@ async def _start_if_missing(address: Address, *, is_named: bool, started: contex
     if folder is None or not local_cloud.is_missing(address):
         return
     if is_named:
-        answer = await ask(f"Nothing listens at {address.shown}. Start the local cloud of {folder} there? [Y/n] ")
+        answer = await ask(f"Nothing listens at {address.shown}.\nStart the local cloud of {folder} there? [Y/n] ")
         if answer.strip().lower() not in ("", "y", "yes"):
             return
     sys.stderr.write(

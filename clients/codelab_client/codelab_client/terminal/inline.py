@@ -78,6 +78,7 @@ class InlineScreen:
         self._mode: Mode = ""
         self._typed_at = self._interrupted_at = 0.0
         self._hint = ""
+        self._composed: tuple[int, StyleAndTextTuples] | None = None  # in which drawing, and what
         self._waiting: list[str] = []
         self._printing = asyncio.Lock()
         self._print_task: asyncio.Task[None] | None = None
@@ -161,7 +162,13 @@ class InlineScreen:
     # -- drawing -------------------------------------------------------------------------------------------------
 
     def _message(self) -> StyleAndTextTuples:
-        """What is live, and the prompt in front of the input."""
+        """What is live, and the prompt in front of the input. The layout asks for it nine times in one drawing."""
+        drawing = self._prompt.app.render_counter
+        if self._composed is None or self._composed[0] != drawing:
+            self._composed = drawing, self._compose()
+        return self._composed[1]
+
+    def _compose(self) -> StyleAndTextTuples:
         columns, rows = shutil.get_terminal_size()
         lines = self.conversation.live()
         shown: StyleAndTextTuples = [
