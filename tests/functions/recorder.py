@@ -24,6 +24,10 @@ READ, READ_MANY, TRANSACTION = "GetItem", "BatchGetItem", "TransactWriteItems"
 APPEND, UPDATE, QUERY = "PutItem", "UpdateItem", "Query"
 INVOKE, POST, READ_SECRET = "Invoke", "PostToConnection", "GetSecretValue"
 
+#: In DynamoDB a call is one moment. In moto it is not: a transaction that is undone takes another thread's update with
+#: it.
+_one_at_a_time = threading.Lock()
+
 #: The HTTP status and the code of an error.
 Refusal = tuple[int, str]
 
@@ -200,6 +204,11 @@ class Recorder:
 
 def moto(request: Request) -> Answer:
     """moto's answer to the request; within `mock_aws`."""
+    with _one_at_a_time:
+        return _moto(request)
+
+
+def _moto(request: Request) -> Answer:
     headers = HTTPHeaders()
     for name, value in request.headers.items():
         headers[name] = value
