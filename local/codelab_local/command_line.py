@@ -62,7 +62,7 @@ async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
             sys.stdout.write(f"ready {cloud.url}\n")
             sys.stdout.writelines(f"{line.replace('{address}', cloud.address)}\n" for line in settings.greeting)
             if cloud.view is not None:
-                sys.stdout.write(f"The cloud view, for you alone: {cloud.view}\n")
+                sys.stdout.write(f"The cloud view, for you alone:\n{cloud.view}\n")
             sys.stdout.flush()
             cloud.build_page()
         else:
