@@ -159,6 +159,13 @@ def test_a_model_that_does_not_answer_is_not_set_up(
     assert [path for path, _, _ in endpoint.asked] == ["/v1/chat/completions"]
 
 
+def test_an_endpoint_that_does_not_listen_is_reported_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with ModelEndpoint() as stopped:
+        pass
+    assert set_up(stopped) == 1
+    assert "does not answer: Connection refused\nNothing was changed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
@@ -209,7 +216,8 @@ def test_a_user_is_asked_and_typos_cost_nothing(endpoint: ModelEndpoint, tmp_pat
         "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
     }
     steps = [
-        ("Number or name [openai]:", "genric\r"),
+        ("Number or name [openai]:", "zzz\r"),
+        ("These are known:", "genric\r"),
         ("did you mean generic?", "generic\r"),
         ("Address, such as https://host/v1:", "nonsense\r"),
         ("must look like https://host/v1", f"{endpoint.url}\r"),
@@ -247,6 +255,7 @@ def test_a_user_is_asked_and_typos_cost_nothing(endpoint: ModelEndpoint, tmp_pat
     with Terminal([*CODELAB, "setup"], environment, tmp_path) as terminal:
         terminal.expect("Number or name [generic]")
         terminal.type("\x03")
+        terminal.expect("Nothing was changed")
         assert terminal.ended() == 130
     assert file.read_text() == kept
 

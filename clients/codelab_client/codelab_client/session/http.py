@@ -96,7 +96,9 @@ def _send(
             status = response.status
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        raise HttpError(str(reason) or type(error).__name__) from None
+        # Without the number that the system gives an error.
+        words = reason.strerror if isinstance(reason, OSError) else None
+        raise HttpError(words or str(reason) or type(error).__name__) from None
     if len(content) > most_bytes:
         raise HttpError(f"the answer has more than {most_bytes:,} bytes")
     return Answer(status, content)

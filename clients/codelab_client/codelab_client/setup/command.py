@@ -1,5 +1,6 @@
 """The dialog of `codelab setup`, which asks only for what the options do not say."""
 
+import asyncio
 import difflib
 import os
 import shlex
@@ -35,6 +36,14 @@ class Wanted:
 
 async def set_up(wanted: Wanted) -> int:
     """Choose a model, ask it one question, and keep it. Returns the exit code. Raises SetupError: nothing changed."""
+    try:
+        return await _set_up(wanted)
+    except asyncio.CancelledError:  # Ctrl-C at a question: nothing is awaited once something has changed
+        sys.stderr.write("\nNothing was changed")
+        raise
+
+
+async def _set_up(wanted: Wanted) -> int:
     before = model_file.read_or_none()
     name = checked_name(wanted.provider) if wanted.provider is not None else await _provider(before)
     if name == DEMO:
@@ -129,7 +138,7 @@ async def _model(model: Model, wanted: Wanted, before: Model | None) -> str:
     try:
         known = await endpoint.models(model)
     except SetupError as error:
-        _say(f"Its models are not known: {error}")
+        _say(f"Its models are not known:\n  {error}")
         known = []
     default = before.name if before is not None else known[0] if len(known) == 1 else ""
     _show(known)

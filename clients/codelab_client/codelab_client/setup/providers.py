@@ -4,6 +4,7 @@ Their names are those of `LLM_PROVIDER`.
 """
 
 import difflib
+import textwrap
 from dataclasses import dataclass
 
 from codelab_client.setup.errors import SetupError
@@ -60,7 +61,10 @@ def checked_name(written: str) -> str:
     if name == "bedrock":
         raise SetupError(_BEDROCK)
     near = difflib.get_close_matches(name, _NAMES, n=1)
-    raise SetupError(f"Unknown provider {name[:40]}: " + (f"did you mean {near[0]}?" if near else ", ".join(_NAMES)))
+    if near:
+        raise SetupError(f"Unknown provider {name[:40]}: did you mean {near[0]}?")
+    names = textwrap.fill(", ".join(_NAMES), 78, initial_indent="  ", subsequent_indent="  ")
+    raise SetupError(f"Unknown provider {name[:40]}. These are known:\n{names}")
 
 
 def listed() -> str:
