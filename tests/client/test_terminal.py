@@ -79,7 +79,7 @@ def test_a_rejection_has_a_reason(codelab: Codelab, folder: Path, model: Scripte
     decide(terminal, "n")
     terminal.expect("Why not?")
     terminal.type("use b.py instead\r")
-    terminal.expect("All done.")
+    assert "rejected write_file a.py: use b.py instead" in terminal.expect("All done.")
     assert "use b.py instead" in model.requests["tty-no"][1]["messages"][-1]["content"]
     assert not (folder / "a.py").exists()
 
@@ -276,6 +276,7 @@ def test_a_conversation_goes_on_with_its_history(codelab: Codelab, model: Script
     terminal.expect("The first answer.")
     terminal.expect("universal ·")
     terminal.type("\x04")
+    terminal.expect("`codelab --continue` goes on with this conversation")
     assert terminal.ended() == 0
     again = codelab("--continue")
     assert "[[tty-first]]" in again.expect("The first answer.")

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ async def talk(
         if wanted is not None:
             agent = model = None
             history = await _history(rest, wanted)
+    if session.last_seq:
+        sys.stdout.write("`codelab --continue` goes on with this conversation.\n")
     return 0
 
 

@@ -230,9 +230,12 @@ class Conversation:
             self.screen.show(cards.finished(tool, arguments, event.outcome, ""))
         asked = next((call for call in self.approvals if call.call_id == event.call_id), None)
         if asked is not None and event.state in ("rejected", "expired"):
-            why = f": {safe_line(event.feedback)}" if event.feedback else ""
-            self._say(f"{event.state} {cards.summary(asked.tool_name, asked.arguments or {})}{why}")
+            self._say_settled(event.state, asked, event.feedback)
         self._forget(event.call_id)
+
+    def _say_settled(self, state: str, call: on.ToolCall, feedback: str | None) -> None:
+        why = f": {safe_line(feedback)}" if feedback else ""
+        self._say(f"{state} {cards.summary(call.tool_name, call.arguments or {})}{why}")
 
     def _say(self, text: str, style: str = "dim") -> None:
         self.screen.show(cards.notice(text, style))
@@ -275,7 +278,7 @@ class Conversation:
     def reject(self, feedback: str) -> None:
         """Reject the first open call."""
         call = self.approvals[0]
-        self._say(f"rejected {cards.summary(call.tool_name, call.arguments or {})}")
+        self._say_settled("rejected", call, feedback)
         self._forget(call.call_id)
         self.start(self.session.reject(call.call_id, feedback))
 
