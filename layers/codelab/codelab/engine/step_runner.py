@@ -297,7 +297,8 @@ class StepRunner:
         if attempt.acquired.result() is None:
             return None
         if isinstance(error, RequestError):
-            log_failure(error, invoked.id, session=attempt.register.pk)
+            if not isinstance(error, Cancelled):  # nothing has failed
+                log_failure(error, invoked.id, session=attempt.register.pk)
             error = failure(error, invoked.id)
         if answer is None:
             assert error is not None, "a Request ends with an answer or an error"
