@@ -19,6 +19,7 @@ from tests.functions.recorder import Recorder
 from tests.functions.template import ROOT, Template
 from tests.permissions import grants
 from tests.quotas import UNLIMITED
+from tests.waiting import until
 
 #: What a process keeps for its life. Lambda gives every function processes of its own. The clients of AWS are shared:
 #: they hold nothing of a function, and making them takes longer than most tests.
@@ -207,6 +208,10 @@ class System:
     def item(self, sk: str, session: str = "s1", user: str = "ann") -> dict[str, Any]:
         key = {"pk": {"S": f"SESSION#{user}#{session}"}, "sk": {"S": sk}}
         return from_dynamodb(self.table.get_item(TableName="Table", Key=key)["Item"])
+
+    def until_a_step_runs(self) -> None:
+        """Wait until the step is acquired, which is done beside the Request to the model."""
+        until(lambda: self.item("REGISTER")["phase"] == "running")
 
     def all_keys(self) -> list[tuple[str, str]]:
         """All keys of the table."""

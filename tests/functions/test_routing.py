@@ -42,7 +42,7 @@ def frames(system: System, *types: str) -> list[dict[str, Any]]:
 
 def meanwhile(system: System, folder: str, **frame: Any) -> None:
     """The user sends a frame while the model answers."""
-    system.aws.wait_for(UPDATE, 1)  # the step is acquired
+    system.until_a_step_runs()
     system.function(folder)(system.event("c1", frame))
 
 
