@@ -41,6 +41,7 @@ def all_in_one_minute() -> None:
     until(lambda: time.time() % 60 < 50)
 
 
+@pytest.mark.deep
 def test_a_turn_over_the_limit_is_refused_until_another_ends(limited: Open, model: ScriptedModel) -> None:
     one, other = (limited(extensions=True, **as_user("ann")) for _ in range(2))
     may_go_on = threading.Event()
@@ -60,6 +61,7 @@ def test_a_turn_over_the_limit_is_refused_until_another_ends(limited: Open, mode
     assert (quotas["open_turns"]["used"], quotas["messages_per_minute"]["limit"]) == (0, 60)
 
 
+@pytest.mark.deep
 def test_connections_over_the_limit_are_refused(limited: Open) -> None:
     all_in_one_minute()
     for _ in range(8):

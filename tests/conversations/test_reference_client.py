@@ -95,7 +95,7 @@ def test_it_is_short(printed):
     assert len(printed.splitlines()) < 40
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
 def test_it_misses_and_repeats_nothing_when_its_connection_breaks(cloud, model, session_class, seed):
     text = "every word of it " * 20
     answers = Says(text, [call("read_file", path="a.py")], delay=0.005), Says(text, delay=0.005)

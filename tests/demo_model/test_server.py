@@ -160,6 +160,7 @@ def test_a_stream_has_the_rhythm_it_is_given() -> None:
     assert expected * 0.9 <= times[-1] - times[0] <= expected * 1.5 + 0.2
 
 
+@pytest.mark.deep
 def test_hundreds_of_streams_at_once() -> None:
     async def one(client: httpx.AsyncClient, url: str) -> str:
         body = {"messages": [{"role": "user", "content": "write 60 words"}], "stream": True}

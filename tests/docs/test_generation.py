@@ -16,6 +16,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.deep
 def test_generated_documents_are_written_only_when_stale(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert generator.main([]) == 0
     assert sorted(capsys.readouterr().out.splitlines()) == sorted(f"docs: {name}" for name in generator.documents())

@@ -171,6 +171,7 @@ def test_the_pages_conversation_is_reproduced(demo_cloud: LocalCloud, start: Sta
     assert (workspace / "test.py").read_text() == "print('hello')\n"
 
 
+@pytest.mark.deep
 def test_the_client_reads_and_writes_files_and_refuses_the_rest(
     cloud: LocalCloud, model: ScriptedModel, start: Start, workspace: Path, tmp_path: Path
 ) -> None:
@@ -203,6 +204,7 @@ def test_the_client_reads_and_writes_files_and_refuses_the_rest(
     assert "does not do list_files" in listed
 
 
+@pytest.mark.deep
 def test_the_client_shows_every_piece_once_despite_broken_connections(
     relay: Relay, model: ScriptedModel, start: Start
 ) -> None:

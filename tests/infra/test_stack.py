@@ -565,6 +565,7 @@ def test_nothing_is_deleted_without_the_stacks_name(aws: EmulatedAws) -> None:
     assert _data(aws, found) == (False, False)
 
 
+@pytest.mark.deep
 def test_data_can_be_kept_and_is_found_again(aws: EmulatedAws) -> None:
     aws.create("kept")
     found = _fill(aws, "kept")

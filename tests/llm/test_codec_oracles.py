@@ -47,6 +47,7 @@ def test_real_schemas_compile_and_their_instances_are_consumed(rows: list[dict[s
     assert sum(found) >= 0.999 * len(found)
 
 
+@pytest.mark.deep
 def test_a_random_strict_model_mostly_needs_no_repair(rows: list[dict[str, Any]], sampler: Sampler) -> None:
     valid = total = 0
     some = rows if len(rows) < 1_000 else rows[::5]

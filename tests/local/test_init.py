@@ -98,6 +98,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         yield running
 
 
+@pytest.mark.deep
 def test_an_init_that_starts_a_thread_is_not_forked(cloud: LocalCloud) -> None:
     assert cloud.invoke("threaded", {"a": 1}) == {"a": 1}
     assert psutil.Process(cloud.workers("threaded")[0]).ppid() == cloud.process.pid

@@ -274,6 +274,7 @@ def test_the_emulator_does_not_run_the_schedule_too(cloud: LocalCloud) -> None:
     assert [rule["State"] for rule in rules] == ["DISABLED"]
 
 
+@pytest.mark.deep
 def test_a_cold_start_imports_the_handler_in_every_worker() -> None:
     with LocalCloud(APP / "small.yaml", environment={"COLD": "1"}) as cloud:
         assert cloud.invoke("command", {"a": 1}) == {"a": 1}

@@ -34,6 +34,7 @@ def answer(client: ClientConnection) -> Any:
     return json.loads(client.recv(15))
 
 
+@pytest.mark.deep
 def test_a_timed_out_integration_sends_an_error_frame_and_continues(impatient: LocalCloud) -> None:
     with connect(impatient.url()) as client:
         do(client, "sleep", seconds=1.8, name="late")

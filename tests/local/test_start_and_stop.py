@@ -99,7 +99,9 @@ def test_no_two_processes_share_a_connection(cloud: LocalCloud) -> None:
     assert len(clients) == len(set(clients)) >= len(cloud.functions())
 
 
-@pytest.mark.parametrize(("sig", "times"), [(signal.SIGINT, 3), (signal.SIGTERM, 1)])
+@pytest.mark.parametrize(
+    ("sig", "times"), [(signal.SIGINT, 3), pytest.param(signal.SIGTERM, 1, marks=pytest.mark.deep)]
+)
 def test_a_signal_stops_everything(sig: int, times: int, tmp_path: Path) -> None:
     """A second and a third Ctrl-C have no effect."""
     cloud = LocalCloud(SMALL, environment={"TMPDIR": str(tmp_path)}).start()
@@ -119,6 +121,7 @@ def test_a_signal_stops_everything(sig: int, times: int, tmp_path: Path) -> None
     assert cloud.logs() == ""
 
 
+@pytest.mark.deep
 def test_clients_and_busy_functions_do_not_delay_the_stop() -> None:
     with LocalCloud(SMALL) as cloud:
         processes = descendants(cloud)
@@ -143,6 +146,7 @@ def test_ctrl_c_during_the_imports_ends_without_a_traceback() -> None:
     assert "Traceback" not in errors
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("children", [1, 3])
 def test_ctrl_c_during_the_start_stops_everything(children: int, tmp_path: Path) -> None:
     command, environment = [*COMMAND, "--template", str(SMALL)], {**os.environ, "PORT": "0", "TMPDIR": str(tmp_path)}
@@ -201,6 +205,7 @@ def test_an_invalid_model_address_is_reported_in_one_line() -> None:
     assert line == "LLM_BASE_URL=nonsense is not a valid address: write it like https://host/v1"
 
 
+@pytest.mark.deep
 def test_a_model_that_does_not_answer_is_only_a_warning() -> None:
     with LocalCloud(APP / "template.yaml", environment={"LLM_BASE_URL": "http://127.0.0.1:9/v1"}) as cloud:
         until(lambda: "no answer from the model at http://127.0.0.1:9/v1" in cloud.logs())
@@ -229,6 +234,7 @@ def test_a_failed_deployment_is_reported_in_one_line(tmp_path: Path) -> None:
     assert "AWS::DynamoDB::Nothing" in refusal("--template", template)
 
 
+@pytest.mark.deep
 def test_a_missing_parameter_is_named(tmp_path: Path) -> None:
     template = with_change(tmp_path, "StageName: {Type: String, Default: dev}", "StageName: {Type: String}")
     assert "--parameter StageName=VALUE" in refusal("--template", template, code=2)
@@ -236,6 +242,7 @@ def test_a_missing_parameter_is_named(tmp_path: Path) -> None:
         assert cloud.info["stage"] == "other"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("cold", ["0", "1"])
 def test_a_failing_init_is_reported_with_its_function(cold: str) -> None:
     line = refusal("--template", str(SMALL), STEPS="many", COLD=cold)

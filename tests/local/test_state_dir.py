@@ -61,6 +61,7 @@ def write_in_every_way(cloud: LocalCloud) -> None:
     dynamodb.batch_write_item(RequestItems={table: batch})
 
 
+@pytest.mark.deep
 def test_no_write_is_lost_by_a_kill_nor_by_a_restart(start: Start, tmp_path: Path) -> None:
     with start() as cloud:
         write_in_every_way(cloud)

@@ -44,6 +44,7 @@ def test_a_deleted_session_is_gone_from_lists(api: httpx.Client, session: str) -
     refused(api.delete(f"/sessions/{session}"), 404, "SESSION_NOT_FOUND")
 
 
+@pytest.mark.deep
 def test_a_session_with_ten_thousand_events_is_deleted_completely(
     api: httpx.Client, session: str, table: Table
 ) -> None:

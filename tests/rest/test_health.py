@@ -48,6 +48,7 @@ def test_the_documentation_is_served(cloud: LocalCloud) -> None:
     assert "/api/v1/sessions" in httpx.get(f"{cloud.http}/openapi.json").json()["paths"]
 
 
+@pytest.mark.deep
 def test_health_shows_only_that_the_model_is_unavailable() -> None:
     with LocalCloud(TEMPLATE, environment={"LLM_BASE_URL": "http://127.0.0.1:9/secret"}) as alone:
         answer = httpx.get(f"{alone.http}/health")

@@ -87,7 +87,7 @@ def test_a_streamed_call_has_arguments_but_is_not_for_execution(
     assert (sent["call_id"], sent["requires_approval"], sent["execute"]) == (asked["call_id"], False, False)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.deep) for n in (1, 2))])
 def test_a_client_that_is_cut_off_sees_every_event_once(
     api: httpx.Client, session: str, model: ScriptedModel, seed: int
 ) -> None:

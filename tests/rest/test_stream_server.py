@@ -21,6 +21,7 @@ def servers(cloud: LocalCloud) -> list[psutil.Process]:
     return [process for process, line in command_lines(cloud).items() if "handler:app" in line]
 
 
+@pytest.mark.deep
 def test_the_stream_process_starts_on_demand_and_ends_with_the_others(model: ScriptedModel) -> None:
     with LocalCloud(TEMPLATE, environment=model.environment) as cloud:
         with client_of(cloud) as api:

@@ -240,6 +240,7 @@ def opened() -> Iterator[LocalCloud]:
         yield cloud
 
 
+@pytest.mark.deep
 def test_the_operator_can_allow_more_hosts_and_origins(opened: LocalCloud) -> None:
     port = opened.info["port"]
     for origin in ("https://ide.example.com", "https://ide.example.com:443", "tauri://localhost"):
