@@ -77,7 +77,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """All tests, and what they import, stay until the end: the garbage collector need not look at them again."""
-    gc.collect()
     gc.freeze()
 
 

@@ -34,7 +34,7 @@ class Load:
     servers: int
 
 
-FAST, DEEP = Load(turns=2, clients=8, sockets=10, servers=1), Load(turns=20, clients=90, sockets=100, servers=10)
+FAST, DEEP = Load(turns=1, clients=4, sockets=6, servers=1), Load(turns=20, clients=90, sockets=100, servers=10)
 
 
 class Rig:

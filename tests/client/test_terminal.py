@@ -47,7 +47,7 @@ def decide(terminal: Terminal, key: str) -> None:
     terminal.type(key)
 
 
-@pytest.mark.parametrize("columns", [80, 140])
+@pytest.mark.parametrize("columns", [80, pytest.param(140, marks=pytest.mark.deep)])
 def test_a_call_is_shown_in_full_before_it_is_approved(
     codelab: Codelab,
     folder: Path,
@@ -155,7 +155,9 @@ def test_ctrl_c_stops_the_turn_and_twice_quits(codelab: Codelab, model: Scripted
     assert terminal.ended() == 0
 
 
-@pytest.mark.parametrize("state", ["idle", "approval", "feedback", "command"])
+@pytest.mark.parametrize(
+    "state", ["idle", "approval", *(pytest.param(state, marks=pytest.mark.deep) for state in ("feedback", "command"))]
+)
 def test_ctrl_c_twice_quits_in_every_state(codelab: Codelab, model: ScriptedModel, state: str) -> None:
     calls = [call("run_command", command="sleep 60")] if state == "command" else [WRITE]
     script = model.script(f"tty-quit-{state}", Says("", calls), DONE)

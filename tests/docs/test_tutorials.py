@@ -284,6 +284,7 @@ def is_like(shown: Any, received: Any) -> bool:
     return bool(shown == received)
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_agent_tutorial_works_as_shown(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = deque(re.findall(r"^```(\w+)\n(.*?)^```", AGENT_PAGE, re.DOTALL | re.MULTILINE))

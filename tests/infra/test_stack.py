@@ -354,6 +354,7 @@ def test_stacks_that_cannot_be_updated_are_named(
     the_finding(stack, said)
 
 
+@pytest.mark.deep
 def test_log_groups_of_an_earlier_stack_are_named(aws: EmulatedAws) -> None:
     aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-connect")
     aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-behind-connect")

@@ -78,6 +78,7 @@ def test_the_context_is_like_lambdas(cloud: LocalCloud) -> None:
     assert (answer["cwd"], int(answer["memory"])) == (str(APP / "functions" / "command"), 128)
 
 
+@pytest.mark.deep
 def test_local_values_override_the_deployed_environment(small: LocalCloud) -> None:
     values = small.invoke("command", {"do": "environment"})
     assert values["BACKGROUND"] == small.functions()["background"]["name"]

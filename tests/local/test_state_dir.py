@@ -81,6 +81,7 @@ def test_no_write_is_lost_by_a_kill_nor_by_a_restart(start: Start, tmp_path: Pat
         until(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}) > before)
 
 
+@pytest.mark.deep
 def test_accepted_events_outlive_a_kill(start: Start, tmp_path: Path) -> None:
     """One event runs and is retried, as its function's settings have it; one waits and then runs for the first time."""
     with start() as cloud:

@@ -231,6 +231,7 @@ def test_a_web_ide_on_this_machine_works(demo_cloud: LocalCloud, local: Page) ->
         assert "upload_ticket" in done["frames"]
 
 
+@pytest.mark.deep
 def test_a_user_can_open_the_documentation(demo_cloud: LocalCloud, browser: Chromium) -> None:
     page = browser.open(f"http://localhost:{demo_cloud.info['port']}/docs")
     assert page.run("return document.title").startswith("CodeLab")

@@ -297,6 +297,7 @@ def test_allowing_every_origin_without_tokens_is_refused_at_start(environment: d
     assert what in refusal("--template", str(TEMPLATE), code=2, **environment)
 
 
+@pytest.mark.deep
 def test_a_star_with_tokens_allows_all_but_null_origins() -> None:
     environment = {"ALLOWED_ORIGINS": "*", "AUTH_MODE": "jwt", "JWT_SECRET": "0123456789abcdef0123456789abcdef"}
     with LocalCloud(TEMPLATE, environment=environment) as cloud:

@@ -267,7 +267,7 @@ def test_a_session_remembers_only_the_last_command() -> None:
     remember(world, run("make"))
     assert [rule["covers"] for rule in world.remembered()] == ["make"]
     assert runs(world, TEST) == [False]
-    for _ in range(60):
+    for _ in range(10):
         remember(world)
         remember(world, run("make"))
     assert len(json.loads(world.table["RULES"]["rules"])) == 1, "those that have lapsed are not kept"
