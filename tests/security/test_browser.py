@@ -17,7 +17,7 @@ from botocore.credentials import Credentials
 from codelab_local import LocalCloud
 
 from tests.ide import Ide
-from tests.security.chromium import Chromium, Page, find
+from tests.security.chromium import Chromium, Page
 from tests.security.raw import new_names, sessions
 from tests.serving import Quiet, serving
 
@@ -65,17 +65,6 @@ def site() -> Iterator[int]:
     """The port of a web server."""
     with serving(Site) as port:
         yield port
-
-
-@pytest.fixture(scope="module")
-def browser(request: pytest.FixtureRequest) -> Iterator[Chromium]:
-    program = find()
-    if program is None:
-        if request.config.getoption("markexpr") == "not deep":
-            pytest.skip("Chromium is not installed: apt-get install chromium")
-        pytest.fail("make test-deep needs Chromium: apt-get install chromium")
-    with Chromium(program, {"evil.test": "127.0.0.1"}) as running:
-        yield running
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
 from tests.local.conftest import APP
-from tests.security.chromium import Chromium, find
+from tests.security.chromium import Chromium
 from tests.serving import Quiet, serving
 from tests.waiting import until
 
@@ -41,17 +41,6 @@ def inspected() -> Iterator[LocalCloud]:
 def site() -> Iterator[int]:
     with serving(Site) as port:
         yield port
-
-
-@pytest.fixture(scope="module")
-def browser(request: pytest.FixtureRequest) -> Iterator[Chromium]:
-    program = find()
-    if program is None:
-        if request.config.getoption("markexpr") == "not deep":
-            pytest.skip("Chromium is not installed: apt-get install chromium")
-        pytest.fail("make test-deep needs Chromium: apt-get install chromium")
-    with Chromium(program, {"evil.test": "127.0.0.1"}) as running:
-        yield running
 
 
 class View:
