@@ -17,6 +17,7 @@ from codelab.aws.errors import AwsError, AwsRefused, AwsTimeout, AwsUnreachable,
 from codelab.aws.functions import Functions, Returned
 
 from tests.aws.server import Server, http
+from tests.waiting import until
 
 READ: dict[str, Any] = {"TableName": "Table", "Key": {"pk": {"S": "Привет"}}, "ConsistentRead": True}
 WRITES: dict[str, Any] = {"TransactItems": [{"Delete": {"TableName": "Table", "Key": {"pk": {"S": "x"}}}}]}
@@ -184,12 +185,13 @@ def test_no_answer_in_time(server: Server, rests: list[float], monkeypatch: pyte
     with pytest.raises(AwsTimeout) as error:
         Functions(attempts=1, read_s=0.05).ask("llm", {})
     assert not error.value.never_arrived
+    until(lambda: server.received)
     assert len(server.received) == 1, "a function is not asked twice"
     table = DynamoDB()
     monkeypatch.setattr(table._service._connections, "_read_s", 0.05)
     with pytest.raises(AwsTimeout):
         table.get_item(**READ)
-    assert len(server.received) == 4
+    until(lambda: len(server.received) == 4)
 
 
 def test_an_item_that_failed_the_condition(server: Server) -> None:

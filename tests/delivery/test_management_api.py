@@ -21,6 +21,7 @@ from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.post import Poster, PostResult
 
 from tests.ide import PATIENCE
+from tests.waiting import until
 
 CONNECTION = "L0SM9cOFvHcCIhw="
 DATA = '{"type":"pong","text":"Привет"}'.encode()
@@ -168,6 +169,7 @@ def test_an_answer_that_does_not_come_leaves_open_whether_it_was_got(gateway: Ga
     with pytest.raises(AwsTimeout) as error:
         api.post(CONNECTION, DATA)
     assert not error.value.never_arrived
+    until(lambda: gateway.received)
     go_on.set()
     assert len(gateway.received) == 1
 
