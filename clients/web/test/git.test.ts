@@ -167,9 +167,11 @@ describe.skipIf(!hasGit)('git in the page', () => {
     git('config', 'commit.gpgSign', 'true');
     await refused('commit.gpgsign');
     git('config', '--unset', 'commit.gpgSign');
-    write('.gitattributes', '*.bin filter=lfs\n');
-    await refused('.gitattributes');
-    unlinkSync(join(top, '.gitattributes'));
+    for (const path of ['.gitattributes', 'models/large/.gitattributes', '.git/info/attributes']) {
+      write(path, '*.bin filter=lfs\n');
+      await refused(`${path} changes contents`);
+      unlinkSync(join(top, path));
+    }
     write('.git/MERGE_HEAD', '0'.repeat(40));
     await refused('MERGE_HEAD');
     unlinkSync(join(top, '.git/MERGE_HEAD'));

@@ -127,6 +127,7 @@ export class Repository {
     }
     const head = await this.#head();
     const rows = await this.#rows(undefined);
+    await this.#refuseFilters(rows);
     const changes = new Map<string, Side | undefined>();
     if (files.length) {
       for (const file of files) {
@@ -268,9 +269,15 @@ export class Repository {
       const value = await this.#setting(path);
       if (value && value !== 'false') throw new ToolError('GIT_ERROR', `The repository has ${path} = ${value}, which a page cannot do: ask the user to commit`);
     }
-    const attributes = await Promise.all(['/.gitattributes', '/.git/info/attributes'].map((path) => this.#at.fs.promises.readFile(path, 'utf8').catch(() => '')));
-    if (attributes.some((text) => /\bfilter=|\bworking-tree-encoding=|\bident\b|\beol=/.test(String(text)))) {
-      throw new ToolError('GIT_ERROR', 'The .gitattributes of the repository change contents (filters, such as LFS), which a page cannot do: ask the user to commit');
+  }
+
+  /** Attributes change contents for the folder that they are in and below. */
+  async #refuseFilters(rows: readonly Row[]): Promise<void> {
+    const below = rows.flatMap(({ path, work }) => (work && path.endsWith('/.gitattributes') ? [`/${path}`] : []));
+    for (const path of ['/.git/info/attributes', '/.gitattributes', ...below]) {
+      const text = await this.#at.fs.promises.readFile(path, 'utf8').catch(() => '');
+      if (!/\bfilter=|\bworking-tree-encoding=|\bident\b|\beol=/.test(String(text))) continue;
+      throw new ToolError('GIT_ERROR', `${path.slice(1)} changes contents (filters, such as LFS), which a page cannot do: ask the user to commit`);
     }
   }
 }
