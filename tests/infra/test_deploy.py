@@ -99,14 +99,16 @@ def _is_updated(aws: EmulatedAws, environment: dict[str, str], folder: Path) -> 
 
 
 def _keeps_what_is_not_given(aws: EmulatedAws, environment: dict[str, str]) -> None:
-    status, said = typed(environment, "make", "deploy", "PARAMETERS=LogLevel=DEBUG RestStreaming=true SnapStart=true")
+    changed = "LogLevel=DEBUG RestStreaming=true SnapStart=true WebPage=true"
+    status, said = typed(environment, "make", "deploy", f"PARAMETERS={changed}")
     assert status == 0, said[-3000:]
     assert "[y/N]" not in said, "SAM asks about the function URL only when it is guided"
     variables = _environment(aws, "llm-request")
     assert variables.items() >= {"LOG_LEVEL": "DEBUG", "MAX_STEPS": "7", "LLM_PROVIDER": "openai"}.items()
     assert _secret(aws, variables["LLM_API_KEY_SECRET_ARN"]) == KEY
     described = Stack("codelab").deployed()
-    assert outputs(described)["RestStreamUrl"] in said
+    for output in ("RestStreamUrl", "PageUrl"):
+        assert outputs(described)[output] in said
     (alias,) = aws.client("lambda").list_aliases(FunctionName="codelab-llm-request")["Aliases"]
     assert (alias["Name"], alias["FunctionVersion"]) == ("live", "1")
     assert parameters(described)["Deployment"] == variables["DEPLOYMENT"]
