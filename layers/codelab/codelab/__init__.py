@@ -1,1 +1,5 @@
 """The library that all functions share."""
+
+from codelab import garbage
+
+garbage.wait()

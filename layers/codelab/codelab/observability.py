@@ -9,6 +9,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
+from codelab import garbage
 from codelab.config import settings
 
 _NAMESPACE = "CodeLab"
@@ -23,7 +24,11 @@ def logger() -> Logger:
 
 
 def begin(**ids: str) -> None:
-    """Have every line name these ids: `session`, `turn`, `connection`, `request_id`. Those of the last event end."""
+    """At the begin of an event, have every line name its ids: `session`, `turn`, `connection`, `request_id`.
+
+    Those of the last event end.
+    """
+    garbage.collect()
     logger().remove_keys(_IDS)
     bind(**ids)
 
