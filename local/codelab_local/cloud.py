@@ -109,9 +109,10 @@ class Cloud:
             self._lambdas.journal = EventJournal(settings.state_dir / "events.jsonl")
         model_url = self._start_model()
         if not settings.cold:
-            folders = {path for source in template.sources.values() for path in (source.folder, *source.layers)}
-            layers = sorted({str(layer) for source in template.sources.values() for layer in source.layers})
-            self._root = Root(shared_imports(folders, settings.preload), aws_clients(folders), layers)
+            folders = {source.folder for source in template.sources.values()}
+            layers = {layer for source in template.sources.values() for layer in source.layers}
+            modules = shared_imports(folders, layers, settings.preload)
+            self._root = Root(modules, aws_clients(folders | layers), sorted(map(str, layers)))
             self._root.start()
         if settings.inspect:
             await self._start_view()

@@ -17,9 +17,11 @@ from codelab_local.signatures import Credentials
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
-#: `import a, b as c` and `from a import` at the top level. Reading the syntax instead takes twenty times as long.
+#: `import a, b as c` and `from a import b` at the top level. Reading the syntax instead takes twenty times as long.
 _NAME = r"[\w.]+(?: +as +\w+)?"
-_IMPORT = re.compile(rf"^(?:import +({_NAME}(?: *, *{_NAME})*) *(?:#.*)?$|from +(\w[\w.]*) +import\b)", re.MULTILINE)
+_IMPORT = re.compile(
+    rf"^(?:import +({_NAME}(?: *, *{_NAME})*) *(?:#.*)?$|from +(\.*[\w.]*) +import\b *(\([^)]*\)|.*))", re.MULTILINE
+)
 _CLIENT = re.compile(r"\b(?:client|resource)\(\s*[\"']([a-z0-9-]+)[\"']")
 _FROM_CALLER = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", *_PROXIES, *_CERTIFICATES)
 
@@ -84,30 +86,63 @@ def function_environment(
     return values
 
 
-def shared_imports(folders: Iterable[Path], preload: Collection[str] = ()) -> list[str]:
-    """Modules that the sources under `folders` import at top level, found by static analysis.
+def shared_imports(folders: Iterable[Path], layers: Iterable[Path] = (), preload: Collection[str] = ()) -> list[str]:
+    """Modules that functions import when they start, which the root process imports once for all of them.
 
-    The root process imports them once for all functions. They are modules of installed packages, and of those of the
-    sources' own packages that `preload` names.
+    They are found by static analysis: imports at the top level of the sources under `folders`, and of those modules of
+    `layers` that these import. A large package that is only imported late, or never, costs nothing.
+
+    They are modules of installed packages, and of those of the sources' own packages that `preload` names. `preload`
+    may also name modules.
     """
-    roots = [folder.resolve() for folder in folders]
-    own = {entry.stem for root in roots for entry in root.iterdir()} - set(preload)
-    found: set[str] = set()
-    for text in _sources(roots):
-        for names, package in _IMPORT.findall(text):
-            found.update([package] if package else [name.split()[0] for name in names.split(",")])
+    ahead = [(_module(path, folder), path) for folder in folders for path in folder.rglob("*.py")]
+    in_layers = {_module(path, layer): path for layer in layers for path in layer.rglob("*.py")}
+    own = {name.split(".")[0] for name in (*in_layers, *(name for name, _ in ahead))} - set(preload)
+    found, named = set(preload), set(preload)
+    while ahead:
+        for module, members in _imports(*ahead.pop()):
+            found.add(module)
+            named.update((module, *members))
+        while named:  # To import a module imports the packages around it.
+            name = named.pop()
+            if name in in_layers:
+                ahead.append((name, in_layers.pop(name)))
+            if "." in name:
+                named.add(name.rpartition(".")[0])
     # The runtime client must not be imported before the fork.
     skipped = own | set(sys.stdlib_module_names) | {"awslambdaric", "runtime_client", "__future__"}
     return sorted(name for name in found if name.split(".")[0] not in skipped)
 
 
+def _imports(name: str, path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The modules that a source imports at its top level, each with what may be modules in it."""
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
+    for names, source, members in _IMPORT.findall(_text(path)):
+        if names:
+            yield from ((part.split()[0], []) for part in names.split(","))
+            continue
+        module = source.lstrip(".")
+        if dots := len(source) - len(module):
+            above = package.split(".")[: 1 - dots or None]
+            module = ".".join(filter(None, (*above, module)))
+        if module:
+            parts = re.sub(r"#.*", "", members).strip("() \n").split(",")
+            yield module, [f"{module}.{part.split()[0]}" for part in parts if part.strip()]
+
+
+def _module(path: Path, root: Path) -> str:
+    """The name of the module that `path` is with `root` on the import path."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 def aws_clients(folders: Iterable[Path]) -> list[str]:
     """The services that the sources under `folders` make clients of, by static reading."""
-    return sorted({name for text in _sources(folders) for name in _CLIENT.findall(text)})
+    paths = (path for folder in folders for path in folder.rglob("*.py"))
+    return sorted({name for path in paths for name in _CLIENT.findall(_text(path))})
 
 
-def _sources(folders: Iterable[Path]) -> Iterator[str]:
-    for folder in folders:
-        for path in folder.rglob("*.py"):
-            with suppress(OSError):  # the function's own init will say so
-                yield path.read_text("utf-8", "replace")
+def _text(path: Path) -> str:
+    with suppress(OSError):  # the function's own init will say so
+        return path.read_text("utf-8", "replace")
+    return ""

@@ -120,5 +120,27 @@ def test_the_root_process_preloads_the_packages_and_services_of_the_sources(tmp_
     (tmp_path / "handler.py").write_text(SOURCE)
     (tmp_path / "own.py").write_text("this is no Python")
     assert shared_imports([tmp_path]) == ["boto3", "fastapi.routing", "pydantic"]
-    assert shared_imports([tmp_path], ["own"]) == ["boto3", "fastapi.routing", "own", "pydantic"]
+    assert shared_imports([tmp_path], preload=["own"]) == ["boto3", "fastapi.routing", "own", "pydantic"]
     assert aws_clients([tmp_path]) == ["dynamodb", "s3"]
+
+
+def test_the_root_process_preloads_what_functions_import_when_they_start_and_no_more(tmp_path: Path) -> None:
+    sources = {
+        "function/handler.py": "from shared import near\ndef late():\n    import shared.heavy\n",
+        "layer/shared/__init__.py": "import yaml\n",
+        "layer/shared/near.py": "from .deep import (  # why\n    thing,  # (and)\n)\nfrom . import beside",
+        "layer/shared/beside.py": "from ..shared.deep.thing import this\nimport httpx, jwt as j",
+        "layer/shared/deep/__init__.py": "from .. import sibling",
+        "layer/shared/deep/thing.py": "from pydantic import BaseModel",
+        "layer/shared/sibling.py": "import boto3",
+        "layer/shared/heavy.py": "import openai",
+    }
+    for name, text in sources.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    folders, layers = [tmp_path / "function"], [tmp_path / "layer"]
+    assert shared_imports(folders, layers) == ["boto3", "httpx", "jwt", "pydantic", "yaml"]
+    own = [name for name in shared_imports(folders, layers, ["shared"]) if name.startswith("shared")]
+    assert own == ["shared", "shared.deep", "shared.deep.thing"]
+    assert "openai" in shared_imports(folders, layers, ["shared", "shared.heavy"])
