@@ -7,6 +7,7 @@ import asyncio
 import json
 import time
 from contextlib import suppress
+from dataclasses import asdict
 
 import jwt
 from codelab.config import USUAL_LIMITS
@@ -19,7 +20,7 @@ SECRET = "the secret of this benchmark, which signs the tokens of its two users"
 CONCURRENCY, SLOW_TURNS, SILENCE_S, TURNS = 20, 30, 10, 20
 
 #: All limits off; and the usual limits, with fewer open turns than the concurrency.
-OFF = {name.upper(): "0" for name in USUAL_LIMITS.model_dump()}
+OFF = {name.upper(): "0" for name in asdict(USUAL_LIMITS)}
 ON = {"OPEN_TURNS": str(CONCURRENCY // 2)}
 
 

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from http.client import HTTPMessage
 from typing import Any
 
@@ -42,7 +43,7 @@ READ_S, WRITE_S, INVOKE_S = 0.003, 0.008, 0.010
 #: Fifty functions share one processor here, so everything runs slower by this factor, and figures are divided by it.
 SLOWLY = 20
 REGION = "eu-central-1"
-OFF = {name.upper(): "0" for name in USUAL_LIMITS.model_dump()}
+OFF = {name.upper(): "0" for name in asdict(USUAL_LIMITS)}
 ON = {name: str(10**9) for name in OFF} | {"OPEN_TURNS": "60"}
 
 

@@ -95,7 +95,11 @@ def _is_place(name: str) -> bool:
 
 
 def _member(owner: Any, name: str) -> Any:
-    return getattr(owner, name, None) or getattr(owner, "model_fields", {}).get(name)
+    return (
+        getattr(owner, name, None)
+        or getattr(owner, "model_fields", {}).get(name)
+        or getattr(owner, "__dataclass_fields__", {}).get(name)
+    )
 
 
 def _is_test(test: str) -> bool:

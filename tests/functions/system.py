@@ -108,8 +108,8 @@ class System:
 
     def load(self, folder: str) -> Function:
         """A new process of `functions/{folder}`."""
-        for name in config.Settings.model_fields:
-            self._monkeypatch.delenv(name.upper(), raising=False)
+        for name in config.variables():
+            self._monkeypatch.delenv(name, raising=False)
         own = {"DEFAULT_AGENT": "universal", **UNLIMITED, **self.environment}
         for name, value in {**self._template.environment(folder), **own}.items():
             self._monkeypatch.setenv(name, value)

@@ -1,6 +1,9 @@
 """The $connect authorizer: who may speak, and what every later event will say of them."""
 
+import json
+import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +15,7 @@ from codelab.config import ConfigurationError
 from tests.functions import events
 from tests.functions.recorder import READ
 from tests.functions.system import JWT_SECRET, Function, System
+from tests.processes import run
 
 SESSION = {"session_id": "s1"}
 
@@ -237,3 +241,28 @@ def test_the_plan_of_the_token_picks_limits(authorize: Function) -> None:
 @pytest.mark.parametrize("plan", [7, ["team"], "x" * 65])
 def test_a_plan_that_is_no_name_makes_a_token_invalid(authorize: Function, plan: object) -> None:
     assert_unauthorized(authorize, events.authorize(query=SESSION, headers=bearer(token(codelab_plan=plan))))
+
+
+_ALONE = """
+import json, sys
+from codelab.gateway.tokens import token_verifier
+verifier = token_verifier()
+user = verifier.verify(sys.argv[1]).user if len(sys.argv) > 1 else None
+print(json.dumps([user, [name for name in ("cryptography", "pydantic") if name in sys.modules]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "told"),
+    [
+        ({"JWT_SECRET": JWT_SECRET}, [token()], ["ann", []]),
+        ({"JWKS_URL": "https://login.example.com/keys"}, [], [None, ["cryptography"]]),
+    ],
+    ids=["shared secret", "published keys"],
+)
+def test_in_lambda_only_published_keys_cost_the_import_of_cryptography(
+    settings: dict[str, str], given: list[str], told: list[Any]
+) -> None:
+    environment = {"PATH": os.environ["PATH"], "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:1", **settings}
+    done = run(sys.executable, "-c", _ALONE, *given, env=environment)
+    assert json.loads(done.stdout or "null") == told, done.stderr

@@ -59,6 +59,7 @@ def copies(*options: str) -> tuple[list[dict[str, Any]], type[Aws]]:
     with serving(aws) as port:
         variables = {
             "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
+            "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:1",
             "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{port}/credentials",
             "AWS_CONTAINER_AUTHORIZATION_TOKEN": "token",
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",

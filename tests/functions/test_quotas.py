@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -439,7 +440,7 @@ def test_the_session_and_the_api_tell_what_is_used(connected: System) -> None:
     connected.send_raw("c1", "control", '{"type": "hello"}')
     assert connected.aws.calls[:2] == [READ_MANY, UPDATE]
     (info,) = [frame for frame in connected.aws.frames("c1") if frame["type"] == "session_info"]
-    assert {name: quota["limit"] for name, quota in info["quotas"].items()} == USUAL_LIMITS.model_dump()
+    assert {name: quota["limit"] for name, quota in info["quotas"].items()} == asdict(USUAL_LIMITS)
     used_ = {name: quota["used"] for name, quota in info["quotas"].items()}
     assert used_ == {
         "messages_per_minute": 2, "requests_per_minute": 1, "connections_per_minute": 1, "tokens_per_day": 110,

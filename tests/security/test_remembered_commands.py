@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,7 +134,7 @@ def test_only_session_scope_without_a_pattern_is_accepted(wish: dict[str, str], 
 
 def test_rules_end_when_the_operator_turns_the_setting_off() -> None:
     world = remembering()
-    world.settings = world.settings.model_copy(update={"remember_commands": False})
+    world.settings = replace(world.settings, remember_commands=False)
     assert runs(world, TEST) == [False]
 
 

@@ -3,7 +3,8 @@
 import hashlib
 
 import pytest
-from codelab.config import ConfigurationError, Price, read_settings
+from codelab.config import ConfigurationError, read_settings
+from codelab.json_settings import Price
 from codelab.llm.outcome import Usage
 from codelab.turns.usage import breakdown, counted, turn_usage
 

@@ -1,53 +1,37 @@
-"""The environment, read and validated once: every setting of the system has its name, type and default here."""
+"""The environment, read and validated once: every setting of the system has its name, type and default here.
+
+The authorizer needs no pydantic, which would be a third of its init. So only settings that are JSON need it.
+"""
 
 import os
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, ValidationError
-
-from codelab.llm.profiles import Level
-
-Positive = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
-#: Slots of open turns; all of them are read at once where they are shown.
-Turns = Annotated[int, Field(ge=0, le=90)]
+if TYPE_CHECKING:
+    from codelab.json_settings import ModelCapabilities, PlanLimits, Price
 
 
 class ConfigurationError(Exception):
     """An environment variable is missing or wrong. The message names it and says how to correct it."""
 
 
-class Limits(BaseModel):
+@dataclass(frozen=True)
+class Limits:
     """What one user may use; 0 is no limit. A turn is open until it ends, also while it waits for a human."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    messages_per_minute: Natural = 0
-    requests_per_minute: Natural = 0
-    tokens_per_day: Natural = 0
-    connections_per_minute: Natural = 0
-    stored_bytes_per_day: Natural = 0
-    open_turns: Turns = 0
+    messages_per_minute: int = 0
+    requests_per_minute: int = 0
+    tokens_per_day: int = 0
+    connections_per_minute: int = 0
+    stored_bytes_per_day: int = 0
+    open_turns: int = 0
 
     @cached_property
     def are_counted(self) -> bool:
         """Whether anything but the open turns is limited."""
-        return any(limit for name, limit in self if name != "open_turns")
-
-
-class ChosenLimits(BaseModel):
-    """Limits that differ from the usual ones; None for those that do not."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-    messages_per_minute: Natural | None = None
-    requests_per_minute: Natural | None = None
-    tokens_per_day: Natural | None = None
-    connections_per_minute: Natural | None = None
-    stored_bytes_per_day: Natural | None = None
-    open_turns: Turns | None = None
+        return any(limit for name, limit in asdict(self).items() if name != "open_turns")
 
 
 #: More than a person with several agents needs, and less than a thief wants.
@@ -61,40 +45,76 @@ USUAL_LIMITS = Limits(
 )
 
 
-class Price(BaseModel):
-    """What a model costs, in US dollars for a million tokens. `cached` is for those that the provider had cached."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-    prompt: Annotated[float, Field(ge=0)]
-    completion: Annotated[float, Field(ge=0)]
-    cached: Annotated[float, Field(ge=0)] | None = None
-
-
-class ModelCapabilities(BaseModel):
-    """What a model can take, see `codelab.llm.models`; None for what its table says."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    window: Annotated[int, Field(ge=2_000)] | None = None
-    images: bool | None = None
-    thinking: list[Level] | None = None
-
-
-#: `auto` is what fits the model.
-_auto = BeforeValidator(lambda value: None if value == "auto" else value)
-
-
 class _ByPlan(dict[str, Limits]):
     def __missing__(self, plan: str) -> Limits:
         return self[""]
 
 
-class Settings(ChosenLimits):
-    """Field `table_name` is the variable `TABLE_NAME`, and so on. Seconds end in `_s`, milliseconds in `_ms`.
+# Fields of Settings that are not plain text. Each reads its variable's text, and raises ValueError.
 
-    A limit on what one user may use that is not set is the usual one, or none where everybody is the same user.
-    """
+
+def _whole(default: int | None, *, least: int = 0, most: int | None = None, auto: bool = False) -> Any:
+    """A whole number. auto: the text `auto` is None."""
+
+    def read(text: str) -> int | None:
+        if auto and text == "auto":
+            return None
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError("must be a whole number" + (" or auto" if auto else "")) from None
+        if number < least or (most is not None and number > most):
+            raise ValueError(f"must be {least} or more" if most is None else f"must be from {least} to {most}")
+        return number
+
+    return field(default=default, metadata={"read": read})
+
+
+_TRUTH = {
+    **dict.fromkeys(("true", "1", "yes", "on", "t", "y"), True),
+    **dict.fromkeys(("false", "0", "no", "off", "f", "n"), False),
+}
+
+
+def _flag(default: bool) -> Any:
+    def read(text: str) -> bool:
+        if text.lower() not in _TRUTH:
+            raise ValueError("must be true or false")
+        return _TRUTH[text.lower()]
+
+    return field(default=default, metadata={"read": read})
+
+
+def _choice(*values: str) -> Any:
+    """One of the values; the first one is the default."""
+
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError("must be one of " + ", ".join(values))
+        return text
+
+    return field(default=values[0], metadata={"read": read})
+
+
+def _json(of: str) -> dict[str, Any]:
+    """An object whose values are `of` that model of `json_settings`."""
+
+    def read(text: str) -> Mapping[str, Any]:
+        if text.strip() == "{}":
+            return {}
+        from codelab import json_settings
+
+        return json_settings.by_name(getattr(json_settings, of), text)
+
+    return {"read": read}
+
+
+_PRICE, _CAPABILITIES, _PLAN_LIMITS = _json("Price"), _json("ModelCapabilities"), _json("PlanLimits")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Settings:
+    """Field `table_name` is the variable `TABLE_NAME`, and so on. Seconds end in `_s`, milliseconds in `_ms`."""
 
     # Where things are; set by the template.
     table_name: str = ""
@@ -104,7 +124,7 @@ class Settings(ChosenLimits):
     control_function: str = ""
 
     # Identity.
-    auth_mode: Literal["jwt", "none"] = "jwt"
+    auth_mode: Literal["jwt", "none"] = _choice("jwt", "none")
     jwt_secret: str = ""
     jwt_secret_arn: str = ""
     jwks_url: str = ""
@@ -113,11 +133,11 @@ class Settings(ChosenLimits):
     #: What clients sign in with at the issuer; the server only passes it on.
     jwt_client_id: str = ""
     #: How far the `exp` of a token may be from its `iat`.
-    jwt_max_age_s: Positive = 86_400
-    codelab_local: bool = False
+    jwt_max_age_s: int = _whole(86_400, least=1)
+    codelab_local: bool = _flag(False)
 
     # Whether the host of this process passes a body on while it is being made.
-    rest_streaming: bool = False
+    rest_streaming: bool = _flag(False)
 
     # The model.
     llm_base_url: str = ""
@@ -126,45 +146,50 @@ class Settings(ChosenLimits):
     llm_models: str = ""
     llm_provider: str = "openai"
     #: What calls it: our own client, or the openai SDK.
-    llm_client: Literal["direct", "openai"] = "direct"
+    llm_client: Literal["direct", "openai"] = _choice("direct", "openai")
     llm_api_key: str = ""
     llm_api_key_secret_arn: str = ""
     #: By model: {"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}
-    llm_prices: Json[dict[str, Price]] = Field(default_factory=dict)
+    llm_prices: "Mapping[str, Price]" = field(default_factory=dict, metadata=_PRICE)
     #: By model: {"my-model": {"window": 65536, "images": true, "thinking": ["none", "high"]}}
-    llm_capabilities: Json[dict[str, ModelCapabilities]] = Field(default_factory=dict)
+    llm_capabilities: "Mapping[str, ModelCapabilities]" = field(default_factory=dict, metadata=_CAPABILITIES)
 
+    # What one user may use. What is not set is the usual limit, or none where everybody is the same user.
+    messages_per_minute: int | None = _whole(None)
+    requests_per_minute: int | None = _whole(None)
+    tokens_per_day: int | None = _whole(None)
+    connections_per_minute: int | None = _whole(None)
+    stored_bytes_per_day: int | None = _whole(None)
+    #: Slots of open turns; all of them are read at once where they are shown.
+    open_turns: int | None = _whole(None, most=90)
     #: By the claim `codelab_plan` of a token: {"team": {"open_turns": 50}}
-    plan_limits: Json[dict[str, ChosenLimits]] = Field(default_factory=dict)
+    plan_limits: "Mapping[str, PlanLimits]" = field(default_factory=dict, metadata=_PLAN_LIMITS)
 
     # Behaviour.
-    hitl_enabled: bool = True
+    hitl_enabled: bool = _flag(True)
     hitl_dangerous_tools: str = ""
-    hitl_strict: bool = False
-    remember_commands: bool = False
-    tool_timeout_s: Positive = 120
-    approval_timeout_s: Positive = 86_400
-    max_steps: Positive = 50
+    hitl_strict: bool = _flag(False)
+    remember_commands: bool = _flag(False)
+    tool_timeout_s: int = _whole(120, least=1)
+    approval_timeout_s: int = _whole(86_400, least=1)
+    max_steps: int = _whole(50, least=1)
     #: How much of a session the model is sent; None (`auto`): what fits its window, up to a ceiling.
-    max_context_tokens: Annotated[Annotated[int, Field(ge=500)] | None, _auto] = None
-    max_context_messages: Annotated[Annotated[int, Field(ge=2, le=1_000)] | None, _auto] = None
-    stream_max_delay_ms: Annotated[int, Field(ge=0)] = 350
-    event_retention_s: Annotated[int, Field(ge=60)] = 86_400
-    paths_lenient: bool = True
+    max_context_tokens: int | None = _whole(None, least=500, auto=True)
+    max_context_messages: int | None = _whole(None, least=2, most=1_000, auto=True)
+    stream_max_delay_ms: int = _whole(350)
+    event_retention_s: int = _whole(86_400, least=60)
+    paths_lenient: bool = _flag(True)
     default_agent: str = "orchestrator"
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _choice("INFO", "DEBUG", "WARNING", "ERROR")
     #: Whether lines of the log count as metrics of CloudWatch.
-    metrics: bool = False
+    metrics: bool = _flag(False)
 
     @cached_property
     def limits(self) -> Mapping[str, Limits]:
         """The limits of a user by plan: those of the plan, else of the settings. An unknown plan counts as "", none."""
         usual = Limits() if self.auth_mode == "none" else USUAL_LIMITS
-        found = _ByPlan()
-        for plan in ("", *self.plan_limits):
-            rows = (usual, self, self.plan_limits.get(plan))
-            said = [{name: getattr(row, name, None) for name in Limits.model_fields} for row in rows]
-            found[plan] = Limits(**{name: value for row in said for name, value in row.items() if value is not None})
+        found = _ByPlan({"": _changed(usual, self)})
+        found.update((plan, _changed(found[""], chosen)) for plan, chosen in self.plan_limits.items())
         return found
 
     @property
@@ -174,22 +199,32 @@ class Settings(ChosenLimits):
         return frozenset({self.llm_model, *filter(None, named)})
 
 
+def _changed(limits: Limits, by: "Settings | PlanLimits") -> Limits:
+    said = {named.name: getattr(by, named.name) for named in fields(Limits)}
+    return replace(limits, **{name: limit for name, limit in said.items() if limit is not None})
+
+
+def variables() -> frozenset[str]:
+    """The environment variables that are settings."""
+    return frozenset(named.name.upper() for named in fields(Settings))
+
+
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """Settings from `environment`; an empty variable counts as unset. Raises ConfigurationError."""
-    values = {name: environment.get(name.upper(), "") for name in Settings.model_fields}
-    try:
-        settings = Settings.model_validate({name: value for name, value in values.items() if value != ""})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name, *inside = (str(part) for part in first["loc"])
-        name = name.upper()
-        where = f"{'.'.join(inside)}: " if inside else ""
-        raise ConfigurationError(
-            f"{name}={values[name.lower()]}: {where}{first['msg'].lower()}; correct {name} or unset it"
-        ) from None
-    if settings.auth_mode == "none" and not settings.codelab_local:
+    values: dict[str, Any] = {}
+    for named in fields(Settings):
+        variable = named.name.upper()
+        text = environment.get(variable, "")
+        if not text:
+            continue
+        try:
+            values[named.name] = named.metadata["read"](text) if "read" in named.metadata else text
+        except ValueError as error:
+            raise ConfigurationError(f"{variable}={text}: {error}; correct {variable} or unset it") from None
+    found = Settings(**values)
+    if found.auth_mode == "none" and not found.codelab_local:
         raise ConfigurationError("AUTH_MODE=none exists in the local cloud only; set AUTH_MODE=jwt")
-    return settings
+    return found
 
 
 @cache

@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import jwt
-
 from codelab import aws
 from codelab.config import ConfigurationError, settings
 from codelab.gateway.identity import USER_ID, Identity, token_of
+from codelab.gateway.pyjwt import jwt
 from codelab.observability import logger
 from codelab.secret import Secret, secret
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations

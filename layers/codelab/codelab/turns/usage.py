@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codelab.config import Price
 from codelab.llm.outcome import Usage
 from codelab.llm.tokens import estimate_content, estimate_tokens
 from codelab.protocol.outgoing import PromptDetails, TurnUsage
 from codelab.sessions.items import dumps
+
+if TYPE_CHECKING:
+    from codelab.json_settings import Price
 
 #: Money is counted in whole nano-dollars, because DynamoDB changes fractions.
 _NANO = 1_000_000_000
@@ -20,7 +22,7 @@ _PARTS = ("system", "tools", "files", "history")
 _NO_CALLS = estimate_tokens(dumps(""))
 
 
-def counted(usage: Usage, price: Price | None) -> dict[str, int]:
+def counted(usage: Usage, price: "Price | None") -> dict[str, int]:
     """The usage of one Request by name; what the provider did not report counts as zero."""
     prompt, completion, cached = usage.prompt or 0, usage.completion or 0, usage.cached or 0
     found = {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": cached, "llm_calls": 1}
@@ -45,7 +47,7 @@ def scale(used: Mapping[str, int], before: int) -> int:
     return found
 
 
-def estimated(prompt_tokens: int, streamed: str, price: Price | None) -> dict[str, int]:
+def estimated(prompt_tokens: int, streamed: str, price: "Price | None") -> dict[str, int]:
     """The usage of a Request that nobody told, because it was broken off: marked as an estimate."""
     usage = Usage(prompt=prompt_tokens, completion=estimate_tokens(streamed))
     return {**counted(usage, price), "estimated_calls": 1}
