@@ -102,7 +102,7 @@ FAILURES = {
 def test_what_the_sdk_retries_is_retried_as_often(server: Server, rests: list[float], name: str) -> None:
     """And what the SDK does not, is not; the codes of the errors are the SDK's."""
     server.closes = name in ("half", "not http")
-    config = Config(read_timeout=2, retries={"mode": "standard", "total_max_attempts": 3})
+    config = Config(read_timeout=60, retries={"mode": "standard", "total_max_attempts": 3})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
         server.answers = [FAILURES[name]] * 3

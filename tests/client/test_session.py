@@ -176,7 +176,8 @@ def test_messages_sent_during_a_turn_are_answered_in_order(new_session: Open, mo
     async def talk() -> None:
         async with new_session() as session:
             running = asyncio.ensure_future(turn(session, slow))
-            await asyncio.sleep(0.3)
+            while not model.requests["client-slow"]:
+                await asyncio.sleep(0.01)
             events = await turn(session, script)
             assert text(events).endswith("second answer")
             assert text(await running) == "first answer"

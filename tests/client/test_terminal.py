@@ -127,16 +127,19 @@ def test_a_command_that_cannot_be_remembered_says_so(codelab: Codelab, model: Sc
 
 
 def test_what_the_user_types_approves_nothing(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
-    script = model.script("tty-typing", Says("", [WRITE], silence=0.5), DONE)
+    go = threading.Event()
+    script = model.script("tty-typing", Says("", [WRITE], until=go), DONE)
     terminal = codelab()
     terminal.type(f"{script}\r")
-    while "y yes" not in terminal.shown():
-        terminal.type("y")
-        time.sleep(0.05)
+    until(lambda: model.requests["tty-typing"])
+    terminal.type("yyy")
+    terminal.expect("› yyy")
+    go.set()
+    terminal.expect("y yes")
     for _ in range(20):
         terminal.type("y")
         time.sleep(0.02)
-    assert "› yyy" in terminal.shown()
+    terminal.expect(f"› {23 * 'y'}")
     assert not (folder / "a.py").exists()
     terminal.type("\x03")
     terminal.expect("Ctrl-C again quits")
@@ -177,13 +180,15 @@ def test_ctrl_c_twice_quits_in_every_state(codelab: Codelab, model: ScriptedMode
 
 
 def test_messages_typed_during_a_turn_wait(codelab: Codelab, model: ScriptedModel) -> None:
-    slow = model.script("tty-slow", Says("first answer", delay=0.3))
+    go = threading.Event()
+    slow = model.script("tty-slow", Says("first answer", until=go))
     fast = model.script("tty-fast", Says("second answer"))
     terminal = codelab()
     terminal.type(f"{slow}\r")
     until(lambda: model.requests["tty-slow"])
     terminal.type(f"{fast}\r")
     terminal.expect("1 waiting")
+    go.set()
     shown = terminal.expect("second answer")
     assert shown.index("first answer") < shown.index("second answer")
 
@@ -408,13 +413,16 @@ def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: 
     assert "now please" in str(model.requests["tty-queue-fast"][0]["messages"])
 
 
-def test_a_message_can_steer_the_running_turn(codelab: Codelab, model: ScriptedModel) -> None:
-    script = model.script("tty-steer", Says("", [call("run_command", command="sleep 1")]))
+def test_a_message_can_steer_the_running_turn(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    command = "until [ -e go ]; do sleep 0.1; done"
+    script = model.script("tty-steer", Says("", [call("run_command", command=command)]))
     steered = model.script("tty-steered", Says("All done."))
     terminal = codelab()
     terminal.type(f"{script}\r")
     decide(terminal, "y")
     terminal.expect("◌ run_command")
     terminal.type(f"/steer {steered} mind the tests\r")
+    terminal.expect("1 waits: [[tty-steered]] mind the tests")
+    (folder / "go").touch()
     terminal.expect("All done.")
-    assert "sleep 1" in str(model.requests["tty-steered"][0]["messages"])
+    assert "until [ -e go ]" in str(model.requests["tty-steered"][0]["messages"])

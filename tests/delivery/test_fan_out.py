@@ -54,10 +54,10 @@ class Connections:
 
 
 class World:
-    def __init__(self, **joined: int) -> None:
+    def __init__(self, *, patience_s: float = PATIENCE, **joined: int) -> None:
         """Connections by name; one whose name begins with `plain` knows no extensions."""
         self.gateway = Connections()
-        self.fan_out = FanOut(self.gateway, lambda: NOW, patience_s=0.3)  # type: ignore[arg-type]
+        self.fan_out = FanOut(self.gateway, lambda: NOW, patience_s)  # type: ignore[arg-type]
         self.register = Register("ann", "s1", 0, "universal")
         for n, (name, at) in enumerate(joined.items()):
             is_new = not name.startswith("plain")
@@ -92,7 +92,8 @@ def test_a_window_that_stalls_delays_no_other_and_gets_everything_in_order_later
     assert world.taken("slow") == world.all_seqs()
 
 
-def test_the_only_window_is_posted_to_without_another_thread():
+def test_the_only_window_is_posted_to_without_another_thread(monkeypatch):
+    monkeypatch.setattr(module, "_SLOW_S", PATIENCE)
     world = World(only=0)
     assert world.send(3).is_done
     assert world.taken("only") == [1, 2, 3]
@@ -130,7 +131,7 @@ def test_what_is_throttled_is_tried_again_and_the_rest_waits_behind_it(name):
 
 
 def test_who_refuses_for_too_long_misses_what_waited_and_nothing_after_it():
-    world = World(window=0, other=0)
+    world = World(window=0, other=0, patience_s=0.3)
     world.gateway.answers["window"] = lambda: REFUSED
     missed = [world.send(tracked=True) for _ in range(3)]
     until(lambda: all(delivery.is_done for delivery in missed))
@@ -157,8 +158,9 @@ def test_a_time_out_is_not_repeated_to_a_client_that_would_show_it_twice():
 def test_what_waits_for_one_window_is_bounded():
     world = World(slow=0, fast=0)
     go_on = world.gateway.stall("slow")
-    deliveries = []
-    for _ in range(module.LANE_BATCHES + 50):
+    deliveries = [world.send()]
+    until(lambda: "slow" in world.gateway.tries)
+    for _ in range(module.LANE_BATCHES + 49):
         deliveries.append(world.send())
         assert world.fan_out.wait(deliveries[-1], PATIENCE)
     lane = world.fan_out._lanes["slow"]
@@ -175,6 +177,7 @@ def test_the_end_waits_for_the_slow_no_longer_than_it_may():
     world = World(slow=0, fast=0)
     go_on = world.gateway.stall("slow")
     deliveries = [world.send(3, tracked=True) for _ in range(3)]
+    until(lambda: "slow" in world.gateway.tries)
     ending = threading.Thread(target=world.fan_out.drain, args=(0.05,))
     ending.start()
     until(lambda: all(delivery.is_done for delivery in deliveries))
@@ -218,8 +221,7 @@ def test_what_could_not_all_be_sent_is_not_told_as_posted():
 
 
 def test_a_pause_before_another_try_does_not_outlive_the_end():
-    world = World(window=0, other=0)
-    world.fan_out._patience_s = 3600
+    world = World(window=0, other=0, patience_s=3600)
     world.gateway.answers["window"] = lambda: REFUSED
     delivery = world.send()
     world.fan_out.drain(0.05)
@@ -244,8 +246,7 @@ def test_who_is_gone_is_posted_to_no_more_unless_it_may_be_coming():
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_the_connections_answer_order_is_kept_and_the_books_are_right(seed):
     choose = random.Random(seed)
-    world = World(a=0, b=0, plain=0, plain2=0)
-    world.fan_out._patience_s = 0.02
+    world = World(a=0, b=0, plain=0, plain2=0, patience_s=0.02)
     for name in world.register.connections:
         weights = (choose.uniform(5, 30), choose.random() * 4, choose.random() * 4)
 

@@ -155,9 +155,8 @@ def test_the_status_is_the_answer_and_nothing_is_sent_twice(gateway: Gateway, st
 def test_who_listens_no_more_has_surely_not_got_it():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with pytest.raises(AwsUnreachable) as error:
-        ManagementApi(f"http://127.0.0.1:{port}/v1").post(CONNECTION, DATA)
+        with pytest.raises(AwsUnreachable) as error:
+            ManagementApi(f"http://127.0.0.1:{probe.getsockname()[1]}/v1").post(CONNECTION, DATA)
     assert error.value.never_arrived
 
 

@@ -16,6 +16,8 @@ import pytest
 from codelab_local import LocalCloud
 from websockets.sync.client import ClientConnection, connect
 
+from tests.ide import PATIENCE
+
 TEMPLATE = Path(__file__).parents[1] / "local" / "app" / "template.yaml"
 
 
@@ -28,7 +30,7 @@ class Client:
     def send(self, message: Any) -> None:
         self.socket.send(message if isinstance(message, str | bytes) else json.dumps(message))
 
-    def receive(self, timeout: float = 15) -> Any:
+    def receive(self, timeout: float = PATIENCE) -> Any:
         return json.loads(self.socket.recv(timeout))
 
     def do(self, what: str, **fields: Any) -> Any:

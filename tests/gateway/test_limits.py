@@ -15,7 +15,7 @@ def _close_code(client: Any, message: str | bytes | list[str], text: bool | None
     with suppress(ConnectionClosed):
         client.socket.send(message, text=text)
     with pytest.raises(ConnectionClosed) as closed:
-        client.socket.recv(10)
+        client.socket.recv(30)
     assert closed.value.rcvd is not None
     return int(closed.value.rcvd.code)
 

@@ -9,7 +9,7 @@ from websockets.exceptions import ConnectionClosed
 def test_a_post_reaches_another_connection(open_socket: Any) -> None:
     receiver, sender = open_socket(), open_socket()
     assert sender.do("manage", call="post", connection=receiver.id)["status"] == 200
-    assert receiver.socket.recv(10) == "x"
+    assert receiver.socket.recv(30) == "x"
 
 
 @pytest.mark.parametrize("call", ["post", "get", "delete"])
@@ -34,7 +34,7 @@ def test_delete_closes_a_connection_and_runs_disconnect(open_socket: Any) -> Non
     connection_id = other.id
     assert client.do("manage", call="delete", connection=connection_id)["status"] == 204
     with pytest.raises(ConnectionClosed):
-        other.socket.recv(10)
+        other.socket.recv(30)
     event = client.do("recorded", kind="disconnect", name=connection_id)
     assert event["requestContext"]["eventType"] == "DISCONNECT"
 

@@ -34,13 +34,19 @@ def small() -> Iterator[LocalCloud]:
 Invocations = list["Future[Any]"]
 
 
-def sleepers(cloud: LocalCloud, pool: ThreadPoolExecutor, folder: Path, count: int, seconds: float) -> Invocations:
-    """Functions that sleep, all at once."""
+def sleepers(cloud: LocalCloud, pool: ThreadPoolExecutor, folder: Path, count: int) -> Invocations:
+    """Functions that sleep, all at once, until `wake`."""
     begun = [folder / str(n) for n in range(count)]
-    events = [{"do": "sleep", "seconds": seconds, "begun": str(path)} for path in begun]
+    events = [{"do": "sleep", "begun": str(path), "until": str(folder / "awake")} for path in begun]
     running = [pool.submit(cloud.invoke, "command", event) for event in events]
     until(lambda: all(path.exists() for path in begun))
     return running
+
+
+def wake(running: Invocations, folder: Path) -> None:
+    (folder / "awake").touch()
+    for one in running:
+        one.result(30)
 
 
 def failure(cloud: LocalCloud, **event: Any) -> Any:
@@ -73,7 +79,7 @@ def test_a_function_gets_its_event_and_returns_its_value(cloud: LocalCloud) -> N
 
 def test_the_context_is_like_lambdas(cloud: LocalCloud) -> None:
     answer = cloud.invoke("command", {"do": "describe"})
-    assert 0 < answer["remaining"] <= 3000
+    assert 0 < answer["remaining"] <= 25_000
     assert answer["arn"].startswith("arn:aws:lambda:us-east-1:000000000000:function:codelab-local-Command")
     assert (answer["cwd"], int(answer["memory"])) == (str(APP / "functions" / "command"), 128)
 
@@ -103,10 +109,13 @@ def test_an_exception_is_a_function_error(cloud: LocalCloud) -> None:
 
 
 def test_a_timed_out_function_is_killed_and_the_next_request_works(cloud: LocalCloud) -> None:
+    name = str(uuid.uuid4())
     started = time.monotonic()
-    assert "Task timed out after 3.00 seconds" in failure(cloud, do="sleep", seconds=30)["errorMessage"]
-    assert 2.9 < time.monotonic() - started < 20
-    assert cloud.invoke("command", {"a": 1}) == {"a": 1}
+    with pytest.raises(FunctionError) as failed:
+        cloud.invoke("background", {"name": name, "seconds": 30})
+    assert "Task timed out after 2.00 seconds" in failed.value.answer["errorMessage"]
+    assert 1.9 < time.monotonic() - started < 30
+    assert cloud.invoke("background", {"name": f"{name} again"}) == {"attempt": 1}
 
 
 def test_an_exiting_function_is_an_error_and_the_next_request_works(cloud: LocalCloud) -> None:
@@ -119,7 +128,7 @@ def test_an_exiting_function_is_an_error_and_the_next_request_works(cloud: Local
 @pytest.mark.parametrize("victim", ["worker", "zygote"])
 def test_a_killed_process_fails_only_its_own_request(small: LocalCloud, victim: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
-        (running,) = sleepers(small, pool, tmp_path, 1, seconds=20)
+        (running,) = sleepers(small, pool, tmp_path, 1)
         worker = psutil.Process(small.workers("command")[0])
         small.kill("command") if victim == "worker" else worker.parent().kill()
         with pytest.raises(FunctionError) as failed:
@@ -142,9 +151,14 @@ def test_a_worker_serves_requests_sequentially(cloud: LocalCloud) -> None:
     assert pids <= set(cloud.workers("command"))
 
 
-def test_concurrent_requests_have_separate_workers(small: LocalCloud) -> None:
+def test_concurrent_requests_have_separate_workers(small: LocalCloud, tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in ("one", "two")]
+
+    def wait_for_the_other(own: str, other: str) -> Any:
+        return small.invoke("command", {"do": "describe", "begun": own, "until": other})
+
     with ThreadPoolExecutor() as pool:
-        answers = list(pool.map(lambda _: small.invoke("command", {"do": "describe", "seconds": 0.5}), range(2)))
+        answers = list(pool.map(wait_for_the_other, paths, reversed(paths)))
     assert len({answer["pid"] for answer in answers}) == 2
     assert len({answer["random"] for answer in answers}) == 2
 
@@ -153,24 +167,27 @@ def test_workers_beyond_the_processors_step_back(cloud: LocalCloud, tmp_path: Pa
     """Otherwise the emulator and the gateway, for which they all wait, would hardly run."""
     processors = os.cpu_count() or 1
     with ThreadPoolExecutor() as pool:
-        for one in sleepers(cloud, pool, tmp_path, processors + 2, seconds=2):
-            one.result(20)
+        wake(sleepers(cloud, pool, tmp_path, processors + 2), tmp_path)
     usual = psutil.Process(cloud.process.pid).nice()
     niceness = [psutil.Process(pid).nice() for pid in cloud.workers("command")]
     assert niceness.count(usual) == processors
     assert set(niceness) == {usual, min(usual + NICENESS, 19)}
-    assert psutil.Process(cloud.invoke("command", {"do": "describe"})["pid"]).nice() == usual
+
+    def is_served_as_usual() -> bool:
+        return psutil.Process(cloud.invoke("command", {"do": "describe"})["pid"]).nice() == usual
+
+    until(is_served_as_usual)  # the others may have asked for their next request first
+    assert all(is_served_as_usual() for _ in range(5))
 
 
 def test_synchronous_calls_over_the_limit_get_429(small: LocalCloud, tmp_path: Path) -> None:
     client = small.client("lambda", config=Config(retries={"total_max_attempts": 1}))
     name = small.functions()["command"]["name"]
     with ThreadPoolExecutor() as pool:
-        busy = sleepers(small, pool, tmp_path, 2, seconds=2)
+        busy = sleepers(small, pool, tmp_path, 2)
         with pytest.raises(ClientError) as refused:
             client.invoke(FunctionName=name, Payload=b"{}")
-        for one in busy:
-            one.result(20)
+        wake(busy, tmp_path)
     assert refused.value.response["Error"]["Code"] == "TooManyRequestsException"
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
     assert json.loads(client.invoke(FunctionName=name, Payload=b'{"a": 1}')["Payload"].read()) == {"a": 1}

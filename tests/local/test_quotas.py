@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -45,11 +46,10 @@ def test_a_timed_out_integration_sends_an_error_frame_and_continues(impatient: L
 
 
 def test_an_idle_connection_is_closed_with_1001(impatient: LocalCloud) -> None:
-    with connect(impatient.url()) as client:
-        started = time.monotonic()
-        with pytest.raises(ConnectionClosed, match="received 1001"):
-            client.recv(20)
-        assert time.monotonic() - started > 1.4
+    started = time.monotonic()
+    with connect(impatient.url()) as client, pytest.raises(ConnectionClosed, match="received 1001"):
+        client.recv(20)
+    assert time.monotonic() - started > 1.4
 
 
 def test_a_busy_connection_is_closed_with_1001_at_its_maximum_age(impatient: LocalCloud) -> None:
@@ -60,9 +60,11 @@ def test_a_busy_connection_is_closed_with_1001_at_its_maximum_age(impatient: Loc
 
 
 def _keep_busy(client: ClientConnection) -> None:
+    """Without waiting for answers, which may take long on a busy machine."""
     while True:
         do(client, "sleep", seconds=0.2)
-        answer(client)
+        with suppress(TimeoutError):
+            client.recv(0.2)
 
 
 def test_in_shuffle_mode_every_message_is_still_dispatched(cloud: LocalCloud) -> None:

@@ -51,7 +51,7 @@ def descendants(cloud: LocalCloud) -> list[psutil.Process]:
 
 def until_gone(processes: list[psutil.Process]) -> None:
     """Wait for the processes' end. A zombie has ended."""
-    until(lambda: not any(map(_runs, processes)), 10)
+    until(lambda: not any(map(_runs, processes)))
 
 
 def _runs(process: psutil.Process) -> bool:
@@ -72,7 +72,9 @@ def ports(processes: list[psutil.Process]) -> set[tuple[str, int]]:
 def test_it_prints_its_address_and_answers_health(cloud: LocalCloud) -> None:
     port = cloud.info["port"]
     assert cloud._output.read_text() == f"ready ws://127.0.0.1:{port}/ws/{{session_id}}\n"
-    health = httpx.get(f"{cloud.http}/health", timeout=10)
+    # On a busy machine DynamoDB may at first not answer in time.
+    until(lambda: httpx.get(f"{cloud.http}/health", timeout=30).json()["status"] == "healthy")
+    health = httpx.get(f"{cloud.http}/health", timeout=30)
     assert health.headers["Content-Type"] == "application/json"
     dependencies = {"dynamodb": "connected"}
     sample = {"status": "healthy", "service": "sample", "version": "1.2.3", "dependencies": dependencies}
@@ -136,7 +138,8 @@ def test_clients_and_busy_functions_do_not_delay_the_stop() -> None:
 
 def test_ctrl_c_during_the_imports_ends_without_a_traceback() -> None:
     command = [sys.executable, "-X", "importtime", *COMMAND[1:], "--template", "missing.yaml"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    # So small a pipe that it waits for its reader, and cannot be over before the signal.
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, pipesize=4096)
     assert process.stderr is not None
     # The first import of command_line.py.
     assert any(line.endswith("argparse\n") for line in iter(process.stderr.readline, ""))

@@ -73,11 +73,13 @@ def test_a_changed_module_is_no_longer_the_shared_one(cloud: LocalCloud, source:
 
 
 def test_a_running_request_finishes_when_the_source_changes(cloud: LocalCloud, source: Path, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
+    begun, go_on = tmp_path / "begun", tmp_path / "go_on"
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(cloud.invoke, "command", {"do": "describe", "seconds": 2.5, "begun": str(begun)})
+        event = {"do": "describe", "begun": str(begun), "until": str(go_on)}
+        running = pool.submit(cloud.invoke, "command", event)
         until(begun.exists)
         (source / "functions" / "command" / "words.py").write_text('WORD = "fifth"\n')
         becomes(cloud, "fifth")
         assert not running.done()
-        assert running.result(20)["pid"]
+        go_on.touch()
+        assert running.result(30)["pid"]

@@ -10,7 +10,7 @@ from typing import Any
 import phrases
 import words
 from botocore.exceptions import ClientError
-from sample import callback, number_of, recorded, send
+from sample import callback, number_of, record, recorded, send
 
 if not os.environ["STEPS"].isdigit():
     raise ValueError(f"STEPS must be an integer, not {os.environ['STEPS']!r}")
@@ -34,6 +34,9 @@ def handler(event: dict[str, Any], context: Any) -> Any:
                 send(connection, {"n": n})
         case "manage":
             send(connection, _manage(message))
+        case "record":
+            record("message", message["name"], connection)
+            send(connection, {"recorded": message["name"]})
         case "recorded":
             send(connection, _recorded(message["kind"], message["name"]))
     return {"statusCode": 200, "body": "the reply"}
@@ -58,7 +61,7 @@ def _manage(message: dict[str, Any]) -> Any:
 
 
 def _recorded(kind: str, name: str) -> Any:
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 20
     while (found := recorded(kind, name)) is None and time.monotonic() < deadline:
         time.sleep(0.05)  # $disconnect comes shortly after the close.
     return found
@@ -94,7 +97,9 @@ def _invoked(event: dict[str, Any], context: Any) -> Any:
 
 
 def _sleep(event: dict[str, Any]) -> None:
-    """Sleep, and say with a file that it has begun."""
+    """Say with a file that it has begun, and sleep so many seconds, or until another file is there."""
     if "begun" in event:
         Path(event["begun"]).touch()
     time.sleep(event.get("seconds", 0))
+    while "until" in event and not Path(event["until"]).exists():
+        time.sleep(0.02)
