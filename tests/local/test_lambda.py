@@ -176,8 +176,8 @@ def test_workers_beyond_the_processors_step_back(cloud: LocalCloud, tmp_path: Pa
     def is_served_as_usual() -> bool:
         return psutil.Process(cloud.invoke("command", {"do": "describe"})["pid"]).nice() == usual
 
-    until(is_served_as_usual)  # the others may have asked for their next request first
-    assert all(is_served_as_usual() for _ in range(5))
+    # At first those that step back may be the only ones that have asked for their next request.
+    until(lambda: all(is_served_as_usual() for _ in range(5)))
 
 
 def test_synchronous_calls_over_the_limit_get_429(small: LocalCloud, tmp_path: Path) -> None:
