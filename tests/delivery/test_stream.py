@@ -3,6 +3,7 @@
 import itertools
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from codelab.delivery import stream as module
@@ -16,6 +17,8 @@ from codelab.sessions.transition import Transition
 from tests.delivery.test_fan_out import NOW, Connections
 from tests.ide import PATIENCE
 from tests.waiting import until
+
+_threads = ThreadPoolExecutor()
 
 
 class Store:
@@ -73,7 +76,7 @@ class Stage:
             lease_ends=time.monotonic() + lease_s,
             on_lost=self.lost.set,
         )
-        self.sender.start()
+        self.sender.start(_threads)
 
     def release(self) -> None:
         for window in self._stalled:
@@ -148,6 +151,51 @@ def test_the_reader_rests_until_the_first_piece_is_in_the_log_and_no_longer_if_t
     with pytest.raises(ZeroDivisionError):
         broken.sender.close()
     assert broken.lost.is_set()
+
+
+def test_the_first_piece_is_sent_by_the_thread_that_has_it_and_all_others_by_the_senders(monkeypatch):
+    monkeypatch.setattr(module, "WATCH_S", PATIENCE)
+    stage = Stage()
+    stage.release()
+    really_append, threads = stage.store.append, []
+
+    def append(pk: str, event: EventItem) -> bool:
+        threads.append(threading.current_thread())
+        return really_append(pk, event)
+
+    monkeypatch.setattr(stage.store, "append", append)
+    stage.sender.write("first ")
+    assert [event.frame["token"] for event in stage.store.log] == ["first "]
+    for n in range(3):
+        stage.sender.write(f"{n} ")
+        stage.store.wait_for(n + 2)
+    stage.sender.close()
+    stage.fan_out.drain()
+    mine, *others = threads
+    assert mine is threading.current_thread()
+    assert mine not in others
+    assert stage.taken("a") == stage.taken("b") == [1, 2, 3, 4]
+
+
+def test_no_piece_is_lost_if_the_first_is_longer_than_a_batch():
+    stage = Stage()
+    stage.release()
+    pieces = ["x" * (limits.BATCH_CHARS + 1), "y", "z"]
+    for piece in pieces:
+        stage.sender.write(piece)
+    stage.sender.close()
+    stage.fan_out.drain()
+    assert "".join(stage.sender.sent) == "".join(pieces)
+
+
+def test_thoughts_come_before_the_first_piece(monkeypatch):
+    stage = Stage()
+    stage.release()
+    stage.sender.think("Hm.")
+    stage.sender.write("text")
+    stage.sender.close()
+    stage.fan_out.drain()
+    assert [event.frame["type"] for event in stage.store.log] == ["assistant_thought", "assistant_message"]
 
 
 def test_the_end_of_the_text_does_not_wait_for_a_slow_window(monkeypatch):

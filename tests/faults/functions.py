@@ -21,6 +21,7 @@ import time
 import types
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
@@ -68,10 +69,6 @@ _LOOK_S = 0.02
 _NEVER = 3600.0
 
 
-def _has_sender() -> bool:
-    return any(thread.name == "sender" for thread in threading.enumerate())
-
-
 @dataclass(frozen=True, slots=True)
 class Order:
     """Handle `event` at `now` (ms); `fault` befalls it. `watch_s` replaces the sender's watch interval; `request_id` is
@@ -102,6 +99,7 @@ class Worker:
         self._posts = itertools.count()
         self._mark = 0
         self._sender_waits = False
+        self._senders = 0
         self._play = 0
         self._fault: Fault | None = None
         self._now = 0
@@ -134,6 +132,9 @@ class Worker:
         wiring.engine().clock = lambda: self._now
         really_next = StreamSender._next
         StreamSender._next = lambda sender: self._noted(really_next, sender)  # type: ignore[assignment,method-assign]
+        really_start, really_run = StreamSender.start, StreamSender._run
+        StreamSender.start = lambda sender, threads: self._begun(really_start, sender, threads)  # type: ignore[assignment,method-assign]
+        StreamSender._run = lambda sender: self._run(really_run, sender)  # type: ignore[assignment,method-assign]
         # There is a rest before each retry; nothing is won by waiting for that.
         without_rest = types.SimpleNamespace(sleep=lambda _seconds: None, time=time.time)
         codelab.aws.calls.time = botocore.endpoint.time = without_rest  # type: ignore[assignment,attr-defined]
@@ -205,6 +206,18 @@ class Worker:
         finally:
             self._sender_waits = False
 
+    def _begun(
+        self, really_start: Callable[[StreamSender, Executor], None], sender: StreamSender, threads: Executor
+    ) -> None:
+        self._senders += 1
+        really_start(sender, threads)
+
+    def _run(self, really_run: Callable[[StreamSender], None], sender: StreamSender) -> None:
+        try:
+            really_run(sender)
+        finally:
+            self._senders -= 1
+
     def _pause(self) -> None:
         """The model rests when the step is acquired. A sender that watches meanwhile also extends its lease.
 
@@ -213,7 +226,7 @@ class Worker:
         with self._changed:
             self._changed.wait_for(lambda: self._ended[UPDATE] + self._ended[TRANSACTION] > 0, _RENEWED_S)
         until = time.monotonic() + _RENEWED_S
-        while not self._sender_waits and _has_sender() and time.monotonic() < until:
+        while not self._sender_waits and self._senders and time.monotonic() < until:
             time.sleep(_LOOK_S / 10)
         rested, rests = 0, True
         while rests:

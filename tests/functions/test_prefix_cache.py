@@ -40,7 +40,8 @@ class CachingProvider:
         """The last prompt, as JSON."""
         return self._seen[-1]
 
-    def send(self, body: Mapping[str, Any], sent: Call) -> Iterator[list[dict[str, Any]]]:
+    def send(self, body: Mapping[str, Any], asked: Call) -> Iterator[list[dict[str, Any]]]:
+        asked.sent()
         schema = body["response_format"]["json_schema"]["schema"]
         usage: dict[str, Any] = {}
         if "open_tasks" in schema["properties"]:

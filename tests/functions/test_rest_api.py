@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from codelab.llm.client.transport import Call
 
 from tests.functions.recorder import READ, READ_MANY
 from tests.functions.system import Context, System
@@ -102,9 +103,10 @@ def test_the_register_is_kept_until_the_owner_of_a_step_can_write_no_more(connec
     answered: list[Any] = []
     say = connected.model.send
 
-    def delete_first(*arguments: Any) -> Any:
+    def delete_first(body: Any, call: Call) -> Any:
+        call.sent()
         answered.append(connected.http("DELETE", "/sessions/s1"))
-        return say(*arguments)
+        return say(body, call)
 
     connected.model.send = delete_first  # type: ignore[method-assign]
     connected.say("c1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.errors import ModelError, TransportError
 
 from tests.garbage import left_frames
+from tests.ide import PATIENCE
 from tests.llm.schemas import STRING
 from tests.llm.server import Exchange, Script, ScriptedServer, delta, event, failing, saying
 
@@ -66,6 +68,39 @@ def test_the_body_is_sent_unchanged(server: ScriptedServer, transport: Any) -> N
     received(transport)
     assert server.requests == [BODY]
     assert server.headers[0]["authorization"] == "Bearer test"
+
+
+def test_who_asks_is_told_when_the_whole_request_has_been_sent_and_nothing_was_answered(
+    server: ScriptedServer, transport: Any
+) -> None:
+    """What the caller does then may take as long as it likes: here until the server has read everything."""
+    arrived = threading.Event()
+
+    def answer(exchange: Exchange) -> None:
+        arrived.set()
+        assert told.wait(PATIENCE), "nobody was told before the answer"
+        exchange.events([delta("a")])
+
+    told = threading.Event()
+    times: list[bool] = []
+
+    def sent() -> None:
+        times.append(arrived.wait(PATIENCE))
+        told.set()
+
+    server.answer(answer)
+    body = {**BODY, "messages": [{"role": "user", "content": "x" * 1_000_000}]}
+    chunks = [chunk for chunks in transport.send(body, Call(on_sent=sent)) for chunk in chunks]
+    assert (chunks, times) == ([delta("a")], [True])
+
+
+def test_who_asks_is_not_kept_waiting_for_a_request_that_cannot_be_sent() -> None:
+    pauses: list[str] = []
+    nobody = DirectTransport(base_url="http://127.0.0.1:1", api_key="x")
+    request = Request(RequestConfig("m"), STRING, [{"role": "user", "content": "x"}], retry=RetryPolicy(base_s=0.01))
+    with pytest.raises(TransportError):
+        list(request.stream(nobody, on_sent=lambda: pauses.append("told")))
+    assert pauses == ["told"]
 
 
 def test_a_key_function_is_called_for_each_call(server: ScriptedServer, kind: Kind) -> None:

@@ -1,6 +1,7 @@
 """The streaming sender: one ordered writer for the text of one answer.
 
-The first piece of text is sent at once. Then a batch is sent when the fastest connection has the last one and a delay
+The first piece of text is sent at once, by the thread that reads the model: it would have to wait for another one to
+wake up. Then a batch is sent when the fastest connection has the last one and a delay
 has passed since its post began, so that a fast model costs few writes. The delay follows the reader, who is behind a
 long text soon: it begins short, and grows with every batch to `STREAM_MAX_DELAY_MS`. Each batch is appended to
 the log and then posted. A consistent read of the register follows, which detects new connections and the loss of the
@@ -16,8 +17,10 @@ a batch that was appended before, so no batch is posted after the time at which 
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from time import monotonic as _monotonic
 from time import sleep as _sleep
+from typing import NamedTuple
 
 from codelab.aws.errors import AwsError
 from codelab.delivery.fan_out import Delivery, FanOut
@@ -66,8 +69,16 @@ def delays(most_s: float) -> Iterator[float]:
     yield from itertools.repeat(most_s)
 
 
+class _Sent(NamedTuple):
+    """A batch that was appended, and is being posted to these connections."""
+
+    event: EventItem
+    targets: list[str]
+    delivery: Delivery
+
+
 class StreamSender:
-    """Sends the text of one message in its own thread, that of `start` or the caller's of `run`.
+    """Sends the text of one message, in a thread of its own from `start` on.
 
     It posts the frames of `started`, the transition that acquired the step, then those of `follow`, then the text.
     It calls `on_lost` from its thread when the lease is lost or the turn was cancelled. After `close`, `log_end` is the
@@ -112,27 +123,32 @@ class StreamSender:
         self._thought_delay_s = _FIRST_THOUGHT_S
         self._closing = False
         self._keeps_last = False
-        self._idle = False
+        #: The sender's thread has nothing to do; the writer's sends the first piece; what that one has sent.
+        self._idle, self._is_lent = True, False
+        self._handed_back: _Sent | None = None
         self._batch_due = 0.0
         self._reader_waits_since, self._has_rested = 0.0, False
         self._wake = threading.Condition()
         self._first_is_out, self._awaits_first = threading.Event(), True
         self._ended = threading.Event()
 
-    def start(self) -> None:
-        """`run` in a thread of its own."""
-        threading.Thread(target=self.run, name="sender", daemon=True).start()
+    def start(self, threads: Executor) -> None:
+        """Send in a thread of `threads` until `close`. A failure is raised by `close`."""
+        self._post_decided()
+        threads.submit(self._run)
 
-    def run(self) -> None:
-        """Send in this thread until `close`. Raises nothing; `close` does."""
+    def _run(self) -> None:
         try:
             self._send_all()
         except BaseException as error:
-            self.failure = error
-            self._on_lost()
+            self._fail(error)
         finally:
             self._first_is_out.set()
             self._ended.set()
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure, self.lost = error, True
+        self._on_lost()
 
     def follow(self, transition: Transition) -> None:
         """Post the frames of another decision of this step. Call it before the first `write`: the text follows them."""
@@ -142,10 +158,32 @@ class StreamSender:
             self._wake.notify()
 
     def write(self, text: str) -> None:
-        """Add text to the message. Never blocks on the network."""
+        """Add text to the message. The first piece is sent here, unless the sender's thread is at work.
+
+        Otherwise it never blocks on the network.
+        """
         with self._wake:
             self._buffer.append(text)
-            if self._idle:  # waking the sender for every piece of a growing batch would cost more than the piece
+            if not self._idle:
+                return
+            is_first = not self.sent and len(self._buffer) == 1
+            if not is_first or self._thoughts or self._closing or len(text) > limits.BATCH_CHARS:
+                # Waking the sender for every piece of a growing batch would cost more than the piece.
+                self._wake.notify()
+                return
+            self._idle, self._is_lent = False, True
+            self._buffer.clear()
+        sent = None
+        try:
+            self._post_decided()
+            self._batch_due = _monotonic() + self._delay_s
+            sent = self._deliver(text)
+            self._delay_s = next(self._delays)
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            with self._wake:
+                self._is_lent, self._handed_back = False, sent
                 self._wake.notify()
 
     def think(self, text: str) -> None:
@@ -198,25 +236,38 @@ class StreamSender:
 
     def _send_all(self) -> None:
         report_by = _monotonic() + _REPORT_S
-        self._post_decided()
+        self._take_over()
         while not self.lost:
             self._renew_in_time()
             text = self._next()
+            sent, self._handed_back = self._handed_back, None
+            if sent is not None:
+                self._follow_up(sent)
+            if self.lost:
+                return
             posted = self._post_decided()
             if thought := self._next_thought(is_over=text != ""):
                 self._send_thought(thought)
             if text is None:
                 return
             if not text:
-                if not posted:
+                if not (posted or sent):
                     self._watch()
                 continue
             self._batch_due = _monotonic() + self._delay_s
-            self._send(text)
+            delivered = self._deliver(text)
+            if delivered is not None:
+                self._follow_up(delivered)
             self._delay_s = next(self._delays)
             if _monotonic() > report_by:
                 self._report()
                 report_by = _monotonic() + _REPORT_S
+
+    def _take_over(self) -> None:
+        """Wait until the writer's thread has sent the first piece, if it does."""
+        with self._wake:
+            self._wake.wait_for(lambda: not self._is_lent)
+            self._idle = False
 
     def _renew_in_time(self) -> None:
         """Extend the lease when that is due. If it fails, it is tried again with the next batch."""
@@ -257,12 +308,18 @@ class StreamSender:
         return bool(decided)
 
     def _next(self) -> str | None:
-        """The next batch; empty after `WATCH_S` seconds without text; None when nothing more is to be sent."""
+        """The next batch; empty after `WATCH_S` seconds without text, or when the writer has sent the first piece.
+
+        None when nothing more is to be sent.
+        """
         with self._wake:
-            if not self._buffer and not self._closing and not self._decided:
+            if not (self._buffer or self._closing or self._decided or self._handed_back):
                 self._idle = True
                 self._wake.wait(WATCH_S)
+                self._wake.wait_for(lambda: not self._is_lent)
                 self._idle = False
+            if self._handed_back is not None:
+                return ""
             # Let the batch grow unless the answer is complete; the first batch is due at once.
             while self._buffer and not self._closing and (left := self._batch_due - _monotonic()) > 0:
                 self._wake.wait(left)
@@ -292,21 +349,27 @@ class StreamSender:
         if event is not None:
             self._fan_out.send([event], self.register, self._live(), Delivery(event.seq, may_post=self._holds_lease))
 
-    def _send(self, text: str) -> None:
+    def _deliver(self, text: str) -> "_Sent | None":
+        """Append a batch and post it. None if the lease is lost."""
         event = self._append(text)
         if event is None:
-            return
+            return None
         # The delay counts from post to post, however long the append takes.
         self._batch_due = _monotonic() + self._delay_s
         known = self._live()
         # A client that misses a batch notices the gap at the next frame; there is always a final one.
         delivery = self._fan_out.send([event], self.register, known, Delivery(event.seq, may_post=self._holds_lease))
         self._first_is_out.set()
+        return _Sent(event, known, delivery)
+
+    def _follow_up(self, sent: "_Sent") -> None:
+        """Look at the register after a batch: for a cancel, a lost lease, new connections."""
+        event = sent.event
         self._look_at(self._store.read(self.register.pk))
-        newcomers = [found for found in self._live() if found not in known]
+        newcomers = [found for found in self._live() if found not in sent.targets]
         if newcomers:
             self._fan_out.send([event], self.register, newcomers, Delivery(event.seq, may_post=self._holds_lease))
-        self._keep_pace(delivery)
+        self._keep_pace(sent.delivery)
 
     def _keep_pace(self, delivery: Delivery) -> None:
         until = _monotonic() + _PACE_S

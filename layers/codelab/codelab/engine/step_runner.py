@@ -1,6 +1,6 @@
 """Runs the steps of a turn in `llm_request`: acquires, asks the model, streams its answer to the clients, commits.
 
-A step is acquired while the model is being asked already. Nothing is logged, routed or committed before that has
+A step is acquired when the model has been asked, while it works. Nothing is logged, routed or committed before that has
 succeeded; an invocation that does not get the step hangs up on the model.
 
 Steps that follow at once (after a refused call, or for a queued message) run in the same invocation if there is time,
@@ -70,14 +70,15 @@ class _Invocation:
 class _Attempt:
     """A step that is being acquired: the lease, what stops its Requests, and the sender of its text.
 
-    `register` names the session's agent. The sender is None if the step was not acquired. `restarted` is the sender of
-    the second text, if there is one. `streamed` is the text of the last Request, `wasted` the usage of those before it.
+    `register` names the session's agent. `restarted` is the sender of the second text, if there is one. `streamed` is
+    the text of the last Request, `wasted` the usage of those before it.
     """
 
     register: Register
-    lease: Lease
-    cancellation: Cancellation
-    acquired: Future[StreamSender | None]
+    _acquire: "Callable[[_Attempt], StreamSender | None]"
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    lease: Lease = field(init=False)
+    _acquired: Future[StreamSender | None] = field(default_factory=Future)
     restarted: StreamSender | None = None
     broke_off: bool = False
     streamed: list[str] = field(default_factory=list)
@@ -85,11 +86,31 @@ class _Attempt:
 
     @property
     def sender(self) -> StreamSender:
-        """Waits until the step is acquired. Raises Cancelled if it was not."""
-        found = self.restarted or self.acquired.result()
+        """Raises Cancelled if the step was not acquired."""
+        found = self.restarted or self.acquired
         if found is None:
             raise Cancelled("another invocation has the step")
         return found
+
+    @property
+    def acquired(self) -> StreamSender | None:
+        """The sender of the first text. None if the step was not acquired. Raises what its acquisition did."""
+        self.acquire()
+        return self._acquired.result()
+
+    def acquire(self) -> None:
+        """Acquire the step, unless that was tried before. If it fails, the model is hung up on."""
+        if self._acquired.done():
+            return
+        try:
+            sender = self._acquire(self)
+        except BaseException as error:
+            self._acquired.set_exception(error)
+            self.cancellation.cancel()
+            return
+        self._acquired.set_result(sender)
+        if sender is None:
+            self.cancellation.cancel()
 
     def with_wasted(self, usage: dict[str, int]) -> dict[str, int]:
         """The usage of all Requests: `usage` is that of the last one."""
@@ -171,42 +192,31 @@ class StepRunner:
         return None
 
     def _begin(self, register: Register, step: Step, read: Conversation, invoked: _Invocation) -> _Attempt:
-        """Begin to acquire the step, in another thread."""
-        lease_ends, now = time.monotonic() + LEASE_MS / 1000, self._engine.clock()
-        lease = Lease(
-            token=steps.token(invoked.id, self._engine.ids()),
-            until=now + LEASE_MS,
-            message_id="msg_" + self._engine.ids(),
-            alive_until=now + invoked.remaining_ms() + LEASE_MARGIN_MS,
-        )
-        cancellation = Cancellation()
+        """The attempt that can acquire the step."""
 
-        def acquire(draft: Draft) -> Transition | None:
-            same = steps.asks_the_same(draft.register, register) or steps.owns(draft.register, lease)
-            return steps.acquire(draft, step, lease) if same else None
+        def acquire(attempt: _Attempt) -> StreamSender | None:
+            lease_ends, now = time.monotonic() + LEASE_MS / 1000, self._engine.clock()
+            attempt.lease = lease = Lease(
+                token=steps.token(invoked.id, self._engine.ids()),
+                until=now + LEASE_MS,
+                message_id="msg_" + self._engine.ids(),
+                alive_until=now + invoked.remaining_ms() + LEASE_MARGIN_MS,
+            )
 
-        def send() -> None:
-            """Acquire the step, then send its text in this thread: to start another one would delay the first token."""
-            sender = None
-            try:
-                started = self._engine.decide(
-                    register.user, register.session_id, acquire, register=register, known=read.items
-                )
-                if started is not None:
-                    sender = self._sender(started, invoked, lease_ends, cancellation)
-            except BaseException as error:
-                cancellation.cancel()
-                acquired.set_exception(error)
-                return
-            if sender is None:
-                cancellation.cancel()
-            acquired.set_result(sender)
-            if sender is not None:
-                sender.run()
+            def decide(draft: Draft) -> Transition | None:
+                same = steps.asks_the_same(draft.register, register) or steps.owns(draft.register, lease)
+                return steps.acquire(draft, step, lease) if same else None
 
-        acquired: Future[StreamSender | None] = Future()
-        self._senders.submit(send)
-        return _Attempt(register, lease, cancellation, acquired)
+            started = self._engine.decide(
+                register.user, register.session_id, decide, register=register, known=read.items
+            )
+            if started is None:
+                return None
+            sender = self._sender(started, invoked, lease_ends, attempt.cancellation)
+            sender.start(self._senders)
+            return sender
+
+        return _Attempt(register, acquire)
 
     def _sender(
         self, started: Transition, invoked: _Invocation, lease_ends: float, cancellation: Cancellation
@@ -289,12 +299,12 @@ class StepRunner:
         except ProtocolError as raised:
             error = raised.with_traceback(None)
         finally:
-            if attempt.acquired.result() is not None:
+            if attempt.acquired is not None:
                 last = attempt.sender.close(keeps_last=answer is not None)
                 if asked is not None:
                     broken = isinstance(error, RequestError) and not attempt.cancellation.cancelled
                     meter.add(usage, asked.estimated(streamed), failed=broken)
-        if attempt.acquired.result() is None:
+        if attempt.acquired is None:
             return None
         if isinstance(error, RequestError):
             if not isinstance(error, Cancelled):  # nothing has failed
@@ -319,7 +329,10 @@ class StepRunner:
         """Run the Request, send its text, and add it to `streamed`. None: the chosen agent must be asked by another."""
         sender: StreamSender | None = None
         choosing, chosen = asked.choosing, asked.choosing is None
-        events = asked.request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation)
+        # The step is acquired while the model works: before it has the request, its answer would wait for that.
+        events = asked.request.stream(
+            self._transport, deadline=deadline, cancel=attempt.cancellation, on_sent=attempt.acquire
+        )
         with closing(events):
             for event in events:
                 text = ""
@@ -411,7 +424,7 @@ class StepRunner:
         if restarted is None:
             return False
         attempt.restarted = self._sender(restarted, invoked, sender.lease_ends, attempt.cancellation)
-        attempt.restarted.start()
+        attempt.restarted.start(self._senders)
         return True
 
     def _conversation(self, pk: str, extent: Extent, announced: tuple[int, int]) -> Conversation:

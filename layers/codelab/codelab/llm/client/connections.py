@@ -142,6 +142,7 @@ class Response:
             self._connection.sendall(request)
         except OSError as error:
             lost = repr(error)  # It may have been answered already, for example that it is too large.
+        self._call.sent()
         try:
             self._http.begin()
             while self._http.status < HTTPStatus.OK:  # an early hint

@@ -95,18 +95,29 @@ class Request:
         raise AssertionError("a run ends with a result or an error")
 
     def stream(
-        self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None
+        self,
+        transport: Transport,
+        *,
+        deadline: float | None = None,
+        cancel: Cancellation | None = None,
+        on_sent: Callable[[], None] | None = None,
     ) -> Generator[Event, None, None]:
         """Yield ThinkingDelta, TextDelta and ItemDone while the model writes, then one Done.
 
-        Takes and raises what `run` does. Closing the iterator closes the connection.
+        Takes and raises what `run` does; on_sent: see `Call`. Closing the iterator closes the connection.
         """
-        return self._events(transport, deadline, cancel, streaming=True)
+        return self._events(transport, deadline, cancel, streaming=True, on_sent=on_sent)
 
     def _events(
-        self, transport: Transport, deadline: float | None, cancel: Cancellation | None, *, streaming: bool
+        self,
+        transport: Transport,
+        deadline: float | None,
+        cancel: Cancellation | None,
+        *,
+        streaming: bool,
+        on_sent: Callable[[], None] | None = None,
     ) -> Generator[Event, None, None]:
-        run = _Run(self, transport, Call(cancel, deadline, self._clock), streaming)
+        run = _Run(self, transport, Call(cancel, deadline, self._clock, on_sent), streaming)
         try:
             yield from run.events()
         except ModelError as error:
@@ -345,6 +356,7 @@ class _Run:
         raise TransportError(f"{message}; the last error: {last.message}", status=last.status, body=last.body)
 
     def _wait(self, delay: float, error: TransportError) -> None:
+        self._call.sent()
         remaining = self._call.remaining()
         if remaining is not None and delay >= remaining:
             raise DeadlineExceeded("the deadline passes before the next attempt") from error

@@ -53,19 +53,30 @@ class Cancellation:
 
 
 class Call:
-    """The bounds of a call: a cancellation, and a deadline as an absolute time of `clock` in seconds."""
+    """The bounds of a call: a cancellation, and a deadline as an absolute time of `clock` in seconds.
 
-    __slots__ = ("cancellation", "clock", "deadline")
+    on_sent: called once, when the provider has the request and works on it: what is done then delays no answer.
+    """
+
+    __slots__ = ("_on_sent", "cancellation", "clock", "deadline")
 
     def __init__(
         self,
         cancellation: Cancellation | None = None,
         deadline: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        on_sent: Callable[[], None] | None = None,
     ) -> None:
         self.cancellation = cancellation or Cancellation()
         self.deadline = deadline
         self.clock = clock
+        self._on_sent = on_sent
+
+    def sent(self) -> None:
+        """Tell that the request was sent, or that it cannot be sent for a while."""
+        on_sent, self._on_sent = self._on_sent, None
+        if on_sent is not None:
+            on_sent()
 
     def remaining(self) -> float | None:
         """Seconds until the deadline, not below 0; None without one."""
@@ -96,5 +107,6 @@ class Transport(Protocol):
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """POST a chat completion. With `body["stream"]`, yield chunks as they arrive, else one list of one object.
 
-        Closing the iterator closes the connection at once. Raises TransportError, Cancelled or DeadlineExceeded.
+        Call `call.sent()` before waiting for the answer. Closing the iterator closes the connection at once. Raises
+        TransportError, Cancelled or DeadlineExceeded.
         """

@@ -70,6 +70,7 @@ class _Stream(httpcore2.NetworkStream):
         call = self._call
         if call is None:
             return self._inner.read(max_bytes, timeout)
+        call.sent()  # All of a request is written before the first read.
         call.check()
         return self._inner.read(max_bytes, call.bound(timeout))
 
