@@ -16,6 +16,7 @@ from codelab.llm.errors import ModelError
 from codelab.llm.outcome import Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import begin, metrics, record
+from codelab.protocol.outgoing import AgentStatus, AssistantMessage, TurnEnd
 from codelab.secret import secret
 from codelab.sessions.dynamodb.unsupported import UnsupportedItem
 from codelab.sessions.items import dumps
@@ -58,6 +59,8 @@ else:
 engine = posting_engine()
 unsupported = UnsupportedFeatures(UnsupportedItem(aws.dynamodb_client(), configured.table_name, KEPT_S))
 runner = StepRunner(engine, transport, unsupported)
+for frame in (AgentStatus, AssistantMessage, TurnEnd):  # Every turn sends them.
+    frame.model_rebuild()
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:

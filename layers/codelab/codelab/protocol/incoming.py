@@ -48,7 +48,7 @@ class ClientFrame(BaseModel):
 class Attachment(BaseModel):
     """An image or a text that comes with a message: `media_type` and `data`, or `content`."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
     type: Literal["image", "text"] = Field(description="What it is.")
     name: Annotated[str, StringConstraints(min_length=1, max_length=limits.PATH_CHARS, pattern=ONE_LINE)] | None = (
@@ -132,7 +132,7 @@ _ONE_OUTCOME: dict[str, Any] = {
 class Offsets(BaseModel):
     """Where a piece of output begins in each stream, in characters from the stream's start."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
     stdout: int = Field(default=0, ge=0, le=2**53, description="In its standard output.")
     stderr: int = Field(default=0, ge=0, le=2**53, description="In its standard error.")
@@ -308,7 +308,7 @@ class ContextUpdate(ClientFrame):
 class Instruction(BaseModel):
     """A file with instructions of the project, such as AGENTS.md."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
     path: Annotated[
         str,

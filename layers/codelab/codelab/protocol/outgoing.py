@@ -103,7 +103,7 @@ class PayloadFrame(ServerFrame):
     payload_bytes: int | None = Field(default=None, description="The size of that JSON in bytes.")
 
 
-class AttachmentInfo(BaseModel):
+class AttachmentInfo(_Part):
     """An attachment of a message, without its content."""
 
     type: Literal["image", "text"] = Field(description="What it is.")
