@@ -2,6 +2,7 @@
 
 from dataclasses import MISSING, fields, is_dataclass
 
+from codelab.protocol.outgoing import Status
 from codelab.sessions.register import CallEntry, CallState, Connection, FileEntry, OutboxEntry, OutOfTurnCall, Register
 
 
@@ -34,3 +35,22 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change():
         assert new is not old
         for value, copied in zip(old.values(), new.values(), strict=True) if isinstance(old, dict) else ():
             assert isinstance(value, int | str) or (is_dataclass(value) and copied is not value)
+
+
+def test_only_what_differs_is_written():
+    connections, outbox = {"one": Connection(1, 2, 3)}, {5: OutboxEntry(6, 7)}
+    old = Register("ann", "s1", 1, "coder", title="a", step=2, usage={"x": 1}, connections=connections, outbox=outbox)
+    new = old.copy()
+    assert new.changes_since(old) == ({}, [])
+    new.title, new.step, new.status, new.usage = "b", 0, Status.THINKING, {}
+    new.connections["one"].greeted = True
+    new.connections["two"] = Connection(4, 5, 6)
+    del new.outbox[5]
+    changed, gone = new.changes_since(old)
+    assert set(changed) == {"status", "title", "conn#one", "conn#two"}
+    assert set(gone) == {"step", "usage", "post#5"}
+    stored = {**old.attributes(), **changed}
+    for name in gone:
+        del stored[name]
+    assert stored == new.attributes()
+    assert new.changes_since(None) == (new.attributes(), [])

@@ -66,7 +66,7 @@ for frame in (AgentStatus, AssistantMessage, TurnEnd):  # Every turn sends them.
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     """Run a step, a compaction, a bare Request or a health check.
 
-    A step or a compaction is an event of `invoke_step`; it raises only what the OnFailure destination must repair.
+    A step or a compaction is an event of `prepared_step`; it raises only what the OnFailure destination must repair.
 
     A Request is {"kind": "request", "context", "schema", "config"?, "timeout_s"?, "caller"?} and returns {"solution",
     "usage", "strategy", …}. Its errors are raised: the caller sees the type as the function's error, with a message

@@ -1,5 +1,6 @@
 """The composition root: makes the engine and its clients from the environment."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ def engine() -> Engine:
     payloads = Payloads(_s3, configured.payload_bucket)
     poster = Poster(management_api, payloads)
     return Engine(
-        DynamoDBStore(aws.dynamodb_client(), configured.table_name), poster, payloads, configured, invoke_step
+        DynamoDBStore(aws.dynamodb_client(), configured.table_name), poster, payloads, configured, prepared_step
     )
 
 
@@ -61,8 +62,8 @@ def invoke_resume(caller: Caller, last_seq: int) -> None:
     aws.lambda_client().start(settings().control_function, event)
 
 
-def invoke_step(user: str, session_id: str, step: Step) -> None:
-    """Start the step in `llm_request` asynchronously. Raises AwsError."""
+def prepared_step(user: str, session_id: str, step: Step) -> Callable[[], object]:
+    """A function that starts the step in `llm_request` asynchronously. Both raise AwsError."""
     extent = asdict(step.extent)
     if not extent["instructions"]:
         del extent["instructions"]  # which an older version, that may still take the event, does not know
@@ -76,11 +77,11 @@ def invoke_step(user: str, session_id: str, step: Step) -> None:
         "extent": extent,
         "announced": step.announced,
     }
-    aws.lambda_client().start(settings().llm_function, event)
+    return aws.lambda_client().prepared_start(settings().llm_function, event)
 
 
 def step_of(event: dict[str, Any]) -> tuple[str, str, Step]:
-    """The user, the session id and the step of an event made by `invoke_step`."""
+    """The user, the session id and the step of an event made by `prepared_step`."""
     extent = Extent(**{**event["extent"], "files": tuple(event["extent"]["files"])})
     first, last = event.get("announced", (0, -1))  # absent in an event of an earlier version
     step = Step(event["turn_id"], event["step"], event["attempt"], extent, (first, last))

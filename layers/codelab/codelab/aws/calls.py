@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from botocore.retries.quota import RetryQuota
 
-from codelab.aws.connections import READ_S, Answer, Connections
+from codelab.aws.connections import READ_S, Answer, Connections, Request
 from codelab.aws.errors import AwsRefused, AwsUnreachable, ConditionFailed
 from codelab.aws.session import endpoint
 
@@ -67,12 +67,31 @@ class Service:
 
         A call whose answer was lost is repeated, so it may take effect twice.
         """
+        return self.prepared(operation, path, headers, body, read)()
+
+    def prepared(
+        self, operation: str, path: str, headers: Mapping[str, str], body: bytes, read: Callable[[Answer], _T]
+    ) -> Callable[[], _T]:
+        """The call, signed, which the returned function makes. It is valid for a few minutes."""
         sent = {**headers, **_traced(), "User-Agent": "codelab", "amz-sdk-invocation-id": str(uuid4())}
-        attempt, taken = 0, 0
+        first = self._signed(path, sent, body, 1)
+        return lambda: self._make(operation, path, sent, body, read, first)
+
+    def _signed(self, path: str, headers: Mapping[str, str], body: bytes, attempt: int) -> Request:
+        counted = {**headers, "amz-sdk-request": f"attempt={attempt}; max={self._attempts}"}
+        return self._connections.signed("POST", path, counted, body)
+
+    def _make(
+        self,
+        operation: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        read: Callable[[Answer], _T],
+        request: Request,
+    ) -> _T:
+        attempt, taken = 1, 0
         while True:
-            attempt += 1
-            sent["amz-sdk-request"] = f"attempt={attempt}; max={self._attempts}"
-            request = self._connections.signed("POST", path, sent, body)
             try:
                 answer = self._connections.send(request)
                 if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
@@ -86,6 +105,8 @@ class Service:
                 self._quota.release(taken or _GIVEN_BACK)
                 return found
             time.sleep(random.random() * min(2 ** (attempt - 1), _LONGEST_PAUSE_S))
+            attempt += 1
+            request = self._signed(path, headers, body, attempt)
 
 
 def refusal(operation: str, answer: Answer) -> AwsRefused:

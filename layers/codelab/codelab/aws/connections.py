@@ -18,6 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
+from codelab.aws.meanwhile import use_the_wait
 from codelab.aws.session import certificates, credentials, region
 from codelab.aws.signing import signed_headers
 from codelab.snapshot import before_snapshot
@@ -227,6 +228,7 @@ def _exchange(connection: socket.socket, request: Request, target: str) -> tuple
         connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + request.body)
     except OSError as error:
         cut = error  # It may have been answered already, for example that it is too large.
+    use_the_wait()
     response = HTTPResponse(connection, method=request.method)
     try:
         response.begin()

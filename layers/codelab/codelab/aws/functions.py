@@ -1,6 +1,7 @@
 """Lambda's Invoke ("Lambda API Reference")."""
 
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -26,15 +27,19 @@ class Functions:
 
     def start(self, function: str, event: dict[str, Any]) -> None:
         """Invoke a function asynchronously."""
-        self._invoke(function, "Event", event)
+        self.prepared_start(function, event)()
+
+    def prepared_start(self, function: str, event: dict[str, Any]) -> Callable[[], object]:
+        """Prepare an asynchronous invoke, which the returned function makes."""
+        return self._invoke(function, "Event", event)
 
     def ask(self, function: str, event: dict[str, Any]) -> Returned:
         """Invoke a function and wait for what it returns."""
-        answer = self._invoke(function, "RequestResponse", event)
+        answer = self._invoke(function, "RequestResponse", event)()
         return Returned(json.loads(answer.body), "x-amz-function-error" in answer.headers)
 
-    def _invoke(self, function: str, kind: str, event: dict[str, Any]) -> Answer:
+    def _invoke(self, function: str, kind: str, event: dict[str, Any]) -> Callable[[], Answer]:
         path = f"/2015-03-31/functions/{quote(function, safe='-._~')}/invocations"
-        return self._service.call(
+        return self._service.prepared(
             "Invoke", path, {"X-Amz-Invocation-Type": kind}, json.dumps(event).encode(), lambda answer: answer
         )

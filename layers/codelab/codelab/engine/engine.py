@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from codelab.aws.errors import AwsError
+from codelab.aws.meanwhile import Meanwhile
 from codelab.config import Settings
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.delivery.payloads import Payloads
@@ -57,7 +58,7 @@ class Engine:
         poster: Poster,
         payloads: Payloads,
         settings: Settings,
-        invoke: Callable[[str, str, Step], None],
+        prepare_invoke: Callable[[str, str, Step], Callable[[], object]],
         clock: Callable[[], int] = now_ms,
         ids: Callable[[], str] = new_id,
         pause: Callable[[float], None] = time.sleep,
@@ -68,7 +69,7 @@ class Engine:
         self.settings = settings
         self.clock = clock
         self.ids = ids
-        self._invoke = invoke
+        self._prepare_invoke = prepare_invoke
         self.pause = pause
 
     def handle(self, decision: Decision[E], event: E, caller: Caller) -> Decided:
@@ -76,9 +77,10 @@ class Engine:
 
         Raises ProtocolError: the decision's refusal, SESSION_NOT_FOUND, DATABASE_ERROR after too many conflicts.
         """
+        access = _SessionAccess(self, caller.user, caller.session_id)
         decided = decide_and_commit(
             decision.decide,
-            _SessionAccess(self, caller.user, caller.session_id),
+            access,
             caller,
             event,
             wanted=() if decision.reads is None else decision.reads(event),
@@ -88,7 +90,12 @@ class Engine:
         )
         if decided.transition is not None:
             request_id = getattr(event, "request_id", None)
-            self.run_effects(decided.transition, is_awaited=not caller.connection_id, request_id=request_id)
+            self.run_effects(
+                decided.transition,
+                is_awaited=not caller.connection_id,
+                request_id=request_id,
+                prepared=access.prepared,
+            )
         bind(session=decided.register.pk, turn=decided.register.turn_id)
         self.revive(decided.register)
         return decided
@@ -149,29 +156,37 @@ class Engine:
         *,
         is_awaited: bool = False,
         request_id: str | None = None,
+        prepared: Meanwhile[Callable[[], object]] | None = None,
     ) -> None:
         """Invoke, post, reply, report as posted, count. The sweep repairs what is lost here, except the count.
 
         Failures are logged, not raised: the commit stands, so the sender must not try again. A refused post is retried
         for `patience_s` seconds. `is_awaited`: somebody waits for the end, so the count runs in parallel. Otherwise it
         comes last, because in parallel it would slow down the invoke. Replies repeat the `request_id`.
+        `prepared` is the invoke, prepared during the commit.
         """
         _note_given_up(transition)
         if not (is_awaited and transition.spent):
-            self._reach_out(transition, patience_s, request_id)
+            self._reach_out(transition, patience_s, request_id, prepared)
             self._count(transition)
             return
         counting = threading.Thread(target=self._count, args=(transition,), name="count")
         counting.start()
         try:
-            self._reach_out(transition, patience_s, request_id)
+            self._reach_out(transition, patience_s, request_id, prepared)
         finally:  # a call that is in flight when Lambda freezes the process would break
             counting.join()
 
-    def _reach_out(self, transition: Transition, patience_s: float, request_id: str | None) -> None:
+    def _reach_out(
+        self,
+        transition: Transition,
+        patience_s: float,
+        request_id: str | None,
+        prepared: Meanwhile[Callable[[], object]] | None,
+    ) -> None:
         register = transition.after
         if transition.invoke is not None:
-            self.invoke(register, transition.invoke)
+            self.invoke(register, transition.invoke, prepared)
         fan_out = FanOut(self.poster, self.clock, patience_s)
         with _left_to_the_sweep(register):
             self.send(fan_out, transition)
@@ -215,10 +230,15 @@ class Engine:
     def _count(self, transition: Transition) -> None:
         self.count(transition.after.user, transition.spent, transition.counters)
 
-    def invoke(self, register: Register, step: Step) -> None:
+    def prepare_invoke(self, register: Register, step: Step) -> Callable[[], object]:
+        """Prepare the start of `llm_request`, which the returned function makes. Both raise AwsError."""
+        return self._prepare_invoke(register.user, register.session_id, step)
+
+    def invoke(self, register: Register, step: Step, prepared: Meanwhile[Callable[[], object]] | None = None) -> None:
         """Start `llm_request` asynchronously. The sweep repeats a lost or refused invoke."""
         try:
-            self._invoke(register.user, register.session_id, step)
+            start = self.prepare_invoke(register, step) if prepared is None else prepared()
+            start()
         except AwsError as error:
             said = {"session": register.pk, "turn": register.turn_id, "error": str(error)}
             logger().warning("step invocation failed", extra=said)
@@ -337,6 +357,8 @@ class _SessionAccess:
         self._user, self._session_id = user, session_id
         self._pk = keys.partition(user, session_id)
         self._written: set[str] = set()
+        #: The invoke that the last commit begins.
+        self.prepared: Meanwhile[Callable[[], object]] | None = None
         self.settings, self.clock, self.new_id = engine.settings, engine.clock, engine.ids
 
     def read(self, wanted: Sequence[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
@@ -362,7 +384,12 @@ class _SessionAccess:
         if new:
             self._engine.payloads.write(self._user, self._session_id, new)
             self._written |= new.keys()
-        self._store.commit(transition)
+        step, self.prepared = transition.invoke, None
+        if step is None:
+            self._store.commit(transition)
+            return
+        with Meanwhile(lambda: self._engine.prepare_invoke(transition.after, step)) as self.prepared:
+            self._store.commit(transition)
 
     def back_off(self, attempt: int) -> None:
         self._engine.pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))

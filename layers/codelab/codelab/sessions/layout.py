@@ -58,9 +58,23 @@ class Layout(Generic[T]):
 
         `old` is None if nothing is stored yet.
         """
-        before, after = {} if old is None else self.write(old), self.write(new)
-        changed = {name: value for name, value in after.items() if before.get(name) != value}
-        return changed, [name for name in before if name not in after]
+        if old is None:
+            return self.write(new), []
+        changed: dict[str, Any] = {}
+        gone: list[str] = []
+        for name, attribute, is_optional, write in self._written:
+            before, after = getattr(old, name), getattr(new, name)
+            if before is after or before == after:  # as most are, so they are not brought into their stored forms
+                continue
+            if after or not is_optional:
+                changed[attribute] = after if write is None else write(after)
+            elif before:
+                gone.append(attribute)
+        for name, prefix, layout in self._spread:
+            earlier, later = getattr(old, name), getattr(new, name)
+            changed |= {f"{prefix}#{key}": layout.write(it) for key, it in later.items() if earlier.get(key) != it}
+            gone += [f"{prefix}#{key}" for key in earlier if key not in later]
+        return changed, gone
 
     def read(self, item: Mapping[str, Any], **known: Any) -> T:
         """The entry with these attributes and the `known` fields; other fields have their defaults.

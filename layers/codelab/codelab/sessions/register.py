@@ -5,10 +5,11 @@ posted a range of frames removes the range's `post#` attribute, and the owner of
 milliseconds since the epoch.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Self, TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar, cast
 
 from codelab.protocol.outgoing import Status
 from codelab.sessions import keys
@@ -138,11 +139,23 @@ class OutboxEntry:
 
 
 _K = TypeVar("_K")
+_T = TypeVar("_T")
 _Entry = TypeVar("_Entry", Connection, CallEntry, OutOfTurnCall, FileEntry, OutboxEntry)
 
 
+def _copier(kind: Callable[..., _T]) -> Callable[[_T], _T]:
+    """A function that copies an entry. Unlike `dataclasses.replace`, it does not look at each field's description."""
+    values = attrgetter(*(it.name for it in fields(cast(Any, kind))))
+    return lambda entry: kind(*values(entry))
+
+
+_COPIERS: dict[type, Callable[[Any], Any]] = {
+    kind: _copier(kind) for kind in (Connection, CallEntry, OutOfTurnCall, FileEntry, OutboxEntry)
+}
+
+
 def _copies(entries: dict[_K, _Entry]) -> dict[_K, _Entry]:
-    return {key: replace(entry) for key, entry in entries.items()}
+    return {key: _COPIERS[type(entry)](entry) for key, entry in entries.items()}
 
 
 @dataclass(slots=True)
@@ -321,23 +334,16 @@ class Register:
         self.stray_until = max(self.stray_until, self.alive_until)
         self.release()
 
-    def copy(self) -> Self:
+    def copy(self) -> "Register":
         """A register that shares no mutable value with this one. Every decision begins with a copy."""
-        return replace(
-            self,
-            settings=dict(self.settings),
-            failures=dict(self.failures),
-            usage=dict(self.usage),
-            rule_versions=dict(self.rule_versions),
-            calls=_copies(self.calls),
-            out_of_turn_calls=_copies(self.out_of_turn_calls),
-            inbox=list(self.inbox),
-            steering=list(self.steering),
-            steered=list(self.steered),
-            files=_copies(self.files),
-            connections=_copies(self.connections),
-            outbox=_copies(self.outbox),
-        )
+        made = _copy(self)
+        for name in ("settings", "failures", "usage", "rule_versions"):
+            setattr(made, name, dict(getattr(self, name)))
+        for name in ("calls", "out_of_turn_calls", "files", "connections", "outbox"):
+            setattr(made, name, _copies(getattr(self, name)))
+        for name in ("inbox", "steering", "steered"):
+            setattr(made, name, list(getattr(self, name)))
+        return made
 
     def attributes(self) -> dict[str, Any]:
         """The item's attributes except keys, `version` and the due index. Empty and zero fields are absent."""
@@ -354,6 +360,7 @@ class Register:
         return _REGISTER.read(item, pk=item.get("pk", ""), version=item["version"], stored_due_at=due_at)
 
 
+_copy = _copier(Register)
 _STATE = {"state": (str, {it.value: it for it in CallState}.__getitem__)}
 _REGISTER = Layout(
     Register,
