@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from http.client import HTTPMessage
 from typing import Any
 
@@ -51,7 +52,8 @@ def engine(table: Any, limits: dict[str, str], invoke: Callable[..., None]) -> E
     payloads = Payloads(s3_client, "payloads")
     poster = Poster(lambda: None, payloads)  # type: ignore[arg-type,return-value]
     store = DynamoDBStore(table, "Table")
-    return Engine(store, poster, payloads, read_settings(limits), invoke, pause=lambda s: time.sleep(SLOWLY * s))
+    settings, pause = read_settings(limits), lambda s: time.sleep(SLOWLY * s)
+    return Engine(store, poster, payloads, settings, lambda *step: partial(invoke, *step), pause=pause)
 
 
 # -- one message ----------------------------------------------------------------------------------------------------
