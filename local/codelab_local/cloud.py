@@ -38,7 +38,7 @@ from codelab_local.page import Page
 from codelab_local.page_build import PageBuild
 from codelab_local.paths import PathForms
 from codelab_local.pool import Pool
-from codelab_local.processes import free_port, kill_group, spawn
+from codelab_local.processes import bound_socket, kill_group, spawn
 from codelab_local.public_port import PublicPort
 from codelab_local.schedules import Schedules
 from codelab_local.settings import Settings
@@ -202,11 +202,12 @@ class Cloud:
             return url or None
         if importlib.util.find_spec("codelab_local.demo_model") is None:
             raise StartError("the demonstration model is not installed: set LLM_BASE_URL to a model's address")
-        port = free_port()
         environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         environment["TMPDIR"] = str(self._folder)
-        self._model = spawn("codelab_local.demo_model", "--port", str(port), environment=environment)
-        url = f"http://127.0.0.1:{port}/v1"
+        with bound_socket() as bound:
+            fd = bound.fileno()
+            self._model = spawn("codelab_local.demo_model", "--fd", str(fd), environment=environment, pass_fds=(fd,))
+            url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
         self._overlay = {"LLM_BASE_URL": url, "LLM_API_KEY": "demo", "LLM_MODEL": "demonstration"}
         return url
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from codelab_local.aws_api import AwsApi
 from codelab_local.errors import StartError
-from codelab_local.processes import free_port, kill_group, spawn
+from codelab_local.processes import bound_socket, kill_group, spawn
 from codelab_local.signatures import Credentials
 from codelab_local.table_journal import SNAPSHOT_PATH
 
@@ -29,7 +29,8 @@ class Emulator:
     """The emulator's process. `start` returns immediately; `wait` blocks until the emulator answers."""
 
     def __init__(self, folder: Path, region: str, state_dir: Path | None) -> None:
-        self.port = free_port()
+        self._socket = bound_socket()
+        self.port: int = self._socket.getsockname()[1]
         self.credentials = Credentials.random()
         self._folder = folder
         self._state_dir = state_dir
@@ -51,6 +52,7 @@ class Emulator:
             "IOT_MTLS_ENABLED": "0",
             "SFTP_ENABLED": "0",
             "GATEWAY_PORT": str(self.port),
+            "CODELAB_LOCAL_SOCKET": str(self._socket.fileno()),
             "MINISTACK_REGION": self._region,
             "LOG_LEVEL": "CRITICAL",
             "TMPDIR": str(temporary),
@@ -75,10 +77,11 @@ class Emulator:
         self.process = spawn(
             "codelab_local.emulator_process",
             environment=environment,
-            pass_fds=() if lock is None else (lock,),
+            pass_fds=(self._socket.fileno(), *(() if lock is None else (lock,))),
             death_signal=signal.SIGTERM,  # It has state to save.
             stderr=subprocess.DEVNULL,
         )
+        self._socket.close()
         if lock is not None:
             os.close(lock)
 
@@ -105,6 +108,7 @@ class Emulator:
 
     def stop(self) -> None:
         """Kill it. If it keeps state, first let it exit by itself, because it saves on exit."""
+        self._socket.close()
         if self.process is None:
             return
         if self._state_dir is not None:

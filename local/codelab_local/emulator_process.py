@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from codelab_local.emulator_speed import Asgi, Message, Receive, Send, speed_up, straight_to_dynamodb
-from codelab_local.processes import die_with_parent
+from codelab_local.processes import die_with_parent, inherited_socket
 from codelab_local.signatures import Credentials, Refused, check_header, key_id_of
 from codelab_local.table_journal import SNAPSHOT_PATH, TableJournal
 
@@ -64,10 +64,8 @@ def _serve() -> None:
     if os.environ.get("PERSIST_STATE"):
         application = _keeping_state(application, ministack, dynamodb)
     # uvicorn instead of the server that ministack brings along, whose HTTP takes as long as everything else in a call.
-    uvicorn.run(
+    config = uvicorn.Config(
         SignedRequestsOnly(application, credentials),
-        host=os.environ["BIND_HOST"],
-        port=int(os.environ["GATEWAY_PORT"]),
         http="httptools",
         ws="none",
         lifespan="on",  # Its state is loaded and saved there.
@@ -77,6 +75,7 @@ def _serve() -> None:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=3,  # A client that hangs must not keep it from saving.
     )
+    uvicorn.Server(config).run([inherited_socket(int(os.environ.pop("CODELAB_LOCAL_SOCKET")))])
 
 
 def _keeping_state(inner: Asgi, ministack: ModuleType, dynamodb: ModuleType) -> Asgi:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 _PR_SET_PDEATHSIG = 1
+#: asyncio sets TCP_NODELAY only if the protocol is named; without it, a piece waits 40 ms for the last ACK.
+_TCP = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -59,9 +61,16 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def free_port() -> int:
-    """A TCP port of the loopback interface that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def bound_socket() -> socket.socket:
+    """A socket with a port of the loopback interface, for a child process that inherits it and listens there.
+
+    A port that is merely free now may be another process's before the child has started.
+    """
+    bound = socket.socket(*_TCP)
+    bound.bind(("127.0.0.1", 0))
+    return bound
+
+
+def inherited_socket(fd: int) -> socket.socket:
+    """In a child: the socket of :func:`bound_socket`."""
+    return socket.socket(*_TCP, fd)

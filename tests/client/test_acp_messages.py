@@ -65,6 +65,11 @@ class Wire:
                 if result is not None:
                     self.receive({"id": message["id"], "result": result})
 
+    async def until(self, count: int) -> None:
+        """Wait until so many messages were sent."""
+        while len(self.sent) < count:
+            await asyncio.sleep(0.01)
+
     def receive(self, message: dict[str, Any]) -> None:
         line = json.dumps({"jsonrpc": "2.0", **message}).encode()
         asyncio.get_running_loop().call_soon(self.peer.receive, line)
@@ -93,7 +98,7 @@ def test_a_malformed_message_has_the_error_that_json_rpc_names(line: bytes, code
     async def receive() -> None:
         wire = Wire()
         wire.peer.receive(line)
-        await asyncio.sleep(0.01)
+        await wire.until(1)
         assert [(one["id"], one["error"]["code"]) for one in wire.sent] == [(answered_id, code)]
 
     run(receive())
@@ -127,10 +132,11 @@ def test_requests_are_cancelled_bounded_and_never_answered_twice() -> None:
         for number in range(120):
             wire.peer.receive(b'{"jsonrpc": "2.0", "id": %d, "method": "x"}' % number)
         wire.peer.receive(b'{"jsonrpc": "2.0", "id": 5, "method": "x"}')
-        await asyncio.sleep(0.01)
+        await wire.until(21)
         assert [one["id"] for one in wire.sent] == [*range(100, 120), None]
+        # It has not begun yet: all of this came at once.
         wire.peer.receive(b'{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 7}}')
-        await asyncio.sleep(0.01)
+        await wire.until(22)
         assert (wire.sent[-1]["id"], wire.sent[-1]["error"]["code"]) == (7, REQUEST_CANCELLED)
         await wire.peer.aclose()
         assert len({one["id"] for one in wire.sent}) == 121
@@ -290,7 +296,8 @@ def test_a_cancelled_command_gives_its_terminal_back(folder: Path) -> None:
 
     async def cancel() -> None:
         running = asyncio.ensure_future(EditorTerminals(wire.peer, "s", lambda *_: None).run("x", folder, show, 0.01))
-        await asyncio.sleep(0.05)
+        while "terminal/wait_for_exit" not in [one["method"] for one in wire.sent]:
+            await asyncio.sleep(0.01)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

@@ -87,15 +87,17 @@ def race(ide: Any, model: Any, table: Table, seed: int) -> None:
     all_at_once(*actions)
     # Answer what is still open, as a client that reconnects would.
     late = ide(session, extensions=True)
-    for _ in range(20):
+
+    def is_settled() -> bool:
         open_calls = late.request("resume", last_seq=0)["open_calls"]
-        if not open_calls:
-            break
         for pending in open_calls:
             if pending["state"] == "awaiting_approval":
                 late.decide(pending, "approve")
             else:
                 late.result(pending, {"content": "late"})
+        return not open_calls
+
+    until(is_settled)
     until_idle(table, session)
     check_history(table, session)
 

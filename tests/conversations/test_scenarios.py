@@ -214,7 +214,7 @@ def test_the_diagram_shows_what_happens(ide: Open, guarded: Open, model: Scripte
     if title == "The token expires":
 
         def connect() -> Ide:
-            scene.expires = int(time.time()) + 3
+            scene.expires = int(time.time()) + 6  # enough to connect
             return guarded(session, extensions=True, options=bearing(token(exp=scene.expires)))
 
         scene = Scene(connect, says)

@@ -1,11 +1,13 @@
 """Parts that need no running cloud: path forms, policies, project settings, sources."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 from codelab_local.authorizer import allows
 from codelab_local.deployment import function_name
+from codelab_local.emulator import Emulator
 from codelab_local.errors import StartError
 from codelab_local.function_environment import aws_clients, shared_imports
 from codelab_local.paths import PathForms
@@ -144,3 +146,13 @@ def test_the_root_process_preloads_what_functions_import_when_they_start_and_no_
     own = [name for name in shared_imports(folders, layers, ["shared"]) if name.startswith("shared")]
     assert own == ["shared", "shared.deep", "shared.deep.thing"]
     assert "openai" in shared_imports(folders, layers, ["shared", "shared.heavy"])
+
+
+def test_nobody_else_gets_the_emulators_port_before_it_listens(tmp_path: Path) -> None:
+    """It begins to listen seconds later, on a busy machine."""
+    emulator = Emulator(tmp_path, "us-east-1", None)
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", emulator.port))
+    emulator.stop()

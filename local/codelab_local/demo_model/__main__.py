@@ -7,6 +7,7 @@ import os
 import sys
 
 from codelab_local.demo_model.server import Delays, bind, serve
+from codelab_local.processes import inherited_socket
 
 
 def _seconds(name: str, default: float) -> float:
@@ -27,10 +28,11 @@ def main() -> None:
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: any free port, printed once it serves")
+    parser.add_argument("--fd", type=int, help="listen on this inherited socket, instead of --host and --port")
     arguments = parser.parse_args()
     delays = Delays(_seconds("DEMO_FIRST_TOKEN_DELAY_MS", 0), _seconds("DEMO_TOKEN_DELAY_MS", 10))
     try:
-        bound = bind(arguments.host, arguments.port)
+        bound = bind(arguments.host, arguments.port) if arguments.fd is None else inherited_socket(arguments.fd)
     except (OSError, OverflowError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         sys.exit(f"Cannot listen on {arguments.host}:{arguments.port} ({reason}): use another --port.")

@@ -112,7 +112,8 @@ class Peer:
             request_id = params.get("requestId") if isinstance(params, dict) else None
             task = self._answering.get(request_id) if isinstance(request_id, str | int) else None
             if task is not None:
-                task.cancel()
+                # Not before it has begun, as when both came at once: it would end without an answer.
+                asyncio.get_running_loop().call_soon(task.cancel)
         elif isinstance(params, dict):
             self._on_notification(method, params)
 
