@@ -2,15 +2,20 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from codelab.sessions import keys
 from codelab.sessions.dynamodb import kept_history
 from codelab.sessions.dynamodb.kept_history import Kept, KeptHistory
 from codelab.sessions.dynamodb.store import DynamoDBStore
-from codelab.sessions.items import MessageItem
+from codelab.sessions.items import CallRequest, MessageItem
 
 from tests.functions.system import System
+
+#: Of `message`, which is kept with its JSON.
+SIZE = 2 * 1_000 + kept_history._OBJECTS
 
 
 def message(n: int, content: str = "x" * 1_000) -> MessageItem:
@@ -58,15 +63,39 @@ def test_a_session_that_is_begun_again_under_its_id_has_none_of_the_old_messages
     assert "old answer" not in asked
 
 
+def test_a_message_that_the_new_session_has_not_is_not_taken_from_the_old_one(connected: System) -> None:
+    connected.model.says("an answer")
+    connected.say("c1", "the old secret")
+    connected.http("DELETE", "/sessions/s1")
+    connected.sweep()
+    connected.connect("c2")
+    connected.ask("c2", "an answer")
+    connected.table.delete_item(
+        TableName="Table", Key={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": keys.message_key(1)}}
+    )
+    connected.function("llm_request").engine.store._kept.keep("SESSION#ann#s1", 1, {1: message(1, "the old secret")})
+    connected.ask("c2", "another answer")
+    assert "old secret" not in json.dumps(connected.model.requests[-1])
+
+
+def test_what_is_kept_of_a_message_is_what_the_model_is_told() -> None:
+    text, calls = message(1, "a"), replace(message(2, "b"), calls=(CallRequest("call_1", "read_file", {}),))
+    assert text.text == {"role": "user", "content": "a"}
+    assert text.text is text.text
+    assert replace(text, content="c").text == {"role": "user", "content": "c"}
+    assert calls.text is None
+    assert MessageItem.of(text.row()) == text
+
+
 def test_messages_that_another_session_of_the_same_id_had_are_read_again() -> None:
     kept = KeptHistory()
     kept.keep("s", 1, {1: message(1, "old"), 2: message(2, "old")})
     kept.keep("s", 2, {1: message(1, "new"), 2: message(2, "new")})
-    assert kept.of("s") == Kept(2, {1: message(1, "new"), 2: message(2, "new")}, 6)
+    assert kept.of("s") == Kept(2, {1: message(1, "new"), 2: message(2, "new")}, 2 * SIZE - 4 * 997)
 
 
 def test_the_sessions_that_were_read_longest_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_history, "MOST_BYTES", 3_000)
+    monkeypatch.setattr(kept_history, "MOST_BYTES", 3 * SIZE)
     kept = KeptHistory()
     for name in "abc":
         kept.keep(name, 1, {1: message(1)})
@@ -76,4 +105,4 @@ def test_the_sessions_that_were_read_longest_ago_are_forgotten(monkeypatch: pyte
     kept.keep("a", 1, {n: message(n) for n in range(1, 5)})
     assert [bool(kept.of(name).messages) for name in "abcd"] == [False] * 4
     kept.keep("e", 1, {1: message(1)})
-    assert kept.of("e").size == 1_000
+    assert kept.of("e").size == SIZE

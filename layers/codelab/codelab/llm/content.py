@@ -55,7 +55,7 @@ def _section(title: str, content: dict[str, Any], value: Any) -> str:
     return "\n".join(lines)
 
 
-@BUILT_IN.register("text")
+@BUILT_IN.register("text", leaves_texts=True)
 def text(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
     """{"type": "text", "text": "Hello"}: the same as a string."""
     message = messages[-1]

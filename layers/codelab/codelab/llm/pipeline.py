@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from codelab.llm.config import RequestConfig
+from codelab.llm.encoding import Text
 from codelab.llm.errors import InvalidRequest, json_pointer
 
 Message = dict[str, Any]
@@ -46,19 +47,25 @@ class Registry:
     def __init__(self, handlers: Mapping[str, Handler] | None = None, roles: Mapping[str, str] | None = None) -> None:
         self._handlers = dict(handlers or {})
         self._roles = dict(roles or {})
+        #: The handler of `text` does nothing with a message that is only a text.
+        self.leaves_texts = False
 
-    def register(self, type_: str, *, role: str = "user") -> Callable[[Handler], Handler]:
+    def register(self, type_: str, *, role: str = "user", leaves_texts: bool = False) -> Callable[[Handler], Handler]:
         """A decorator that registers the handler of a type. role: the role of messages of this type that name none."""
 
         def registered(handler: Handler) -> Handler:
             self._handlers[type_] = handler
             self._roles[type_] = role
+            if type_ == "text":
+                self.leaves_texts = leaves_texts
             return handler
 
         return registered
 
     def copy(self) -> Registry:
-        return Registry(self._handlers, self._roles)
+        copied = Registry(self._handlers, self._roles)
+        copied.leaves_texts = self.leaves_texts
+        return copied
 
     def handler(self, type_: str) -> Handler | None:
         return self._handlers.get(type_)
@@ -78,6 +85,9 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
     out: list[Message] = []
     given = config
     for index, raw in enumerate(context):
+        if type(raw) is Text and registry.leaves_texts:  # most messages of a long conversation, so they are not copied
+            out.append(raw)
+            continue
         entries = [(raw.copy(), "")] if _is_plain(raw) else _normalised(raw, f"/context/{index}", registry)
         for message, pointer in entries:
             content = message.get("content")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _PIECES = re.compile(
@@ -68,12 +69,14 @@ def _letters(word: str) -> float:
 
 def estimate_context(messages: list[dict[str, Any]]) -> int:
     """The approximate prompt tokens of chat messages."""
-    total = 0
-    for message in messages:
-        calls = message.get("tool_calls")
-        total += _PER_MESSAGE + estimate_content(message.get("content"))
-        total += estimate_tokens(json.dumps(calls)) if calls else 0
-    return total
+    return sum(map(estimate_message, messages))
+
+
+def estimate_message(message: Mapping[str, Any]) -> int:
+    """The approximate tokens of one chat message."""
+    calls = message.get("tool_calls")
+    asked = estimate_tokens(json.dumps(calls)) if calls else 0
+    return _PER_MESSAGE + estimate_content(message.get("content")) + asked
 
 
 def estimate_content(content: Any) -> int:

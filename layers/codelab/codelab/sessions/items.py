@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from codelab.llm.encoding import Text
 from codelab.protocol import limits
 from codelab.sessions import keys
 from codelab.sessions.layout import Layout
@@ -187,6 +188,14 @@ class MessageItem:
     whole: int = 0
     tokens: int = 0
     attached: Attached | None = None
+    _text: Text | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def text(self) -> Text | None:
+        """The message as a model is told it, if it is only a text. Made once: a history is told at each step."""
+        if self._text is None and not self.calls and self.attached is None:
+            object.__setattr__(self, "_text", Text(self.role, self.content))
+        return self._text
 
     @property
     def bytes(self) -> int:
@@ -437,6 +446,7 @@ _MESSAGE = Layout(
         "attached": (lambda attached: _written(attached), lambda stored: _attached(stored)),
     },
     optional={"calls", "call_id", "message_id", "whole", "tokens", "attached"},
+    elsewhere={"_text"},
 )
 _CALL = Layout(
     CallItem,

@@ -75,7 +75,8 @@ def assemble(
     begun = [{"role": role, "content": text} for role, text in (("system", system), ("user", opening + question))]
     left = (budget if fits is None else fits) - estimate_context(begun)
     shows = _Shows(conversation.attachments, images, int(_ATTACHED_SHARE * budget * CHARS_PER_TOKEN))
-    kept: list[list[dict[str, Any]]] = []
+    kept: list[Sequence[dict[str, Any]]] = []
+    messages: Sequence[dict[str, Any]]
     for group in reversed(groups):
         if question and group.message.n == conversation.turn_n:
             asked = {"role": "user", "content": shows.content(group.message, cut_n, question)}
@@ -83,11 +84,14 @@ def assemble(
             kept.append([asked])
             question = ""
             continue
-        for harder in _HARDER if not kept else _ONCE:
-            messages = group.messages(int(harder * budget * CHARS_PER_TOKEN), shows, cut_n=cut_n)
-            cost = estimate_context(messages)
-            if cost <= left:
-                break
+        if (text := group.message.text) is not None:
+            messages, cost = [text], text.tokens
+        else:
+            for harder in _HARDER if not kept else _ONCE:
+                messages = group.messages(int(harder * budget * CHARS_PER_TOKEN), shows, cut_n=cut_n)
+                cost = estimate_context(messages)
+                if cost <= left:
+                    break
         left -= cost
         if left < 0:
             if not kept:

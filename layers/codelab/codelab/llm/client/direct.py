@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -12,14 +11,13 @@ from codelab.llm.client.answers import NO_LIST, events, refusal_of, whole
 from codelab.llm.client.connections import ConnectionFailed, Connections, Response
 from codelab.llm.client.keys import ApiKey, keyed
 from codelab.llm.client.transport import Call
+from codelab.llm.encoding import encode
 from codelab.llm.errors import ModelError, TransportError
 
 #: The most bytes that are read of an error.
 _ERROR_BYTES = 64 << 10
 #: The most characters of a broken connection's reason, which may quote the server.
 _REASON_CHARS = 200
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class DirectTransport:
@@ -39,8 +37,7 @@ class DirectTransport:
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """See `Transport.send`."""
         call.check()
-        # Half of a surrogate pair has no UTF-8.
-        data = _encode(body).encode("utf-8", "replace")
+        data = encode(body)
         response = keyed(self._key, lambda key: self._open("POST", "/chat/completions", key, data, call), call.check)
         lost = ""
         try:

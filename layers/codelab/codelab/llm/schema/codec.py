@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from codelab.llm.encoding import Fixed
 from codelab.llm.schema.containers import Array, Object
 from codelab.llm.schema.converter import Converter
 from codelab.llm.schema.limits import measure
@@ -50,7 +51,7 @@ class Codec:
     """
 
     def __init__(self, schema: Any, node: Node | None, *, wrapped: bool = False) -> None:
-        self.schema = schema
+        self.schema = Fixed(schema) if node is not None else schema
         self.strict = node is not None
         self.wrapped = wrapped
         self._node = node

@@ -15,6 +15,9 @@ _MAX_SCHEMAS = 64
 # Characters of all cached schemas: a compiled schema takes some fifty times as much memory.
 _MAX_CHARACTERS = 500_000
 _cache: dict[tuple[str, str], CompiledSchema] = {}  # the least recently used comes first
+#: The last schemas that were asked for, by their ids: to find one in the cache, all of it has to be written as text.
+_MAX_SAME = 16
+_same: dict[int, tuple[Any, str, CompiledSchema]] = {}
 
 
 class CompiledSchema:
@@ -63,7 +66,22 @@ class CompiledSchema:
 
 
 def compile_schema(schema: Any, open_objects: str) -> CompiledSchema:
-    """The compiled schema, from a small cache. Takes and raises what `CompiledSchema` does."""
+    """The compiled schema, from a small cache. Takes and raises what `CompiledSchema` does.
+
+    The schema must not be changed afterwards.
+    """
+    known = _same.get(id(schema))
+    if known is not None and known[0] is schema and known[1] == open_objects:
+        return known[2]
+    compiled = _compiled(schema, open_objects)
+    if len(_same) >= _MAX_SAME:
+        _same.clear()
+    _same[id(schema)] = schema, open_objects, compiled
+    return compiled
+
+
+def _compiled(schema: Any, open_objects: str) -> CompiledSchema:
+    """As `compile_schema`, for equal schemas that are different objects."""
     try:
         key = (json.dumps(schema, separators=(",", ":")), open_objects)
     except (TypeError, ValueError, RecursionError):

@@ -14,6 +14,12 @@ from codelab.sessions.items import MessageItem
 
 #: The bytes of all messages that are kept; those of the session that was read longest ago go first.
 MOST_BYTES = 4_000_000
+#: What a message takes beside its text and its JSON, which it keeps too.
+_OBJECTS = 500
+
+
+def _size(message: MessageItem) -> int:
+    return 2 * message.bytes + _OBJECTS
 
 
 class Kept(NamedTuple):
@@ -45,8 +51,8 @@ class KeptHistory:
         if known.keys() == messages.keys():
             return
         size = before.size if known else 0
-        size += sum(message.bytes for n, message in messages.items() if n not in known)
-        size -= sum(message.bytes for n, message in known.items() if n not in messages)
+        size += sum(_size(messages[n]) for n in messages.keys() - known.keys())
+        size -= sum(_size(known[n]) for n in known.keys() - messages.keys())
         with self._lock:
             self._forget(pk)
             self._sessions[pk] = Kept(created_at, messages, size)

@@ -139,10 +139,11 @@ class DynamoDBStore:
         found = self.items(pk, [*registers, *wanted, *told, *summary, *files, *messages.values()])
         register = next((Register.of(found[sk]) for sk in registers if sk in found), None)
         if kept.messages and (register is None or register.created_at != kept.created_at):
-            messages = {n: keys.message_key(n) for n in numbers}
+            kept, messages = Kept(), {n: keys.message_key(n) for n in numbers}
             found |= self.items(pk, list(messages.values()))
         read = {n: MessageItem.of(found[sk]) for n, sk in messages.items() if sk in found}
-        history = {n: read.get(n) or kept.messages[n] for n in numbers if n in read or n not in messages}
+        known = {**kept.messages, **read}
+        history = {n: known[n] for n in numbers if n in known}
         if register is not None:
             self._kept.keep(pk, register.created_at, history)
         shown = [FileItem.of(found[sk]) for sk in files if sk in found]

@@ -1,0 +1,63 @@
+"""Encodes the body of a call as JSON. What is the same from Request to Request is encoded once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from codelab.llm.tokens import estimate_message
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+#: How deep a schema is in a body: response_format.json_schema.schema.
+_DEPTH = 2
+
+
+class Fixed(dict[str, Any]):
+    """A JSON object that nobody changes, so that it keeps its JSON."""
+
+    __slots__ = ("_json",)
+
+    @property
+    def json(self) -> bytes:
+        """Encoded when first asked for."""
+        try:
+            return self._json
+        except AttributeError:
+            self._json: bytes = _encoded(self)
+        return self._json
+
+    def __setitem__(self, *_: Any) -> NoReturn:
+        raise TypeError("it may be encoded already")
+
+
+class Text(Fixed):
+    """A message that is only a text."""
+
+    __slots__ = ("tokens",)
+
+    def __init__(self, role: str, content: str) -> None:
+        super().__init__(role=role, content=content)
+        #: As `estimate_context` counts it.
+        self.tokens = estimate_message(self)
+
+
+def encode(body: Mapping[str, Any]) -> bytes:
+    """The body as compact JSON in UTF-8."""
+    return _joined(body, _DEPTH)
+
+
+def _encoded(value: Any) -> bytes:
+    # Half of a surrogate pair has no UTF-8.
+    return _dumps(value).encode("utf-8", "replace")
+
+
+def _joined(value: Any, depth: int) -> bytes:
+    """The same as `_encoded`, with the JSON that parts of the value keep."""
+    if isinstance(value, Fixed):
+        return value.json
+    if isinstance(value, list):
+        return b"[" + b",".join([it.json if isinstance(it, Fixed) else _encoded(it) for it in value]) + b"]"
+    if depth < 0 or not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        return _encoded(value)
+    return b"{" + b",".join([_encoded(name) + b":" + _joined(it, depth - 1) for name, it in value.items()]) + b"}"

@@ -1,0 +1,96 @@
+"""The bytes of a body: the same with parts that keep their JSON as without."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from codelab.llm.client.request import Request
+from codelab.llm.client.transport import Call
+from codelab.llm.config import RequestConfig
+from codelab.llm.encoding import Fixed, Text, encode
+from codelab.llm.strategies import Body
+from codelab.llm.tokens import estimate_context
+
+CONTENTS = [
+    "Hello",
+    "",
+    'a "quoted" \\ line\n',
+    "\u2028 \x00 \x7f",
+    "\u043f\u0440\u0438\u0432\u0435\u0442",
+    "\U0001f600",
+    "\ud800 half",
+]
+CALLED = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"message": {"type": "string", "description": "\u00e9"}, "n": {"type": "integer", "maximum": 3}},
+    "required": ["message", "n"],
+    "additionalProperties": False,
+}
+
+
+def plainly(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(_plain(body), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return list(map(_plain, value)) if isinstance(value, list) else value
+
+
+class Asked:
+    """A transport that keeps the body."""
+
+    base_url = "http://nobody"
+
+    def send(self, body: Body, call: Call) -> Iterator[list[dict[str, Any]]]:
+        self.body = body
+        said = {"content": '{"message": "a", "n": 1}'}
+        yield [{"choices": [{"index": 0, "delta": said, "finish_reason": "stop"}]}]
+
+
+@pytest.mark.parametrize("strategy", ["native", "tool", "json"])
+def test_a_history_that_was_encoded_before_is_sent_as_one_that_was_not(strategy: Any) -> None:
+    history = [Text("user" if n % 2 else "assistant", content) for n, content in enumerate(CONTENTS)]
+    config = RequestConfig("m", strategy=strategy, temperature=0.5, extra_body={"user": {"a": [1, None]}})
+    sent = []
+    for messages in ([dict(message) for message in history], history, history):
+        transport = Asked()
+        list(Request(config, SCHEMA, [{"role": "system", "content": "Be brief."}, CALLED, *messages]).stream(transport))
+        assert encode(transport.body) == plainly(transport.body)
+        sent.append(encode(transport.body))
+    assert sent[0] == sent[1] == sent[2]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"a": Fixed({"b": Fixed({"c": 1})}), "list": [Fixed(), [Fixed()], {"deep": [Fixed({"x": 1.5})]}]},
+        {"a": {"b": {"c": {"d": Fixed({"e": True})}}}},
+        {"keys": {1: "one", None: "none", "x": Fixed({"y": 2})}},
+        {"tuple": ({"a": 1}, Fixed({"b": 2}))},
+    ],
+)
+def test_parts_that_keep_their_json_may_be_anywhere(body: dict[str, Any]) -> None:
+    assert encode(body) == encode(body) == json.dumps(body, separators=(",", ":")).encode()
+
+
+def test_what_json_does_not_know_is_refused() -> None:
+    for value in (float("nan"), {1}, [float("inf")], {"a": b""}):
+        with pytest.raises((TypeError, ValueError)):
+            encode({"value": value})
+
+
+def test_what_keeps_its_json_cannot_be_changed_and_counts_as_any_message() -> None:
+    message = Text("user", "Hello there")
+    with pytest.raises(TypeError):
+        message["content"] = "Bye"
+    assert message == {"role": "user", "content": "Hello there"}
+    assert message.tokens == estimate_context([message]) == estimate_context([dict(message)])
