@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 
 from codelab_local.aws_api import AwsError
 from codelab_local.connections import Connections
-from codelab_local.deployment import Deployment, Function, deploy
+from codelab_local.deployment import Deployment, Function, deploy, processed_template
 from codelab_local.emulator import Emulator
 from codelab_local.errors import StartError
 from codelab_local.event_journal import EventJournal
+from codelab_local.expanded_templates import ExpandedTemplate
 from codelab_local.function_environment import aws_clients, function_environment, shared_imports
 from codelab_local.function_log import FunctionLog, notice
 from codelab_local.gateway import Gateway
@@ -104,7 +105,10 @@ class Cloud:
         template = read_template(settings.template)
         self.port = await self._public.bind(settings.host, settings.port)
         _raise_file_limit()
-        self._emulator.start(template.services)
+        # A kept stack knows the template that it was made of.
+        expanded = ExpandedTemplate(template.body, settings.region) if settings.state_dir is None else None
+        known = None if expanded is None else expanded.read()
+        self._emulator.start(template.services, expands=known is None)
         if settings.state_dir is not None:
             self._lambdas.journal = EventJournal(settings.state_dir / "events.jsonl")
         model_url = self._start_model()
@@ -118,7 +122,9 @@ class Cloud:
             await self._start_view()
         await self._internal.start()
         self._internal.lambdas = self._lambdas
-        deployment = await asyncio.to_thread(self._deploy, template)
+        if known is not None:
+            template, expanded = replace(template, body=known), None
+        deployment = await asyncio.to_thread(self._deploy, template, expanded)
         await self._start_functions(deployment)
         await self._start_gateway(deployment, model_url)
         self._lambdas.resume()
@@ -220,11 +226,13 @@ class Cloud:
         self._view = CloudView(self._emulator, self._settings, self._pools, self._recorder)
         await self._view.start()
 
-    def _deploy(self, template: Template) -> Deployment:
+    def _deploy(self, template: Template, to_keep: ExpandedTemplate | None) -> Deployment:
         aws = self._emulator.wait()
         try:
             deployment = deploy(aws, template, dict(self._settings.parameters), self._settings.region)
             self._emulator.deployed(aws)
+            if to_keep is not None:
+                to_keep.write(processed_template(aws))
             return deployment
         except (AwsError, OSError) as error:
             raise StartError(f"cannot deploy the template: {error}") from None

@@ -132,6 +132,12 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
     )
 
 
+def processed_template(aws: AwsApi) -> str:
+    """The deployed template, after all transforms, as JSON."""
+    answer = aws.cloudformation("GetTemplate", {"StackName": STACK, "TemplateStage": "Processed"})
+    return answer.findtext(".//TemplateBody") or "{}"
+
+
 def function_name(reference: str) -> str:
     """The function's name in a name, (partial) ARN or integration URI, with or without a qualifier."""
     found = re.search(r"(?:^|:)function:([A-Za-z0-9_-]+)", reference)

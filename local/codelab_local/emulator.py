@@ -41,8 +41,8 @@ class Emulator:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self, services: Iterable[str]) -> None:
-        """Start it with these services (ministack's names)."""
+    def start(self, services: Iterable[str], *, expands: bool = False) -> None:
+        """Start it with these services (ministack's names). `expands`: prepare for the SAM transform."""
         temporary = self._folder / "emulator"
         temporary.mkdir()
         environment = {
@@ -59,6 +59,7 @@ class Emulator:
             "DOCKER_HOST": f"unix://{temporary}/no-docker",
             "SERVICES": ",".join(sorted(services)),
             "CODELAB_LOCAL_FOLDER": str(self._folder),
+            "CODELAB_LOCAL_EXPANDS": str(int(expands)),
             # Other users of the machine can see command lines, but not the environment.
             "CODELAB_LOCAL_KEY_ID": self.credentials.key_id,
             "CODELAB_LOCAL_SECRET": self.credentials.secret,

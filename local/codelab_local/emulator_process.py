@@ -1,7 +1,7 @@
 """The process that ministack runs in: `python -m codelab_local.emulator_process`, started by `emulator.py`.
 
 It differs from `python -m ministack` in seven ways. It serves HTTP with uvicorn and httptools. Its DynamoDB is faster
-(`emulator_speed.py`). It imports the SAM translator, the slowest part of a deployment, while the server starts. It
+(`emulator_speed.py`). It imports the SAM translator, if needed, while the server starts. It
 exits with the local cloud, and saves its state. It then deletes the temporary folder. It only accepts requests signed
 with this run's access key. If it keeps state, it also loses none when it is killed (`table_journal.py`).
 """
@@ -52,7 +52,9 @@ def main() -> int:
 
 
 def _serve() -> None:
-    threading.Thread(target=_import_translator, daemon=True).start()
+    expands = os.environ.pop("CODELAB_LOCAL_EXPANDS") == "1"
+    if expands:
+        threading.Thread(target=_import_translator, daemon=True).start()
     # Remove the secret from the environment, so that nothing the emulator runs or shows can contain it.
     credentials = Credentials(os.environ.pop("CODELAB_LOCAL_KEY_ID"), os.environ.pop("CODELAB_LOCAL_SECRET"))
     import uvicorn
@@ -63,6 +65,8 @@ def _serve() -> None:
     application = straight_to_dynamodb(ministack.app, dynamodb)
     if os.environ.get("PERSIST_STATE"):
         application = _keeping_state(application, ministack, dynamodb)
+    if not expands:
+        _freeze()
     # uvicorn instead of the server that ministack brings along, whose HTTP takes as long as everything else in a call.
     config = uvicorn.Config(
         SignedRequestsOnly(application, credentials),
@@ -173,6 +177,10 @@ def _import_translator() -> None:
     # The deployment reports a missing translator.
     with contextlib.suppress(ImportError):
         importlib.import_module("samtranslator.translator.transform")
+    _freeze()
+
+
+def _freeze() -> None:
     gc.freeze()  # Going through all that was imported takes a garbage collection 0.1 s, in which nothing is answered.
 
 
