@@ -16,7 +16,7 @@ _waits = False
 def wait() -> None:
     """Collect nothing until `collect`. Only in Lambda, where an init comes before the first event."""
     global _waits
-    if "AWS_LAMBDA_RUNTIME_API" in os.environ:
+    if "AWS_LAMBDA_RUNTIME_API" in os.environ:  # no setting: functions that share an import have none yet
         gc.set_threshold(_ALL_OF_AN_INIT)
         _waits = True
 

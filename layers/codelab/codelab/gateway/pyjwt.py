@@ -6,16 +6,22 @@ algorithms of shared secrets.
 
 import os
 import sys
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 
 from codelab.config import settings
 
-_spared = "cryptography" if "AWS_LAMBDA_RUNTIME_API" in os.environ and not settings().jwks_url else ""
-if _spared and _spared not in sys.modules:
-    sys.modules[_spared] = None  # type: ignore[assignment]  # an import raises ModuleNotFoundError, which PyJWT expects
-    import jwt
+_SPARED = "cryptography"
 
-    del sys.modules[_spared]
-else:
-    import jwt
 
-__all__ = ["jwt"]
+@cache
+def pyjwt() -> ModuleType:
+    """The module `jwt`. Call it at init, because this imports it."""
+    if "AWS_LAMBDA_RUNTIME_API" not in os.environ or settings().jwks_url or _SPARED in sys.modules:
+        return import_module("jwt")
+    sys.modules[_SPARED] = None  # type: ignore[assignment]  # as if it were not installed, which PyJWT expects
+    try:
+        return import_module("jwt")
+    finally:
+        del sys.modules[_SPARED]

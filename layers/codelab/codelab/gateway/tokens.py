@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from codelab import aws
 from codelab.config import ConfigurationError, settings
 from codelab.gateway.identity import USER_ID, Identity, token_of
-from codelab.gateway.pyjwt import jwt
+from codelab.gateway.pyjwt import pyjwt
 from codelab.observability import logger
 from codelab.secret import Secret, secret
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
@@ -74,14 +74,14 @@ class PublishedKeys:
     algorithms = _PUBLISHED
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
-        self._client = jwt.PyJWKClient(url, cache_keys=False, cache_jwk_set=False, timeout=3)
+        self._client = pyjwt().PyJWKClient(url, cache_keys=False, cache_jwk_set=False, timeout=3)
         self._clock = clock
         self._keys: dict[str, Any] = {}
         self._fetched: float | None = None
 
     def find(self, token: str) -> Any:
         try:
-            kid = jwt.get_unverified_header(token).get("kid", "")
+            kid = pyjwt().get_unverified_header(token).get("kid", "")
         except Exception as error:  # as in `verify`
             raise InvalidToken(str(error)) from None
         age = None if self._fetched is None else self._clock() - self._fetched
@@ -98,7 +98,7 @@ class PublishedKeys:
         self._fetched = self._clock()
         try:
             found = self._client.get_signing_keys()
-        except jwt.PyJWKClientError as error:
+        except pyjwt().PyJWKClientError as error:
             if not self._keys:
                 raise InvalidToken(f"the signing keys cannot be fetched: {error}") from None
             logger().warning("the signing keys cannot be fetched; the old ones are kept", extra={"error": str(error)})
@@ -120,6 +120,7 @@ class TokenVerifier:
         max_age_s: int = 86_400,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._jwt = pyjwt()
         self._keys = keys
         self._issuer = issuer or None
         self._audience = audience or None
@@ -140,7 +141,7 @@ class TokenVerifier:
             raise InvalidToken("no token")
         key = self._keys.find(token)
         try:
-            claims = jwt.decode(
+            claims = self._jwt.decode(
                 token,
                 key,
                 algorithms=self._keys.algorithms,
@@ -153,7 +154,7 @@ class TokenVerifier:
                     "verify_iat": False,
                 },
             )
-        except jwt.InvalidSignatureError as error:
+        except self._jwt.InvalidSignatureError as error:
             raise _WrongSignature(str(error), key) from None
         except Exception as error:  # such as an infinite nbf or a header nested too deeply
             raise InvalidToken(str(error)) from None
