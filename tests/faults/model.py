@@ -90,7 +90,7 @@ class ScriptedTransport:
                 said = {"message": {"content": content}, "index": 0, "finish_reason": "stop"}
                 yield [{"choices": [said], "usage": usage}]
                 return
-        call.sent()
+        call.waits()
         answer = self._answer(body["messages"])
         if answer.status:
             raise TransportError("scripted refusal", status=answer.status)

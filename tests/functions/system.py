@@ -85,7 +85,7 @@ class Model:
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         self._recorder.note("model")
         self.requests.append(body)
-        call.sent()
+        call.waits()
         answer = self.answers.pop(0)
         for piece in [answer] if isinstance(answer, str) else answer:
             yield [{"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]}]

@@ -31,7 +31,7 @@ class Memory:
         self.refuses = False
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        call.sent()
+        call.waits()
         properties = body["response_format"]["json_schema"]["schema"]["properties"]
         answer: dict[str, Any]
         if "facts" in properties:

@@ -172,7 +172,7 @@ def test_a_request_that_its_user_cancels_is_no_error_of_the_model(
     control = watched.function("control")
 
     def send(_body: Any, call: Call) -> Iterator[list[dict[str, Any]]]:
-        call.sent()
+        call.waits()
         watched.until_a_step_runs()
         control(watched.event("c1", {"type": "cancel"}))
         said = {"content": '{"message": "It is '}

@@ -41,7 +41,7 @@ class CachingProvider:
         return self._seen[-1]
 
     def send(self, body: Mapping[str, Any], asked: Call) -> Iterator[list[dict[str, Any]]]:
-        asked.sent()
+        asked.waits()
         schema = body["response_format"]["json_schema"]["schema"]
         usage: dict[str, Any] = {}
         if "open_tasks" in schema["properties"]:

@@ -104,7 +104,7 @@ def test_the_register_is_kept_until_the_owner_of_a_step_can_write_no_more(connec
     say = connected.model.send
 
     def delete_first(body: Any, call: Call) -> Any:
-        call.sent()
+        call.waits()
         answered.append(connected.http("DELETE", "/sessions/s1"))
         return say(body, call)
 

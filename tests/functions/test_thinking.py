@@ -23,7 +23,7 @@ class Thinker:
         self.requests: list[Mapping[str, Any]] = []
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        call.sent()
+        call.waits()
         self.requests.append(body)
         for delta in self._deltas:
             yield [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]

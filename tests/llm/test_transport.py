@@ -70,37 +70,39 @@ def test_the_body_is_sent_unchanged(server: ScriptedServer, transport: Any) -> N
     assert server.headers[0]["authorization"] == "Bearer test"
 
 
-def test_who_asks_is_told_when_the_whole_request_has_been_sent_and_nothing_was_answered(
+def test_who_asks_is_told_before_a_connection_is_made_and_on_a_kept_one_when_the_whole_request_has_been_sent(
     server: ScriptedServer, transport: Any
 ) -> None:
-    """What the caller does then may take as long as it likes: here until the server has read everything."""
-    arrived = threading.Event()
+    """What the caller does in the second case may take as long as it likes: until the server has read everything."""
+    told: list[bool] = []
+    server.answer(lambda exchange: exchange.events([]))
+    list(transport.send(BODY, Call(on_wait=told.append)))
+    assert told == [True]
+    arrived, goes_on = threading.Event(), threading.Event()
 
     def answer(exchange: Exchange) -> None:
         arrived.set()
-        assert told.wait(PATIENCE), "nobody was told before the answer"
+        assert goes_on.wait(PATIENCE), "nobody was told before the answer"
         exchange.events([delta("a")])
 
-    told = threading.Event()
-    times: list[bool] = []
-
-    def sent() -> None:
-        times.append(arrived.wait(PATIENCE))
-        told.set()
+    def waits(connects: bool) -> None:
+        told.append(connects)
+        assert arrived.wait(PATIENCE), "the request was not sent"
+        goes_on.set()
 
     server.answer(answer)
     body = {**BODY, "messages": [{"role": "user", "content": "x" * 1_000_000}]}
-    chunks = [chunk for chunks in transport.send(body, Call(on_sent=sent)) for chunk in chunks]
-    assert (chunks, times) == ([delta("a")], [True])
+    chunks = [chunk for chunks in transport.send(body, Call(on_wait=waits)) for chunk in chunks]
+    assert (chunks, told) == ([delta("a")], [True, False])
 
 
 def test_who_asks_is_not_kept_waiting_for_a_request_that_cannot_be_sent() -> None:
-    pauses: list[str] = []
+    told: list[bool] = []
     nobody = DirectTransport(base_url="http://127.0.0.1:1", api_key="x")
     request = Request(RequestConfig("m"), STRING, [{"role": "user", "content": "x"}], retry=RetryPolicy(base_s=0.01))
     with pytest.raises(TransportError):
-        list(request.stream(nobody, on_sent=lambda: pauses.append("told")))
-    assert pauses == ["told"]
+        list(request.stream(nobody, on_wait=told.append))
+    assert told == [True]
 
 
 def test_a_key_function_is_called_for_each_call(server: ScriptedServer, kind: Kind) -> None:

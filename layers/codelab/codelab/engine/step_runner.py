@@ -7,6 +7,7 @@ Steps that follow at once (after a refused call, or for a queued message) run in
 because Lambda stops a function that keeps invoking itself (recursive loop detection).
 """
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -78,6 +79,7 @@ class _Attempt:
     _acquire: "Callable[[_Attempt], StreamSender | None]"
     cancellation: Cancellation = field(default_factory=Cancellation)
     lease: Lease = field(init=False)
+    _acquiring: threading.Lock = field(default_factory=threading.Lock)
     _acquired: Future[StreamSender | None] = field(default_factory=Future)
     restarted: StreamSender | None = None
     broke_off: bool = False
@@ -100,15 +102,16 @@ class _Attempt:
 
     def acquire(self) -> None:
         """Acquire the step, unless that was tried before. If it fails, the model is hung up on."""
-        if self._acquired.done():
-            return
-        try:
-            sender = self._acquire(self)
-        except BaseException as error:
-            self._acquired.set_exception(error)
-            self.cancellation.cancel()
-            return
-        self._acquired.set_result(sender)
+        with self._acquiring:
+            if self._acquired.done():
+                return
+            try:
+                sender = self._acquire(self)
+            except BaseException as error:
+                self._acquired.set_exception(error)
+                self.cancellation.cancel()
+                return
+            self._acquired.set_result(sender)
         if sender is None:
             self.cancellation.cancel()
 
@@ -329,10 +332,16 @@ class StepRunner:
         """Run the Request, send its text, and add it to `streamed`. None: the chosen agent must be asked by another."""
         sender: StreamSender | None = None
         choosing, chosen = asked.choosing, asked.choosing is None
-        # The step is acquired while the model works: before it has the request, its answer would wait for that.
-        events = asked.request.stream(
-            self._transport, deadline=deadline, cancel=attempt.cancellation, on_sent=attempt.acquire
-        )
+
+        def acquire(connects: bool) -> None:
+            # The step is acquired while the model works: before it has the request, its answer would wait for that. To
+            # connect takes a while, and long if nothing answers, and until then nobody would have the step.
+            if connects:
+                self._pool.submit(attempt.acquire)
+            else:
+                attempt.acquire()
+
+        events = asked.request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation, on_wait=acquire)
         with closing(events):
             for event in events:
                 text = ""

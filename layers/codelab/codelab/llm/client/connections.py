@@ -71,7 +71,10 @@ class Connections:
             *(f"{name}: {value}" for name, value in headers.items()),
         ]
         head = "\r\n".join([*lines, "", ""]).encode("ascii")
-        connection = self._take() or self._route.connect(call)
+        connection = self._take()
+        if connection is None:
+            call.waits(connects=True)
+            connection = self._route.connect(call)
         response = Response(connection, method, call, self._silence_s, self._keep)
         try:
             response.begin(head + body)
@@ -142,7 +145,7 @@ class Response:
             self._connection.sendall(request)
         except OSError as error:
             lost = repr(error)  # It may have been answered already, for example that it is too large.
-        self._call.sent()
+        self._call.waits()
         try:
             self._http.begin()
             while self._http.status < HTTPStatus.OK:  # an early hint

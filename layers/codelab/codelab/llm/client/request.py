@@ -100,13 +100,13 @@ class Request:
         *,
         deadline: float | None = None,
         cancel: Cancellation | None = None,
-        on_sent: Callable[[], None] | None = None,
+        on_wait: Callable[[bool], None] | None = None,
     ) -> Generator[Event, None, None]:
         """Yield ThinkingDelta, TextDelta and ItemDone while the model writes, then one Done.
 
-        Takes and raises what `run` does; on_sent: see `Call`. Closing the iterator closes the connection.
+        Takes and raises what `run` does; on_wait: see `Call`. Closing the iterator closes the connection.
         """
-        return self._events(transport, deadline, cancel, streaming=True, on_sent=on_sent)
+        return self._events(transport, deadline, cancel, streaming=True, on_wait=on_wait)
 
     def _events(
         self,
@@ -115,9 +115,9 @@ class Request:
         cancel: Cancellation | None,
         *,
         streaming: bool,
-        on_sent: Callable[[], None] | None = None,
+        on_wait: Callable[[bool], None] | None = None,
     ) -> Generator[Event, None, None]:
-        run = _Run(self, transport, Call(cancel, deadline, self._clock, on_sent), streaming)
+        run = _Run(self, transport, Call(cancel, deadline, self._clock, on_wait), streaming)
         try:
             yield from run.events()
         except ModelError as error:
@@ -356,7 +356,7 @@ class _Run:
         raise TransportError(f"{message}; the last error: {last.message}", status=last.status, body=last.body)
 
     def _wait(self, delay: float, error: TransportError) -> None:
-        self._call.sent()
+        self._call.waits()
         remaining = self._call.remaining()
         if remaining is not None and delay >= remaining:
             raise DeadlineExceeded("the deadline passes before the next attempt") from error

@@ -55,28 +55,29 @@ class Cancellation:
 class Call:
     """The bounds of a call: a cancellation, and a deadline as an absolute time of `clock` in seconds.
 
-    on_sent: called once, when the provider has the request and works on it: what is done then delays no answer.
+    on_wait: called once, when the provider has the request and works on it: what is done then delays no answer. Or
+    sooner, with True, when it must be connected to first, which takes long: then it may not keep the caller.
     """
 
-    __slots__ = ("_on_sent", "cancellation", "clock", "deadline")
+    __slots__ = ("_on_wait", "cancellation", "clock", "deadline")
 
     def __init__(
         self,
         cancellation: Cancellation | None = None,
         deadline: float | None = None,
         clock: Callable[[], float] = time.monotonic,
-        on_sent: Callable[[], None] | None = None,
+        on_wait: Callable[[bool], None] | None = None,
     ) -> None:
         self.cancellation = cancellation or Cancellation()
         self.deadline = deadline
         self.clock = clock
-        self._on_sent = on_sent
+        self._on_wait = on_wait
 
-    def sent(self) -> None:
-        """Tell that the request was sent, or that it cannot be sent for a while."""
-        on_sent, self._on_sent = self._on_sent, None
-        if on_sent is not None:
-            on_sent()
+    def waits(self, *, connects: bool = False) -> None:
+        """Tell that the request was sent, or cannot be sent for a while: because of a pause, or it `connects` first."""
+        on_wait, self._on_wait = self._on_wait, None
+        if on_wait is not None:
+            on_wait(connects)
 
     def remaining(self) -> float | None:
         """Seconds until the deadline, not below 0; None without one."""
@@ -107,6 +108,6 @@ class Transport(Protocol):
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """POST a chat completion. With `body["stream"]`, yield chunks as they arrive, else one list of one object.
 
-        Call `call.sent()` before waiting for the answer. Closing the iterator closes the connection at once. Raises
-        TransportError, Cancelled or DeadlineExceeded.
+        Call `call.waits()` before waiting for the answer, or for a connection. Closing the iterator closes the
+        connection at once. Raises TransportError, Cancelled or DeadlineExceeded.
         """

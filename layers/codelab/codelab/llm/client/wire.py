@@ -70,7 +70,7 @@ class _Stream(httpcore2.NetworkStream):
         call = self._call
         if call is None:
             return self._inner.read(max_bytes, timeout)
-        call.sent()  # All of a request is written before the first read.
+        call.waits()  # All of a request is written before the first read.
         call.check()
         return self._inner.read(max_bytes, call.bound(timeout))
 
@@ -117,6 +117,7 @@ class _Backend(httpcore2.SyncBackend):
         binding = _served()
         if binding is not None:
             binding.call.check()
+            binding.call.waits(connects=True)
             timeout = binding.call.bound(timeout)
         options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *(socket_options or ())]
         return _Stream(super().connect_tcp(host, port, timeout, local_address, options))
