@@ -7,6 +7,7 @@ import threading
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,11 +190,59 @@ def test_a_reload_shows_the_same_conversation(open_tab: OpenTab, model: Scripted
     assert tab.page.locator(".said").count() == 1
 
 
+def test_a_turn_that_ends_while_the_page_loads_is_shown_whole(open_tab: OpenTab, model: ScriptedModel) -> None:
+    """It is running when the page reads the history, and over when the page asks whether it runs."""
+    tab = open_tab().online()
+    go = threading.Event()
+    asked = Says("First I read.", calls=[call("read_file", path="README.md")])
+    tab.say(model.script("loads", asked, Says("And then I think.", until=go)))
+    tab.page.locator(".call.completed").wait_for()
+
+    def answer_late(route: Any) -> None:
+        response = route.fetch()
+        if not go.is_set():
+            go.set()
+            other.ended()
+        route.fulfill(response=response)
+
+    other = open_tab(tab.session, beside=tab).online()
+    tab.page.route("**/chat/history/**", answer_late)
+    tab.page.reload()
+    tab.ended()
+    assert tab.answers == ["First I read.", "And then I think."]
+
+
+def test_a_message_is_sent_as_soon_as_the_server_is_connected(open_tab: OpenTab, model: ScriptedModel) -> None:
+    tab = open_tab()
+    held: list[tuple[Any, list[Any]]] = []
+
+    def hold(socket: Any) -> None:
+        said: list[Any] = []
+        socket.on_message(lambda message: said.append(message))
+        held.append((socket, said))
+
+    tab.page.route_web_socket("**/ws/**", hold)
+    tab.page.reload()
+    tab.say(model.script("early", Says("Hello.")))
+    tab.page.get_by_text("It is sent as soon as the server is connected.").wait_for()
+    assert tab.page.locator(".said").count() == 0
+    socket, said = held[-1]
+    server = socket.connect_to_server()
+    server.on_message(lambda message: socket.send(message))
+    socket.on_message(lambda message: server.send(message))
+    for message in said:
+        server.send(message)
+    tab.ended()
+    assert tab.answers == ["Hello."]
+    assert tab.page.get_by_role("textbox", name="Message").input_value() == ""
+
+
 def test_messages_wait_for_the_running_turn_and_can_be_withdrawn(tab: Tab, model: ScriptedModel) -> None:
     go = threading.Event()
     tab.say(model.script("busy", Says("First.", until=go)))
     tab.page.locator(".status.thinking").wait_for()
     tab.say(model.script("waits", Says("Second.")))
+    tab.page.locator(".queue li").first.wait_for()
     tab.say(model.script("withdrawn", Says("Third.")))
     tab.page.locator(".queue li").nth(1).wait_for()
     tab.page.locator(".queue li").nth(1).get_by_role("button", name="Withdraw").click()

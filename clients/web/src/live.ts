@@ -124,9 +124,13 @@ export async function open(id?: string): Promise<void> {
 async function begin(made: Live): Promise<void> {
   const { rest, sessionId } = made.session;
   try {
-    const page = await rest.history(sessionId, { limit: 100 });
-    const state = await rest.request<{ turn_id?: string | null }>('GET', `/sessions/${sessionId}`);
-    made.conversation.begin(page.messages, state.turn_id ?? undefined);
+    const running = async () =>
+      (await rest.request<{ turn_id?: string | null }>('GET', `/sessions/${sessionId}`)).turn_id ?? undefined;
+    let turn = await running();
+    let page = await rest.history(sessionId, { limit: 100 });
+    // A turn that has begun or ended meanwhile is only told in part: the rest would be missing.
+    for (let now; (now = await running()) !== turn; turn = now) page = await rest.history(sessionId, { limit: 100 });
+    made.conversation.begin(page.messages, turn);
     made.earlier = page.next_cursor ?? undefined;
   } catch (error) {
     // A session begins to exist when it is connected to.

@@ -1,5 +1,5 @@
 import { signal, useSignal } from '@preact/signals';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { n, t } from '../i18n/index.ts';
 import { type Live, link, send } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
@@ -13,6 +13,8 @@ export function Composer({ live }: { live: Live }) {
   const area = useRef<HTMLTextAreaElement>(null);
   const images = useSignal<readonly Image[]>([]);
   const problem = useSignal('');
+  /** The session to which the draft is sent as soon as it is connected; empty: none. */
+  const sendsTo = useSignal('');
   const { conversation, session } = live;
   const limits = (conversation.info.value?.limits ?? {}) as Record<string, unknown>;
   const most = typeof limits['user_message_chars'] === 'number' ? limits['user_message_chars'] : 10_000;
@@ -21,7 +23,9 @@ export function Composer({ live }: { live: Live }) {
   const isLong = [...draft.value].length > most;
   const isRunning = conversation.status.value !== 'idle' && conversation.status.value !== 'error';
   const online = link.value.state === 'online';
-  const canSend = online && !isLong && (draft.value.trim() !== '' || images.value.length > 0);
+  const isComplete = !isLong && (draft.value.trim() !== '' || images.value.length > 0);
+  const canSend = online && isComplete;
+  const waits = isComplete && !online && link.value.state !== 'ended' && sendsTo.value === session.sessionId;
 
   useLayoutEffect(() => {
     const element = area.current!;
@@ -30,6 +34,7 @@ export function Composer({ live }: { live: Live }) {
   }, [draft.value]);
 
   const submit = () => {
+    sendsTo.value = online ? '' : session.sessionId;
     if (!canSend) return;
     send(draft.value, images.value);
     draft.value = '';
@@ -37,6 +42,11 @@ export function Composer({ live }: { live: Live }) {
     problem.value = '';
     area.current!.focus();
   };
+  useEffect(() => {
+    if (!online) return;
+    if (sendsTo.value === session.sessionId) submit();
+    sendsTo.value = '';
+  }, [online, session]);
   const paste = (event: ClipboardEvent) => {
     const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.match(/^image\/(png|jpeg|gif|webp)$/));
     if (!files.length) return;
@@ -85,7 +95,10 @@ export function Composer({ live }: { live: Live }) {
         aria-label={t('composer.label')}
         placeholder={t('composer.hint')}
         aria-invalid={isLong}
-        onInput={(event) => (draft.value = event.currentTarget.value)}
+        onInput={(event) => {
+          draft.value = event.currentTarget.value;
+          sendsTo.value = '';
+        }}
         onPaste={paste}
         onKeyDown={(event) => {
           // With an input method, Enter only ends the composition.
@@ -97,7 +110,7 @@ export function Composer({ live }: { live: Live }) {
       />
       <div class="actions">
         <span class="problem" role="status">
-          {isLong ? t('composer.long', { n: n([...draft.value].length), max: n(most) }) : problem.value}
+          {isLong ? t('composer.long', { n: n([...draft.value].length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
         </span>
         {isRunning && (
           <button type="button" class="round" aria-label={t('composer.stop')} title={t('composer.stop')} onClick={() => session.cancel()}>

@@ -77,6 +77,7 @@ export const en = {
   'composer.image': 'Image {n}',
   'composer.noimages': 'This model does not take images.',
   'composer.remove': 'Remove',
+  'composer.waits': 'It is sent as soon as the server is connected.',
 
   'agent': 'Agent',
   'model': 'Model',

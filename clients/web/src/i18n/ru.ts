@@ -78,6 +78,7 @@ export const ru: Record<Key, string> = {
   'composer.image': 'Изображение {n}',
   'composer.noimages': 'Эта модель не принимает изображения.',
   'composer.remove': 'Убрать',
+  'composer.waits': 'Отправится, как только появится связь с сервером.',
 
   'agent': 'Агент',
   'model': 'Модель',
