@@ -176,6 +176,7 @@ def test_a_reload_shows_the_same_conversation(open_tab: OpenTab, model: Scripted
     tab.page.locator(".call.running").wait_for()
     tab.run("window.letOpen()")
     tab.page.locator(".call.completed").wait_for()
+    until(lambda: len(model.requests["reload"]) == 2)  # the result is at the server, not only in the page that goes
     tab.page.reload()
     tab.online()
     tab.page.locator(".call").wait_for()
@@ -196,7 +197,7 @@ def test_a_turn_that_ends_while_the_page_loads_is_shown_whole(open_tab: OpenTab,
     go = threading.Event()
     asked = Says("First I read.", calls=[call("read_file", path="README.md")])
     tab.say(model.script("loads", asked, Says("And then I think.", until=go)))
-    tab.page.locator(".call.completed").wait_for()
+    until(lambda: len(model.requests["loads"]) == 2)
 
     def answer_late(route: Any) -> None:
         response = route.fetch()
