@@ -29,7 +29,7 @@ class Attachments:
         wanted = [
             message.attached.content.digest
             for message in read.history
-            if message.n > register.cut_n and message.attached and isinstance(message.attached.content, Reference)
+            if message.attached and message.n > register.cut_n and isinstance(message.attached.content, Reference)
         ][-_SHOWN:]
         if not wanted:
             return read

@@ -22,8 +22,8 @@ from codelab.turns.answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.context import assemble, shown_files
 from codelab.turns.usage import breakdown, counted, estimated
 
-#: The most schemas of routers that a process keeps.
-_SCHEMAS = 16
+#: The most schemas of routers, and agents with the tools of executors, that a process keeps.
+_SCHEMAS, _AGENTS = 16, 64
 
 
 @dataclass(slots=True)
@@ -82,6 +82,8 @@ class StepRequests:
         self._pool = pool
         #: By the agents that may answer, whether a title is asked for, and the tools that the executor executes.
         self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None], dict[str, Any]] = {}
+        #: By their names, and by the tools that the executor executes.
+        self._agents: dict[tuple[str, frozenset[str] | None], Agent] = {}
         self.config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self.config.check()
         if settings.default_agent not in agents():
@@ -128,8 +130,8 @@ class StepRequests:
         """`chosen` are the session's settings."""
         config = self._config_for(asked, chosen)
         if not asked.routes:
-            return _Role(asked.for_executor(executor), config)
-        known = {name: agent.for_executor(executor) for name, agent in agents().items() if not agent.routes}
+            return _Role(self._offered(asked, executor), config)
+        known = {name: self._offered(agent, executor) for name, agent in agents().items() if not agent.routes}
         answering = {name: agent for name, agent in known.items() if self._config_for(agent, chosen) == config}
         return _Role(
             routing.combined(asked, known, answering),
@@ -137,6 +139,18 @@ class StepRequests:
             answering,
             tuple(known),
         )
+
+    def _offered(self, agent: Agent, executor: ExecutorTools) -> Agent:
+        """The agent with the tools that the executor executes. Kept if they are all of the catalogue."""
+        if executor.own:
+            return agent.for_executor(executor)
+        key = (agent.name, executor.supported)
+        found = self._agents.get(key)
+        if found is None:
+            if len(self._agents) >= _AGENTS:
+                self._agents.clear()
+            found = self._agents[key] = agent.for_executor(executor)
+        return found
 
     def _schema(self, role: _Role, executor: ExecutorTools, *, titled: bool) -> dict[str, Any]:
         """The schema of the answer. Those of a router without clients' own tools are kept: they are large, and few."""

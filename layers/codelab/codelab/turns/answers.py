@@ -36,6 +36,8 @@ ANSWER = {
 def answer_schema(agent: Agent, *, titled: bool) -> dict[str, Any]:
     """The schema of the agent's answers: the text, calls of its tools and, if `titled`, the session's title."""
     schema, known = _schema(agent.name, titled, agent.supported), agents()[agent.name].tools
+    if agent.tools.keys() <= known.keys():
+        return schema
     for tool in agent.tools.values():
         if tool.name not in known:  # a client's own
             schema = _with(tool, schema)

@@ -69,24 +69,25 @@ def assemble(
     An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if even
     the newest group does not fit.
     """
-    groups = _groups(conversation.history)
+    said, results = _said(conversation.history)
     opening = _opening(conversation, budget)
-    question = _question(groups, conversation.turn_n, budget)
+    question = _question(said, conversation.turn_n, budget)
     begun = [{"role": role, "content": text} for role, text in (("system", system), ("user", opening + question))]
     left = (budget if fits is None else fits) - estimate_context(begun)
     shows = _Shows(conversation.attachments, images, int(_ATTACHED_SHARE * budget * CHARS_PER_TOKEN))
-    kept: list[Sequence[dict[str, Any]]] = []
-    messages: Sequence[dict[str, Any]]
-    for group in reversed(groups):
-        if question and group.message.n == conversation.turn_n:
-            asked = {"role": "user", "content": shows.content(group.message, cut_n, question)}
+    kept: list[dict[str, Any]] = []  # the newest comes first
+    for message in reversed(said):
+        if question and message.n == conversation.turn_n:
+            asked = {"role": "user", "content": shows.content(message, cut_n, question)}
             left -= estimate_context([asked]) - estimate_tokens(question)
-            kept.append([asked])
+            kept.append(asked)
             question = ""
             continue
-        if (text := group.message.text) is not None:
-            messages, cost = [text], text.tokens
+        messages: Sequence[dict[str, Any]]
+        if (text := message.text) is not None:
+            messages, cost = (text,), text.tokens
         else:
+            group = _Group(message, tuple([results.get(call.call_id) for call in message.calls]))
             for harder in _HARDER if not kept else _ONCE:
                 messages = group.messages(int(harder * budget * CHARS_PER_TOKEN), shows, cut_n=cut_n)
                 cost = estimate_context(messages)
@@ -101,8 +102,8 @@ def assemble(
                     retryable=False,
                 )
             break
-        kept.append(messages)
-    found = [message for group in reversed(kept) for message in group]
+        kept.extend(reversed(messages))
+    found = kept[::-1]
     found[:0] = [{"role": "user", "content": text} for text in (opening, question) if text]
     while found and found[0]["role"] != "user":  # a conversation begins with the user
         found.pop(0)
@@ -147,11 +148,13 @@ def _shown(file: FileItem, left: int) -> str:
     return f"{title}\n{fenced(content)}\n"
 
 
-def _question(groups: "Sequence[_Group]", turn_n: int, budget: int) -> str:
+def _question(said: Sequence[MessageItem], turn_n: int, budget: int) -> str:
     """The message that the turn answers if it is not the newest; it is always included. Else empty."""
-    for group in groups[:-1]:
-        if group.message.n == turn_n:
-            return head_and_tail(group.message.content, int(_QUESTION_SHARE * budget * CHARS_PER_TOKEN))
+    if said and said[-1].n == turn_n:
+        return ""
+    for message in said:
+        if message.n == turn_n:
+            return head_and_tail(message.content, int(_QUESTION_SHARE * budget * CHARS_PER_TOKEN))
     return ""
 
 
@@ -215,22 +218,21 @@ def _result(found: MessageItem | None, most: int) -> str:
     return _NO_RESULT if found is None else excerpt(found.content, most, found.call_id, found.whole)
 
 
-def _groups(history: Sequence[MessageItem]) -> list[_Group]:
+def _said(history: Sequence[MessageItem]) -> tuple[list[MessageItem], dict[str, MessageItem]]:
+    """The messages that are no results, and the results by their calls' ids."""
     results = {message.call_id: message for message in history if message.role == "tool"}
-    return [
-        _Group(message, tuple([results.get(call.call_id) for call in message.calls]) if message.calls else ())
-        for message in history
-        if message.role != "tool"
-    ]
+    return ([message for message in history if message.role != "tool"] if results else list(history)), results
 
 
 def _alternating(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge consecutive user messages: a failed turn leaves a message without an answer."""
     found: list[dict[str, Any]] = []
+    last = ""
     for message in messages:
-        last = found[-1] if found else None
-        if last is not None and last["role"] == message["role"] == "user":
-            found[-1] = {"role": "user", "content": joined(last["content"], message["content"])}
+        role = message["role"]
+        if role == last == "user":
+            found[-1] = {"role": "user", "content": joined(found[-1]["content"], message["content"])}
         else:
             found.append(message)
+        last = role
     return found

@@ -129,7 +129,7 @@ class DynamoDBStore:
         wanted = list(wanted)
         registers = [keys.REGISTER] if with_register else []
         first = max(extent.summary_n, extent.history_n - most) + 1
-        numbers = sorted(set(range(first, extent.history_n + 1)) | ({extent.turn_n} if extent.turn_n else set()))
+        numbers = [*([extent.turn_n] if 0 < extent.turn_n < first else ()), *range(first, extent.history_n + 1)]
         # Only the register tells whether the session is still the one whose messages are kept.
         kept = self._kept.of(pk) if with_register else Kept()
         messages = {n: keys.message_key(n) for n in numbers if n not in kept.messages}
