@@ -18,6 +18,7 @@ import pytest
 from codelab_local.demo_model.completions import pieces
 
 from tests.demo_model.driver import closed, demo_model, process, turn_schema
+from tests.ide import PATIENCE
 from tests.processes import run
 from tests.waiting import until
 
@@ -155,9 +156,9 @@ def test_a_stream_has_the_rhythm_it_is_given() -> None:
         began = time.monotonic()
         with client.stream("POST", url + "/chat/completions", json={"messages": _HELLO, "stream": True}) as response:
             times = [time.monotonic() - began for line in response.iter_lines() if '"content":"' in line]
-    assert 0.1 <= times[0] < 0.3
-    expected = 0.02 * (len(times) - 2)
-    assert expected * 0.9 <= times[-1] - times[0] <= expected * 1.5 + 0.2
+    # From the request on, because a busy machine may show the first piece late. It may also take any time longer.
+    assert 0.1 <= times[0] < PATIENCE
+    assert 0.1 + 0.9 * 0.02 * (len(times) - 2) <= times[-1] < PATIENCE
 
 
 @pytest.mark.deep
@@ -188,7 +189,7 @@ def test_a_client_that_leaves_stops_its_stream() -> None:
         with httpx.stream("POST", url + "/chat/completions", json=body) as response:
             next(response.iter_lines())
         health = url.removesuffix("/v1") + "/health"
-        until(lambda: not httpx.get(health).json()["streams"], 5)
+        until(lambda: not httpx.get(health, timeout=PATIENCE).json()["streams"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -198,7 +199,7 @@ def test_a_signal_ends_it_at_once_even_while_it_streams(number: signal.Signals) 
         with httpx.stream("POST", url + "/chat/completions", json=body) as response:
             next(response.iter_lines())
             running.send_signal(number)
-            assert running.wait(3) in (0, -number)
+            assert running.wait(PATIENCE) in (0, -number)
 
 
 def test_it_ends_with_the_process_that_started_it() -> None:
@@ -212,7 +213,7 @@ def test_it_ends_with_the_process_that_started_it() -> None:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
-    child.wait(3)
+    child.wait(PATIENCE)
 
 
 def test_a_busy_port_and_a_bad_setting_are_one_line() -> None:

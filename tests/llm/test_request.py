@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -339,26 +340,26 @@ def test_instructions_of_a_strategy_come_first(server: ScriptedServer, transport
 class Stalled:
     """Begins an answer, if it has a beginning, and waits until the client closes the connection."""
 
-    def __init__(self, beginning: str = "") -> None:
-        self.beginning = beginning
+    def __init__(self, beginning: str = "", then: Callable[[], object] = lambda: None) -> None:
+        self.beginning, self.then = beginning, then
         self.closed = threading.Event()
 
     def __call__(self, exchange: Exchange) -> None:
         if self.beginning:
             exchange.begin()
             exchange.write(event(delta(self.beginning)))
+        self.then()
         if exchange.closed_by_client():
             self.closed.set()
 
 
 def test_cancel_interrupts_a_silent_model(server: ScriptedServer, transport: Any) -> None:
-    silent = Stalled()
-    server.answer(silent)
     switch = Cancellation()
-    threading.Timer(0.1, switch.cancel).start()
+    silent = Stalled(then=threading.Timer(0.1, switch.cancel).start)
+    server.answer(silent)
     with pytest.raises(Cancelled):
         request().run(transport, cancel=switch)
-    assert silent.closed.wait(5)
+    assert silent.closed.wait(30)
 
 
 def test_cancel_interrupts_a_stream_and_keeps_its_text(server: ScriptedServer, transport: Any) -> None:
@@ -371,7 +372,7 @@ def test_cancel_interrupts_a_stream_and_keeps_its_text(server: ScriptedServer, t
     with pytest.raises(Cancelled) as caught:
         next(iter(events))
     assert caught.value.streamed == {"message": "Hel"}
-    assert stalled.closed.wait(5)
+    assert stalled.closed.wait(30)
 
 
 def test_a_cancel_may_come_before_or_after_the_run(server: ScriptedServer, transport: Any) -> None:
@@ -392,7 +393,7 @@ def test_closing_the_stream_closes_the_connection(server: ScriptedServer, transp
     events = request().stream(transport)
     next(iter(events))
     events.close()
-    assert stalled.closed.wait(5)
+    assert stalled.closed.wait(30)
 
 
 @pytest.mark.parametrize("when", ["silent", "dripping"])
@@ -410,15 +411,15 @@ def test_a_deadline_ends_a_slow_answer(server: ScriptedServer, transport: Any, w
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded):
         answer_of(request(), transport, deadline=started + 0.3)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_a_deadline_ends_the_wait_for_a_retry(server: ScriptedServer, transport: Any) -> None:
-    server.answer(failing(429, retry_after="20"))
+    server.answer(failing(429, retry_after="50"))
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded):
-        request().run(transport, deadline=started + 5)
-    assert time.monotonic() - started < 4
+        request().run(transport, deadline=started + 40)
+    assert time.monotonic() - started < 30
 
 
 def test_a_connection_lost_before_the_first_token_is_retried(server: ScriptedServer, transport: Any) -> None:

@@ -88,7 +88,7 @@ def test_it_shows_invocations_items_lines_and_connections(inspected: LocalCloud,
         assert any(one["cold"] for one in found["invocations"])
         [failed] = [one for one in view.state("looked-at")["invocations"] if one["state"] == "failed"]
         assert failed["error"] == "RuntimeError: broken on purpose"
-        assert any(one["function"] == "command" for one in view.state("broken on purpose")["lines"])
+        until(lambda: any(one["function"] == "command" for one in view.state("broken on purpose")["lines"]))
     until(lambda: all(one["about"] != {"session_id": "looked-at"} for one in view.state()["connections"]))
     address = f"/items?match={quote(session['id'])}"
     items = until(lambda: len(found := view.send("GET", address).json()["items"]) > 1 and found)

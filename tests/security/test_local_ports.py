@@ -86,7 +86,7 @@ def test_a_workers_events_cannot_be_stolen(demo_cloud: LocalCloud) -> None:
     for number in range(1, 60):
         url = f"{internal(demo_cloud)}/worker/{number}/2018-06-01/runtime/invocation/next"
         with contextlib.suppress(httpx.ReadTimeout):
-            assert httpx.get(url, timeout=2).json() == {"message": "Forbidden"}
+            assert httpx.get(url, timeout=20).json() == {"message": "Forbidden"}
             continue
         pytest.fail(f"worker {number} would give its next event to anybody")
 
