@@ -10,13 +10,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cfnlint.config import ConfigMixIn
-from cfnlint.rules import Match
-from cfnlint.runner import Runner
 from samtranslator.model.exceptions import InvalidDocumentException
 
 from infra.translate import translate_file
+
+if TYPE_CHECKING:
+    from cfnlint.rules import Match
 
 _ROOT = Path(__file__).resolve().parent.parent
 _RULES = Path(__file__).resolve().parent / "rules"
@@ -24,15 +25,18 @@ _RULES = Path(__file__).resolve().parent / "rules"
 _NOT_OF_TRANSLATIONS = ("W2001", "W3005")
 
 
-def problems(path: Path, ignored: Sequence[str] = ()) -> list[Match]:
+def problems(path: Path, ignored: Sequence[str] = ()) -> "list[Match]":
     """The problems that cfn-lint with the house rules finds in the template at `path`."""
+    from cfnlint.config import ConfigMixIn  # every process of the tests imports this file, and few lint a template
+    from cfnlint.runner import Runner
+
     arguments = ["--append-rules", str(_RULES), "--regions", "us-east-1", "eu-central-1"]
     if ignored:
         arguments += ["--ignore-checks", *ignored]
     return list(Runner(ConfigMixIn([*arguments, "--", str(path)])).run())
 
 
-def problems_of_translation(path: Path) -> list[Match]:
+def problems_of_translation(path: Path) -> "list[Match]":
     """The same for SAM's translation of `path`. Raises InvalidDocumentException if SAM refuses it."""
     with tempfile.TemporaryDirectory() as folder:
         translated = Path(folder) / f"{path.stem}.translated.json"
@@ -40,7 +44,7 @@ def problems_of_translation(path: Path) -> list[Match]:
         return problems(translated, _NOT_OF_TRANSLATIONS)
 
 
-def _report(path: Path, found: list[Match], translated: bool) -> bool:
+def _report(path: Path, found: "list[Match]", translated: bool) -> bool:
     sys.stdout.write(f"lint: cfn-lint and the house rules, {path}{', translated by SAM' if translated else ''}\n")
     sys.stdout.flush()
     for match in found:

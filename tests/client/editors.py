@@ -11,36 +11,34 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import acp.schema as schema
-
 CODELAB = (sys.executable, "-m", "codelab_client.command_line", "acp")
 PATIENCE_S = 60.0
 
 #: The models of the SDK for what an agent sends: results of the editor's requests, its own requests, and updates.
-RESULTS: dict[str, Any] = {
-    "initialize": schema.InitializeResponse,
-    "authenticate": schema.AuthenticateResponse,
-    "session/new": schema.NewSessionResponse,
-    "session/load": schema.LoadSessionResponse,
-    "session/resume": schema.ResumeSessionResponse,
-    "session/list": schema.ListSessionsResponse,
-    "session/close": schema.CloseSessionResponse,
-    "session/delete": schema.DeleteSessionResponse,
-    "session/prompt": schema.PromptResponse,
-    "session/set_mode": schema.SetSessionModeResponse,
-    "session/set_config_option": schema.SetSessionConfigOptionResponse,
+RESULTS: dict[str, str] = {
+    "initialize": "InitializeResponse",
+    "authenticate": "AuthenticateResponse",
+    "session/new": "NewSessionResponse",
+    "session/load": "LoadSessionResponse",
+    "session/resume": "ResumeSessionResponse",
+    "session/list": "ListSessionsResponse",
+    "session/close": "CloseSessionResponse",
+    "session/delete": "DeleteSessionResponse",
+    "session/prompt": "PromptResponse",
+    "session/set_mode": "SetSessionModeResponse",
+    "session/set_config_option": "SetSessionConfigOptionResponse",
 }
-SENT: dict[str, Any] = {
-    "session/update": schema.SessionNotification,
-    "session/request_permission": schema.RequestPermissionRequest,
-    "fs/read_text_file": schema.ReadTextFileRequest,
-    "fs/write_text_file": schema.WriteTextFileRequest,
-    "terminal/create": schema.CreateTerminalRequest,
-    "terminal/output": schema.TerminalOutputRequest,
-    "terminal/wait_for_exit": schema.WaitForTerminalExitRequest,
-    "terminal/kill": schema.KillTerminalRequest,
-    "terminal/release": schema.ReleaseTerminalRequest,
-    "$/cancel_request": schema.CancelRequestNotification,
+SENT: dict[str, str] = {
+    "session/update": "SessionNotification",
+    "session/request_permission": "RequestPermissionRequest",
+    "fs/read_text_file": "ReadTextFileRequest",
+    "fs/write_text_file": "WriteTextFileRequest",
+    "terminal/create": "CreateTerminalRequest",
+    "terminal/output": "TerminalOutputRequest",
+    "terminal/wait_for_exit": "WaitForTerminalExitRequest",
+    "terminal/kill": "KillTerminalRequest",
+    "terminal/release": "ReleaseTerminalRequest",
+    "$/cancel_request": "CancelRequestNotification",
 }
 
 #: Answers a request of the agent: gets its params and gives the result; None leaves it open.
@@ -53,6 +51,13 @@ class Refusal(Exception):
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error["message"])
         self.code, self.error = error["code"], error
+
+
+def model(name: str) -> Any:
+    """A model of the SDK."""
+    import acp.schema  # every process of the tests imports this file, and this package takes half a second
+
+    return getattr(acp.schema, name)
 
 
 def allow(params: dict[str, Any], option: str = "allow_once") -> dict[str, Any]:
@@ -203,11 +208,11 @@ class Editor:
         """Every message must be valid for the SDK's models, and have no field that they do not know."""
         assert message["jsonrpc"] == "2.0"
         if "method" in message:
-            SENT[message["method"]].model_validate(message["params"], extra="forbid")
+            model(SENT[message["method"]]).model_validate(message["params"], extra="forbid")
         elif "error" in message:
-            schema.Error.model_validate(message["error"], extra="forbid")
+            model("Error").model_validate(message["error"], extra="forbid")
         else:
-            RESULTS[self._sent[message["id"]]].model_validate(message["result"], extra="forbid")
+            model(RESULTS[self._sent[message["id"]]]).model_validate(message["result"], extra="forbid")
 
     # -- what came -----------------------------------------------------------------------------------------------
 

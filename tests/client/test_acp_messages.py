@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import acp
 import codelab_client
 import pytest
 from codelab_client.acp import prompts
@@ -411,6 +410,8 @@ class SdkClient:
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:
         chosen = next(one for one in options if one.kind == "allow_once")
+        import acp
+
         outcome = acp.schema.AllowedOutcome(outcome="selected", option_id=chosen.option_id)
         return acp.RequestPermissionResponse(outcome=outcome)
 
@@ -419,6 +420,8 @@ class SdkClient:
 
 
 def test_the_sdks_own_client(cloud: LocalCloud, folder: Path, tmp_path: Path, model: ScriptedModel) -> None:
+    import acp  # half a second, in every process of the tests
+
     environment = {**os.environ, "CODELAB_URL": cloud.http, "XDG_STATE_HOME": str(tmp_path), "CODELAB_TOKEN": ""}
     write = call("write_file", path="a.py", content="x")
     script = model.script("acp-sdk", Says("I write", [write]), Says("Done"))

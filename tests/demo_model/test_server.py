@@ -8,11 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import jsonschema_rs
-import openai
 import psutil
 import pytest
 from codelab_local.demo_model.completions import pieces
@@ -22,8 +21,17 @@ from tests.ide import PATIENCE
 from tests.processes import run
 from tests.waiting import until
 
+if TYPE_CHECKING:
+    from openai import OpenAI
+
 _HELLO = [{"role": "user", "content": "Hello!"}]
 _TOOLS = [{"type": "function", "function": {"name": "get_weather"}}]
+
+
+def sdk(base_url: str) -> "OpenAI":
+    from openai import OpenAI  # every process imports this file, and this package takes half a second
+
+    return OpenAI(base_url=base_url, api_key="none")
 
 
 def _post(base_url: str, body: Any) -> httpx.Response:
@@ -70,12 +78,12 @@ def test_unknown_addresses(base_url: str) -> None:
 
 
 def test_lists_its_model(base_url: str) -> None:
-    client = openai.OpenAI(base_url=base_url, api_key="none")
+    client = sdk(base_url)
     assert [model.id for model in client.models.list()] == ["demonstration"]
 
 
 def test_openai_sdk_whole_answer(base_url: str) -> None:
-    client = openai.OpenAI(base_url=base_url, api_key="none")
+    client = sdk(base_url)
     done = client.chat.completions.create(model="demonstration", messages=_HELLO, n=2)
     assert [choice.finish_reason for choice in done.choices] == ["stop", "stop"]
     assert (done.choices[0].message.content or "").startswith("Hello! How can I help you?")
@@ -85,7 +93,7 @@ def test_openai_sdk_whole_answer(base_url: str) -> None:
 
 
 def test_openai_sdk_streams_the_turn(base_url: str) -> None:
-    client = openai.OpenAI(base_url=base_url, api_key="none")
+    client = sdk(base_url)
     stream = client.chat.completions.create(
         model="demonstration",
         messages=[{"role": "user", "content": "Прочитай файл lib/app.dart"}],
@@ -106,7 +114,7 @@ def test_openai_sdk_streams_the_turn(base_url: str) -> None:
 
 
 def test_openai_sdk_calls_functions(base_url: str) -> None:
-    client = openai.OpenAI(base_url=base_url, api_key="none")
+    client = sdk(base_url)
     units = {"enum": ["celsius", "fahrenheit"]}
     parameters = closed({"city": {"type": "string"}, "unit": units, "day": {"type": "null"}})
     weather: Any = {"type": "function", "function": {"name": "get_weather", "parameters": parameters}}
