@@ -110,7 +110,7 @@ class StepRequests:
         Raises ProtocolError CONTEXT_TOO_LARGE if the message does not fit behind the prompt.
         """
         role = self._role(self.agent_of(register), register.settings, executor)
-        budget, tools = models.budget(register, self._settings), tool_messages(role.agent)
+        budget = models.budget(register, self._settings)
         images = models.capabilities(role.config.model, self._settings).images
         messages = assemble(
             read, role.agent.prompt, budget=budget.tokens, fits=budget.fits, cut_n=register.cut_n, images=images
@@ -123,7 +123,9 @@ class StepRequests:
             role.agent,
             role.answering,
             routing.Choosing(role.names) if role.names else None,
-            lambda: self._pool.submit(lambda: breakdown(tools, messages, shown_files(read, budget.tokens))),
+            lambda: self._pool.submit(
+                lambda: breakdown(tool_messages(role.agent), messages, shown_files(read, budget.tokens))
+            ),
         )
 
     def _role(self, asked: Agent, chosen: Mapping[str, Any], executor: ExecutorTools) -> _Role:
