@@ -99,3 +99,49 @@ def test_a_failure_of_the_emulator_is_an_error_of_the_server() -> None:
     scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
     asyncio.run(straight_to_dynamodb(fail, SimpleNamespace(handle_request=fail))(scope, receive, send))
     assert (sent[0]["status"], json.loads(sent[1]["body"])["__type"]) == (500, "InternalServerError")
+
+
+def test_a_transaction_makes_each_update_once_and_counts_what_it_costs(cloud: LocalCloud) -> None:
+    client = cloud.client("dynamodb")
+    attributes = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "of")]
+    client.create_table(
+        TableName="updated",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=attributes,
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "by_of",
+                "KeySchema": [{"AttributeName": "of", "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+        ],
+    )
+
+    def add(pk: str, condition: str) -> dict[str, Any]:
+        return {
+            "TableName": "updated",
+            "Key": {"pk": {"S": pk}},
+            "UpdateExpression": "SET n = if_not_exists(n, :one) + :one, #of = :of REMOVE gone",
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {"#of": "of"},
+            "ExpressionAttributeValues": {":one": {"N": "1"}, ":of": {"S": "ann"}},
+        }
+
+    def write(*updates: dict[str, Any], **asked: Any) -> Any:
+        return client.transact_write_items(TransactItems=[{"Update": update} for update in updates], **asked)
+
+    def items() -> list[Any]:
+        found = client.scan(TableName="updated")["Items"]
+        return sorted((item["pk"]["S"], item["n"]["N"], item["of"]["S"]) for item in found)
+
+    new, there = "attribute_not_exists(pk)", "attribute_exists(pk)"
+    told = write(add("a", new), add("b", new), ReturnConsumedCapacity="INDEXES")
+    assert told["ConsumedCapacity"][0]["GlobalSecondaryIndexes"]["by_of"]["CapacityUnits"] == 2
+    assert items() == [("a", "2", "ann"), ("b", "2", "ann")]
+    assert "ConsumedCapacity" not in write(add("a", there))
+    with pytest.raises(client.exceptions.TransactionCanceledException):
+        write(add("a", there), add("b", new))
+    for _ in range(2):
+        client.update_item(**add("b", there))
+    assert items() == [("a", "3", "ann"), ("b", "4", "ann")]
