@@ -1,6 +1,7 @@
 """`codelab exec` and `codelab doctor`, typed as a user types them."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -144,6 +145,7 @@ def test_the_doctor_says_what_works(codelab: Codelab) -> None:
     found = {line[5:15].strip(): line[:4].strip() for line in done.stdout.splitlines()}
     assert found["server"] == found["state"] == "ok"
     assert found["token"] == "--"
+    assert re.search(r"^ok   model +scripted, available, says http", done.stdout, re.MULTILINE)
     broken = codelab("doctor", "--url", "ws://localhost:9")
     assert broken.returncode == 1
     assert "nothing listens there" in broken.stdout

@@ -30,11 +30,12 @@ class Finding:
 
 async def examine(address: Address, workspace: Path, token: Token) -> int:
     """Check everything and print the findings. Returns 0 if codelab can be used, else 1."""
+    server, model = await _server(address, workspace, token)
     findings = [
         Finding("workspace", True, str(workspace)),
-        await _server(address, workspace, token),
+        server,
         await _token(address, token),
-        await _model(address),
+        await _model(address, model),
         await _setup(),
         _state(),
         await asyncio.to_thread(_sandbox),
@@ -47,18 +48,22 @@ async def examine(address: Address, workspace: Path, token: Token) -> int:
     return int(any(finding.good is False for finding in findings))
 
 
-async def _server(address: Address, workspace: Path, token: Token) -> Finding:
+async def _server(address: Address, workspace: Path, token: Token) -> tuple[Finding, str]:
+    """And the name of the model that answers, if the server says it."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     try:
         async with connect(address, workspace, session_id=_SESSION, token=token, viewer=True) as session:
-            version = session.info.protocol_version if session.info is not None else ""
+            version, model = (
+                (session.info.protocol_version, session.info.model) if session.info is not None else ("", "")
+            )
             took = (loop.time() - begun) * 1000
-            return Finding("server", True, f"{address.shown}, protocol {safe_line(version)}, opened in {took:.0f} ms")
+            said = f"{address.shown}, protocol {safe_line(version)}, opened in {took:.0f} ms"
+            return Finding("server", True, said), model
     except Unauthorized as error:
-        return Finding("server", True, f"{address.shown} answers, but: {error}")
+        return Finding("server", True, f"{address.shown} answers, but: {error}"), ""
     except SessionError as error:
-        return Finding("server", False, f"{error}. `make run` starts one; --url or CODELAB_URL names another.")
+        return Finding("server", False, f"{error}. `make run` starts one; --url or CODELAB_URL names another."), ""
 
 
 async def _token(address: Address, token: Token) -> Finding:
@@ -82,9 +87,10 @@ async def _token(address: Address, token: Token) -> Finding:
     return Finding("token", True, f"of {user}, for {left / 60:.0f} more minutes")
 
 
-async def _model(address: Address) -> Finding:
+async def _model(address: Address, name: str) -> Finding:
+    named = f"{safe_line(name)}, " if name else ""
     if not address.rest:
-        return Finding("model", None, "not checked: --rest-url or CODELAB_REST_URL names the REST API")
+        return Finding("model", None, f"{named}not checked: --rest-url or CODELAB_REST_URL names the REST API")
     health = f"{address.rest.removesuffix('/api/v1')}/health"
     try:
         answer = await http.send("GET", health, timeout_s=15)
@@ -94,7 +100,7 @@ async def _model(address: Address) -> Finding:
         return Finding("model", False, f"{health} does not answer: {error}")
     except (ValueError, KeyError, TypeError, RecursionError):
         return Finding("model", False, f"{health} does not answer as documented")
-    return Finding("model", state == "available", f"{safe_line(state)}, says {health}")
+    return Finding("model", state == "available", f"{named}{safe_line(state)}, says {health}")
 
 
 async def _setup() -> Finding:
