@@ -22,9 +22,10 @@ class Sleeper:
     """A connection that does not read, so that API Gateway answers every post to it with 429."""
 
     def __init__(self, cloud: Any, session: str) -> None:
-        connecting = connect(
-            cloud.url(session, extensions=1), max_queue=1, max_size=None, open_timeout=PATIENCE, close_timeout=0.1
-        )
+        url = cloud.url(session, extensions=1)
+        # Without pings, whose answers it would not read: the client closes the connection 20 s after one.
+        options: dict[str, Any] = {"ping_interval": None, "open_timeout": PATIENCE, "close_timeout": 0.1}
+        connecting = connect(url, max_queue=1, max_size=None, **options)
         self.socket = connecting.__enter__()
         management = cloud.client("apigatewaymanagementapi", config=Config(retries={"total_max_attempts": 1}))
         newest = _newest_connection(cloud, session)
