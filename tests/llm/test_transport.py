@@ -74,10 +74,10 @@ def test_who_asks_is_told_before_a_connection_is_made_and_on_a_kept_one_when_the
     server: ScriptedServer, transport: Any
 ) -> None:
     """What the caller does in the second case may take as long as it likes: until the server has read everything."""
-    told: list[bool] = []
+    told: list[int] = []
     server.answer(lambda exchange: exchange.events([]))
-    list(transport.send(BODY, Call(on_wait=told.append)))
-    assert told == [True]
+    list(transport.send(BODY, Call(on_wait=lambda: told.append(server.connections))))
+    assert told == [0]
     arrived, goes_on = threading.Event(), threading.Event()
 
     def answer(exchange: Exchange) -> None:
@@ -85,24 +85,24 @@ def test_who_asks_is_told_before_a_connection_is_made_and_on_a_kept_one_when_the
         assert goes_on.wait(PATIENCE), "nobody was told before the answer"
         exchange.events([delta("a")])
 
-    def waits(connects: bool) -> None:
-        told.append(connects)
+    def waits() -> None:
+        told.append(server.connections)
         assert arrived.wait(PATIENCE), "the request was not sent"
         goes_on.set()
 
     server.answer(answer)
     body = {**BODY, "messages": [{"role": "user", "content": "x" * 1_000_000}]}
     chunks = [chunk for chunks in transport.send(body, Call(on_wait=waits)) for chunk in chunks]
-    assert (chunks, told) == ([delta("a")], [True, False])
+    assert (chunks, told) == ([delta("a")], [0, 1])
 
 
 def test_who_asks_is_not_kept_waiting_for_a_request_that_cannot_be_sent() -> None:
-    told: list[bool] = []
+    told: list[str] = []
     nobody = DirectTransport(base_url="http://127.0.0.1:1", api_key="x")
     request = Request(RequestConfig("m"), STRING, [{"role": "user", "content": "x"}], retry=RetryPolicy(base_s=0.01))
     with pytest.raises(TransportError):
-        list(request.stream(nobody, on_wait=told.append))
-    assert told == [True]
+        list(request.stream(nobody, on_wait=lambda: told.append("told")))
+    assert told == ["told"]
 
 
 def test_a_key_function_is_called_for_each_call(server: ScriptedServer, kind: Kind) -> None:

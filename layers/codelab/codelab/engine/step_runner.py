@@ -332,16 +332,13 @@ class StepRunner:
         """Run the Request, send its text, and add it to `streamed`. None: the chosen agent must be asked by another."""
         sender: StreamSender | None = None
         choosing, chosen = asked.choosing, asked.choosing is None
-
-        def acquire(connects: bool) -> None:
-            # The step is acquired while the model works: before it has the request, its answer would wait for that. To
-            # connect takes a while, and long if nothing answers, and until then nobody would have the step.
-            if connects:
-                self._pool.submit(attempt.acquire)
-            else:
-                attempt.acquire()
-
-        events = asked.request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation, on_wait=acquire)
+        # The step is acquired while the model works. Both need the interpreter, so the request goes first.
+        events = asked.request.stream(
+            self._transport,
+            deadline=deadline,
+            cancel=attempt.cancellation,
+            on_wait=lambda: self._pool.submit(attempt.acquire),
+        )
         with closing(events):
             for event in events:
                 text = ""

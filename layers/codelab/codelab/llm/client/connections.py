@@ -73,7 +73,7 @@ class Connections:
         head = "\r\n".join([*lines, "", ""]).encode("ascii")
         connection = self._take()
         if connection is None:
-            call.waits(connects=True)
+            call.waits()
             connection = self._route.connect(call)
         response = Response(connection, method, call, self._silence_s, self._keep)
         try:

@@ -100,7 +100,7 @@ class Request:
         *,
         deadline: float | None = None,
         cancel: Cancellation | None = None,
-        on_wait: Callable[[bool], None] | None = None,
+        on_wait: Callable[[], object] | None = None,
     ) -> Generator[Event, None, None]:
         """Yield ThinkingDelta, TextDelta and ItemDone while the model writes, then one Done.
 
@@ -115,7 +115,7 @@ class Request:
         cancel: Cancellation | None,
         *,
         streaming: bool,
-        on_wait: Callable[[bool], None] | None = None,
+        on_wait: Callable[[], object] | None = None,
     ) -> Generator[Event, None, None]:
         run = _Run(self, transport, Call(cancel, deadline, self._clock, on_wait), streaming)
         try:

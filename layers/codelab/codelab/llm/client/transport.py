@@ -55,8 +55,8 @@ class Cancellation:
 class Call:
     """The bounds of a call: a cancellation, and a deadline as an absolute time of `clock` in seconds.
 
-    on_wait: called once, when the provider has the request and works on it: what is done then delays no answer. Or
-    sooner, with True, when it must be connected to first, which takes long: then it may not keep the caller.
+    on_wait: called once, when all that is left is to wait: the provider has the request, or must be connected to first.
+    What it begins in another thread then delays no answer. It may not keep the caller.
     """
 
     __slots__ = ("_on_wait", "cancellation", "clock", "deadline")
@@ -66,18 +66,18 @@ class Call:
         cancellation: Cancellation | None = None,
         deadline: float | None = None,
         clock: Callable[[], float] = time.monotonic,
-        on_wait: Callable[[bool], None] | None = None,
+        on_wait: Callable[[], object] | None = None,
     ) -> None:
         self.cancellation = cancellation or Cancellation()
         self.deadline = deadline
         self.clock = clock
         self._on_wait = on_wait
 
-    def waits(self, *, connects: bool = False) -> None:
-        """Tell that the request was sent, or cannot be sent for a while: because of a pause, or it `connects` first."""
+    def waits(self) -> None:
+        """Tell that the request was sent, or cannot be sent for a while."""
         on_wait, self._on_wait = self._on_wait, None
         if on_wait is not None:
-            on_wait(connects)
+            on_wait()
 
     def remaining(self) -> float | None:
         """Seconds until the deadline, not below 0; None without one."""

@@ -117,7 +117,7 @@ class _Backend(httpcore2.SyncBackend):
         binding = _served()
         if binding is not None:
             binding.call.check()
-            binding.call.waits(connects=True)
+            binding.call.waits()
             timeout = binding.call.bound(timeout)
         options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *(socket_options or ())]
         return _Stream(super().connect_tcp(host, port, timeout, local_address, options))
