@@ -55,6 +55,9 @@ LONGEST = (
     "llm/test_codec_oracles.py",
 )
 
+#: Signs the tokens of `limited_cloud`.
+SECRET = "a secret that is long enough for the purpose"
+
 _sessions = (f"talk_{n}" for n in itertools.count(1))
 
 Open = Callable[..., Ide]
@@ -82,22 +85,22 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    return OneDemoCloud(config, log)
+    return FilesOfACloudTogether(config, log)
 
 
-class OneDemoCloud(LoadFileScheduling):  # type: ignore[misc]
-    """One process runs all files that talk to the demonstration model, so that no other starts a cloud for it."""
+class FilesOfACloudTogether(LoadFileScheduling):  # type: ignore[misc]
+    """One process runs all files that use the same special cloud, so that no other starts one too."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = TESTS.parent / nodeid.partition("::")[0]
-        return "demo_cloud" if uses_demo_cloud(file) else str(file)
+        return special_cloud(file) or str(file)
 
 
 @cache
-def uses_demo_cloud(file: Path) -> bool:
-    """Whether the file, or what its folder's tests share, names the fixture."""
-    shared = file.with_name("conftest.py")
-    return any("demo_cloud" in path.read_text("utf-8") for path in (file, shared) if path.exists())
+def special_cloud(file: Path) -> str | None:
+    """The fixture that the file, or what its folder's tests share, names."""
+    texts = [path.read_text("utf-8") for path in (file, file.with_name("conftest.py")) if path.exists()]
+    return next((name for name in ("demo_cloud", "limited_cloud") if any(name in text for text in texts)), None)
 
 
 def opener(cloud: LocalCloud) -> Iterator[Open]:
@@ -132,6 +135,15 @@ def model() -> Iterator[ScriptedModel]:
 @pytest.fixture(scope="session")
 def cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
     with LocalCloud(TEMPLATE, environment=model.environment) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def limited_cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
+    """The system with real tokens and low limits per user: each test has users of its own."""
+    limits = {"CONNECTIONS_PER_MINUTE": "8", "OPEN_TURNS": "1", "PLAN_LIMITS": '{"small": {"requests_per_minute": 1}}'}
+    environment = {**model.environment, "AUTH_MODE": "jwt", "JWT_SECRET": SECRET, **limits}
+    with LocalCloud(TEMPLATE, environment=environment) as running:
         yield running
 
 

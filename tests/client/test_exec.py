@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from codelab_local import LocalCloud
 
-from tests.conftest import TEMPLATE
 from tests.processes import run
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
@@ -115,13 +114,11 @@ def test_a_state_folder_that_cannot_be_written_is_an_error(codelab: Codelab, tmp
     assert "Set XDG_STATE_HOME" in done.stderr
 
 
-def test_an_expired_token_is_said(tmp_path: Path, codelab: Codelab, model: ScriptedModel) -> None:
-    secret = {"AUTH_MODE": "jwt", "JWT_SECRET": "s" * 32}
-    with LocalCloud(TEMPLATE, environment={**model.environment, **secret}) as strict:
-        none = codelab("exec", "hi", CODELAB_URL=strict.http)
-        assert (none.returncode, "needs a token" in none.stderr) == (4, True)
-        wrong = codelab("exec", "hi", CODELAB_URL=strict.http, CODELAB_TOKEN="nonsense")
-        assert (wrong.returncode, "does not accept the token" in wrong.stderr) == (4, True)
+def test_an_expired_token_is_said(codelab: Codelab, limited_cloud: LocalCloud) -> None:
+    none = codelab("exec", "hi", CODELAB_URL=limited_cloud.http)
+    assert (none.returncode, "needs a token" in none.stderr) == (4, True)
+    wrong = codelab("exec", "hi", CODELAB_URL=limited_cloud.http, CODELAB_TOKEN="nonsense")
+    assert (wrong.returncode, "does not accept the token" in wrong.stderr) == (4, True)
 
 
 def test_ctrl_c_cancels_the_turn(environment: dict[str, str], folder: Path, model: ScriptedModel) -> None:

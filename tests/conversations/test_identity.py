@@ -14,13 +14,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.conftest import TEMPLATE, Open, opener
+from tests.conftest import SECRET, TEMPLATE, Open, opener
 from tests.ide import Ide
 from tests.identity.provider import Provider
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
-SECRET = "a secret that is long enough for the purpose"
 CLAIMS = {"AUTH_MODE": "jwt", "JWT_ISSUER": "us", "JWT_AUDIENCE": "ide"}
 
 

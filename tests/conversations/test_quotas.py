@@ -11,20 +11,10 @@ import pytest
 from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 
-from tests.conftest import TEMPLATE, Open, opener
-from tests.conversations.test_identity import SECRET
+from tests.conftest import Open, opener
 from tests.rest.test_identity import authorization
 from tests.scripted_model import Says, ScriptedModel
 from tests.waiting import until
-
-LIMITS = {"CONNECTIONS_PER_MINUTE": "8", "OPEN_TURNS": "1", "PLAN_LIMITS": '{"small": {"requests_per_minute": 1}}'}
-
-
-@pytest.fixture(scope="module")
-def limited_cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
-    environment = {**model.environment, "AUTH_MODE": "jwt", "JWT_SECRET": SECRET, **LIMITS}
-    with LocalCloud(TEMPLATE, environment=environment) as running:
-        yield running
 
 
 @pytest.fixture

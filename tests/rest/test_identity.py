@@ -8,19 +8,13 @@ import httpx
 import pytest
 from codelab_local import LocalCloud
 
-from tests.conftest import TEMPLATE
-from tests.conversations.test_identity import SECRET, token
+from tests.conversations.test_identity import token
 from tests.rest.test_sessions import refused
-from tests.scripted_model import ScriptedModel
 
 
 @pytest.fixture(scope="module")
-def guarded(model: ScriptedModel) -> Iterator[httpx.Client]:
-    environment = {**model.environment, "AUTH_MODE": "jwt", "JWT_SECRET": SECRET}
-    with (
-        LocalCloud(TEMPLATE, environment=environment) as running,
-        httpx.Client(base_url=running.http, timeout=40) as client,
-    ):
+def guarded(limited_cloud: LocalCloud) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=limited_cloud.http, timeout=40) as client:
         yield client
 
 
@@ -75,8 +69,8 @@ def test_a_user_id_other_than_the_tokens_is_refused(guarded: httpx.Client) -> No
 
 
 def test_an_event_source_can_send_its_token_in_the_query(guarded: httpx.Client) -> None:
-    guarded.post("/api/v1/sessions", headers=authorization("eve"), json={"session_id": "hers"})
-    query = {"token": token("eve", iss=None, aud=None), "last_seq": 0, "wait": 0}
+    guarded.post("/api/v1/sessions", headers=authorization("zoe"), json={"session_id": "hers"})
+    query = {"token": token("zoe", iss=None, aud=None), "last_seq": 0, "wait": 0}
     answer = guarded.get("/api/v1/chat/stream/hers", params=query)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
 
