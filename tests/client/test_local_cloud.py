@@ -8,6 +8,7 @@ import pytest
 from codelab_client.local_cloud import checkout, is_missing
 from codelab_client.session import Address
 from codelab_local import LocalCloud
+from codelab_local.processes import bound_socket
 
 from benchmarks.rig import free_port
 from tests.client.terminals import Terminal
@@ -38,6 +39,11 @@ def test_a_local_cloud_is_started_stopped_and_keeps_its_sessions(environment: di
             until(lambda these=started: not any(map(_runs, these)), 20)
 
 
+def port_of(bound: socket.socket) -> int:
+    port: int = bound.getsockname()[1]
+    return port
+
+
 def _runs(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -46,7 +52,10 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def test_no_is_an_answer(environment: dict[str, str], folder: Path) -> None:
-    with Terminal(CODELAB, {**environment, "CODELAB_URL": f"ws://localhost:{free_port()}"}, folder) as terminal:
+    with (
+        bound_socket() as bound,  # nobody listens there as long as it is open
+        Terminal(CODELAB, {**environment, "CODELAB_URL": f"ws://localhost:{port_of(bound)}"}, folder) as terminal,
+    ):
         terminal.expect("[Y/n]")
         terminal.type("n\r")
         terminal.expect("No CodeLab server answers")
@@ -56,8 +65,9 @@ def test_no_is_an_answer(environment: dict[str, str], folder: Path) -> None:
 def test_only_an_address_of_this_machine_at_which_nothing_listens_is_missing(cloud: LocalCloud) -> None:
     assert checkout() == TEMPLATE.parent
     assert not is_missing(Address.parse(cloud.http))
-    assert is_missing(Address.parse(f"ws://localhost:{free_port()}"))
+    with bound_socket() as bound:
+        assert is_missing(Address.parse(f"ws://localhost:{port_of(bound)}"))
     assert not is_missing(Address.parse("ws://192.0.2.1:8000"))
     assert not is_missing(Address.parse("wss://localhost:9"))
     with socket.create_server(("127.0.0.1", 0)) as other:
-        assert not is_missing(Address.parse(f"ws://127.0.0.1:{other.getsockname()[1]}"))
+        assert not is_missing(Address.parse(f"ws://127.0.0.1:{port_of(other)}"))

@@ -6,6 +6,7 @@ are logged are taken in the order of their `seq`, whichever writer posted them f
 
 import json
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -81,6 +82,14 @@ def _value(text: str) -> Any:
 
 DIAGRAMS = {title: lines_of(diagram) for title, diagram in _SECTION.findall(PAGE)}
 
+#: In these scenarios the model holds an answer back until the server has sent this; None: until the end.
+HOLDS = {
+    "A message while a turn runs": "queued",
+    "A message is withdrawn": "ack",
+    "Two windows follow one conversation": None,
+}
+GO = {title: threading.Event() for title in HOLDS}
+
 #: The model's answers in each scenario, by message of the user.
 SCRIPTS: dict[str, list[list[Says]]] = {
     "The first message": [[Says("Hello there")]],
@@ -98,10 +107,19 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "A command that streams its output": [[Says("", [call("run_command", command="make test")]), Says("All is well.")]],
     "A large result": [[Says("", [call("read_file", path="a.py")]), Says("A long file.")]],
     "The user cancels the turn": [[Says("word " * 2_000, delay=0.01)]],
-    "A message while a turn runs": [[Says("The first answer", silence=3.0)], [Says("The second answer")]],
+    "A message while a turn runs": [
+        [Says("The first answer", until=GO["A message while a turn runs"])],
+        [Says("The second answer")],
+    ],
     "A message steers the turn": [[Says("", [call("read_file", path="a.py")])], [Says("That is all.")]],
-    "A message is withdrawn": [[Says("The only answer", silence=3.0)], [Says("never asked")]],
-    "Two windows follow one conversation": [[Says("To both")], [Says("To both again", silence=3.0)]],
+    "A message is withdrawn": [
+        [Says("The only answer", until=GO["A message is withdrawn"])],
+        [Says("never asked")],
+    ],
+    "Two windows follow one conversation": [
+        [Says("To both")],
+        [Says("To both again", until=GO["Two windows follow one conversation"])],
+    ],
     "The token expires": [[Says("never asked")], [Says("Welcome back")]],
     "Something is wrong": [[Says(status=400)]],
 }
@@ -230,7 +248,11 @@ def test_the_diagram_shows_what_happens(ide: Open, guarded: Open, model: Scripte
             scenes[line.window] = Scene(lambda: ide(session, extensions=True), [])
             scenes[line.window].says = scene.says
         scenes[line.window].play(line)
+        if title in GO and line.sender == "S" and line.kind == HOLDS[title]:
+            GO[title].set()
     assert scene.at_its_end()
+    if title in GO:
+        GO[title].set()
 
 
 def test_the_scenarios_show_every_frame_of_the_seed_documents() -> None:
