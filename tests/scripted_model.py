@@ -25,7 +25,7 @@ _SUMMARY = json.dumps({"summary": "A talk.", "decisions": [], "open_tasks": [], 
 @dataclass
 class Says:
     """One answer. `text` is streamed in pieces of `piece` characters, `delay` seconds apart, after `silence` seconds
-    and not before the event `until`.
+    and not before the event `until`. The second half waits for the event `halfway`.
 
     `status` other than 200 refuses the request; `cut` ends the connection after so many pieces, without a finish.
     `agent` answers if the model is to choose; `refuses_to_choose` is the status of a request to choose. `thought` is
@@ -38,6 +38,7 @@ class Says:
     delay: float = 0.0
     silence: float = 0.0
     until: threading.Event | None = None
+    halfway: threading.Event | None = None
     status: int = 200
     cut: int | None = None
     raw: str | None = None
@@ -147,6 +148,8 @@ class ScriptedModel:
             for sent, piece in enumerate(pieces):
                 if says.cut is not None and sent >= says.cut:
                     return
+                if says.halfway is not None and sent == len(pieces) // 2:
+                    says.halfway.wait(_PATIENCE_S)
                 _chunk(http, {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
                 time.sleep(says.delay)
             _chunk(http, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})

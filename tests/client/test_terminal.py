@@ -216,7 +216,9 @@ def test_a_broken_connection_is_shown_and_costs_nothing(
     cloud: LocalCloud,
     model: ScriptedModel,
 ) -> None:
-    script = model.script("tty-break", Says("".join(f"w{n} " for n in range(150)), piece=8, delay=0.02))
+    go = threading.Event()
+    words = "".join(f"w{n} " for n in range(150))
+    script = model.script("tty-break", Says(words, piece=8, delay=0.005, halfway=go))
     with BreakableProxy(cloud.info["port"]) as proxy:
         url = f"ws://127.0.0.1:{proxy.port}"
         with Terminal(CODELAB, {**environment, "CODELAB_URL": url}, folder) as terminal:
@@ -225,6 +227,7 @@ def test_a_broken_connection_is_shown_and_costs_nothing(
             terminal.expect("w1 ")
             proxy.break_all()
             terminal.expect("connected again")
+            go.set()
             terminal.expect("w149")
             shown = terminal.expect(" tokens · ")
             assert re.findall(r"w\d+", shown.partition("connected again")[2])[-150:] == [f"w{n}" for n in range(150)]
