@@ -38,6 +38,7 @@ def handler(event: dict[str, Any], _context: Any) -> None:
 
 def _show(pk: dict[str, str], n: int, connection: str, text: str) -> None:
     frame = json.dumps({"type": "assistant_message", "token": text, "pad": "x" * 100})
-    item = {"pk": pk, "sk": {"S": f"EVENT#{n}c"}, "frame": {"S": frame}}
+    logged = {"frame": {"S": frame}, "audience": {"S": "all"}, "ttl": {"N": "1895562475"}, "write_id": {"S": "w" * 66}}
+    item = {"pk": pk, "sk": {"S": f"EVENT#{n}c"}, **logged}
     dynamodb.put_item(TableName=TABLE, Item=item, ConditionExpression="attribute_not_exists(pk)")
     connections.post(connection, frame.encode())
