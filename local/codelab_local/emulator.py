@@ -20,7 +20,7 @@ from codelab_local.processes import bound_socket, kill_group, spawn
 from codelab_local.signatures import Credentials
 from codelab_local.table_journal import SNAPSHOT_PATH
 
-START_TIMEOUT = 30.0
+START_TIMEOUT = 90.0
 SAVE_TIMEOUT = 20.0
 LOCK_TIMEOUT = 10.0
 

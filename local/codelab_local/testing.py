@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from codelab_local.processes import spawn
 
-START_TIMEOUT = 60.0
+START_TIMEOUT = 120.0
 STOP_TIMEOUT = 30.0
 
 
