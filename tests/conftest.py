@@ -55,7 +55,8 @@ LONGEST = (
     "llm/test_codec_oracles.py",
 )
 
-#: Signs the tokens of `limited_cloud`.
+#: What tokens of `guarded_cloud` say, and what signs them and those of `limited_cloud`.
+CLAIMS = {"AUTH_MODE": "jwt", "JWT_ISSUER": "us", "JWT_AUDIENCE": "ide"}
 SECRET = "a secret that is long enough for the purpose"
 
 _sessions = (f"talk_{n}" for n in itertools.count(1))
@@ -100,7 +101,8 @@ class FilesOfACloudTogether(LoadFileScheduling):  # type: ignore[misc]
 def special_cloud(file: Path) -> str | None:
     """The fixture that the file, or what its folder's tests share, names."""
     texts = [path.read_text("utf-8") for path in (file, file.with_name("conftest.py")) if path.exists()]
-    return next((name for name in ("demo_cloud", "limited_cloud") if any(name in text for text in texts)), None)
+    special = ("demo_cloud", "guarded_cloud", "limited_cloud")
+    return next((name for name in special if any(name in text for text in texts)), None)
 
 
 def opener(cloud: LocalCloud) -> Iterator[Open]:
@@ -135,6 +137,13 @@ def model() -> Iterator[ScriptedModel]:
 @pytest.fixture(scope="session")
 def cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
     with LocalCloud(TEMPLATE, environment=model.environment) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def guarded_cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
+    """The system with real tokens, of a certain issuer and for a certain audience."""
+    with LocalCloud(TEMPLATE, environment={**model.environment, **CLAIMS, "JWT_SECRET": SECRET}) as running:
         yield running
 
 

@@ -14,19 +14,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.conftest import SECRET, TEMPLATE, Open, opener
+from tests.conftest import CLAIMS, SECRET, TEMPLATE, Open, opener
 from tests.ide import Ide
 from tests.identity.provider import Provider
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
-
-CLAIMS = {"AUTH_MODE": "jwt", "JWT_ISSUER": "us", "JWT_AUDIENCE": "ide"}
-
-
-@pytest.fixture(scope="module")
-def guarded_cloud(model: ScriptedModel) -> Iterator[LocalCloud]:
-    with LocalCloud(TEMPLATE, environment={**model.environment, **CLAIMS, "JWT_SECRET": SECRET}) as running:
-        yield running
 
 
 @pytest.fixture

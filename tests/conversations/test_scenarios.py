@@ -17,13 +17,13 @@ import pytest
 
 from infra.docs.schemas import frames_of
 from tests.conftest import Open
-from tests.conversations.test_identity import bearing, guarded, guarded_cloud, token
+from tests.conversations.test_identity import bearing, guarded, token
 from tests.frames import DOCUMENT
 from tests.ide import Ide, put
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
-__all__ = ["guarded", "guarded_cloud"]
+__all__ = ["guarded"]  # uses guarded_cloud
 
 PAGE = (Path(__file__).parents[2] / "docs/protocol.md").read_text(encoding="utf-8")
 _SECTION = re.compile(r"^### (.+?)\n\n```mermaid\n(.+?)```", re.MULTILINE | re.DOTALL)

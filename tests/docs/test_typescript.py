@@ -63,7 +63,8 @@ def compiled(folder: Path, source: str) -> str:
     (folder / "client.ts").write_text(source, encoding="utf-8")
     compiler = NODE_PROJECT / "node_modules/typescript/bin/tsc"
     checks = ("--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess")
-    done = run(node, str(compiler), *checks, "--noEmit", "--target", "es2022", "client.ts", cwd=folder)
+    language = ("--target", "es2022", "--lib", "es2022")  # without the types of a browser
+    done = run(node, str(compiler), *checks, "--noEmit", *language, "client.ts", cwd=folder)
     return done.stdout + done.stderr
 
 
