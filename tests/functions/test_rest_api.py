@@ -105,6 +105,7 @@ def test_the_register_is_kept_until_the_owner_of_a_step_can_write_no_more(connec
 
     def delete_first(body: Any, call: Call) -> Any:
         call.waits()
+        connected.until_a_step_runs()
         answered.append(connected.http("DELETE", "/sessions/s1"))
         return say(body, call)
 

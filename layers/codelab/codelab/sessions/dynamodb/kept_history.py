@@ -15,7 +15,7 @@ from codelab.sessions.items import MessageItem
 #: The bytes of all messages that are kept; those of the session that was read longest ago go first.
 MOST_BYTES = 4_000_000
 #: What a message takes beside its text and its JSON, which it keeps too.
-_OBJECTS = 500
+_OBJECTS = 850
 
 
 def _size(message: MessageItem) -> int:
