@@ -165,15 +165,16 @@ def test_twenty_kills_at_random_moments(ide, model, cloud, table):
 def stop_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int) -> None:
     """The sweep gives the step to another attempt; then the first owner goes on, and then another message is said."""
     choose = random.Random(seed)
-    session, text = f"stopped-{seed}", "word " * 60
+    session, text, go = f"stopped-{seed}", "word " * 60, threading.Event()
     connection = ide(session, extensions=True)
     cloud.kill("llm_request")  # a stopped worker that is idle would be given the next attempt
-    connection.say(model.script(session, Says(text, delay=0.01)))
+    connection.say(model.script(session, Says(text, delay=0.01, halfway=go)))
     connection.expect("assistant_message")
     time.sleep(choose.random() * 0.5)
     stopped = cloud.workers("llm_request")
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
+    go.set()
     try:
         table.end_lease(session)
         connection.expect("turn_end", reason="completed")
