@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 from codelab.aws.connections import Answer, Request
 from codelab.observability import logger
+from moto.core import DEFAULT_ACCOUNT_ID  # type: ignore[attr-defined]
+from moto.dynamodb.models import dynamodb_backends
+from moto.dynamodb.models.dynamo_type import DynamoType
 
 from tests.aws_calls import operation_of
 from tests.functions import recorder
 from tests.functions.system import System
+from tests.functions.template import REGION
 
 #: Bytes of an item that one unit reads or writes, and of a message that counts as one.
 READ_BYTES, WRITE_BYTES, MESSAGE_BYTES = 4096, 1024, 32 * 1024
@@ -129,8 +133,19 @@ class Capacity:
             self._usage.kept += size
 
     def _item(self, key: Item) -> Item:
-        found: Item = self._system.table.get_item(TableName="Table", Key=key, ConsistentRead=True).get("Item", {})
-        return found
+        """From moto's own tables: a call for each item took half of the time."""
+        found = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].get_item("Table", dict(key))
+        return {} if found is None else {name: _plain(value) for name, value in found.attrs.items()}
+
+
+def _plain(value: DynamoType) -> dict[str, Any]:
+    """The value as DynamoDB's JSON has it, and as it is now."""
+    given = value.value
+    if value.type == "M":
+        given = {name: _plain(one) for name, one in given.items()}
+    elif value.type == "L":
+        given = [_plain(one) for one in given]
+    return {value.type: given}
 
 
 def size_of(item: Item) -> int:
