@@ -76,9 +76,11 @@ class LocalCloud:
             )
         deadline = time.monotonic() + START_TIMEOUT
         while b"ready " not in self._output.read_bytes():
-            if self.process.poll() is not None or time.monotonic() > deadline:
+            has_ended = self.process.poll() is not None
+            if has_ended or time.monotonic() > deadline:
                 self.stop()
-                raise RuntimeError(f"the local cloud failed to start: {self.logs()}")
+                why = "" if has_ended else f"it was not ready after {START_TIMEOUT:.0f} s. "
+                raise RuntimeError(f"the local cloud failed to start: {why}{self.logs()}")
             time.sleep(0.02)
         self.info: dict[str, Any] = json.loads(info.read_text())
         return self
