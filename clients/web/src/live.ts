@@ -120,8 +120,8 @@ export async function open(id?: string): Promise<void> {
   }
 }
 
-/** Show the history of turns that are over. */
-async function begin(made: Live): Promise<void> {
+/** Show the history of turns that are over; `again`, because frames are missing, and of the one that is running. */
+async function begin(made: Live, again = false): Promise<void> {
   const { rest, sessionId } = made.session;
   try {
     const running = async () =>
@@ -130,11 +130,24 @@ async function begin(made: Live): Promise<void> {
     let page = await rest.history(sessionId, { limit: 100 });
     // A turn that has begun or ended meanwhile is only told in part: the rest would be missing.
     for (let now; (now = await running()) !== turn; turn = now) page = await rest.history(sessionId, { limit: 100 });
-    made.conversation.begin(page.messages, turn);
+    if (again) made.conversation.beginAgain(page.messages, turn);
+    else made.conversation.begin(page.messages, turn);
     made.earlier = page.next_cursor ?? undefined;
   } catch (error) {
     // A session begins to exist when it is connected to.
     if (!(error instanceof SessionError && error.code === 'SESSION_NOT_FOUND')) throw error;
+  }
+}
+
+/** Frames are missing that the log has no more. */
+async function beginAgain(session: Session): Promise<void> {
+  const made = live.value;
+  if (made?.session !== session) return;
+  try {
+    await begin(made, true);
+    if (live.value?.session === session) live.value = { ...made };
+  } catch (error) {
+    if (live.value?.session === session) ended(error);
   }
 }
 
@@ -160,7 +173,7 @@ function take(event: SessionEvent, conversation: Conversation, session: Session)
       sessionsChanged.value++;
       break;
     case 'resync_required':
-      void session.rest.history(session.sessionId, { limit: 100 }).then((page) => conversation.begin(page.messages, undefined));
+      void beginAgain(session);
       break;
     default:
   }

@@ -31,15 +31,34 @@ export class Conversation {
 
   /** Begin with the history, but for what the running turn has done: its frames tell that. */
   begin(messages: readonly HistoryMessage[], runningTurn: string | undefined): void {
-    const made: Entry[] = [];
+    this.#over(messages, runningTurn);
+    const over = messages.filter((message) => text(message['turn_id']) !== runningTurn || !runningTurn);
+    this.#beginWith(over.flatMap((message) => this.#fromHistory(message, text(message['turn_id']))));
+  }
+
+  /** Begin again, because frames are missing that the log has no more. What is shown of the running turn stays. */
+  beginAgain(messages: readonly HistoryMessage[], runningTurn: string | undefined): void {
+    this.#over(messages, runningTurn);
+    const made = messages.flatMap((message) => {
+      const turnId = text(message['turn_id']);
+      return this.#fromHistory(message, turnId, runningTurn !== undefined && turnId === runningTurn);
+    });
+    const keys = new Set(made.map((entry) => entry.key));
+    const goesOn = (entry: Entry) => (entry.kind === 'user' && entry.state.value === 'sending') || (runningTurn && entry.turnId === runningTurn);
+    this.#beginWith([...made, ...this.entries.value.filter((entry) => goesOn(entry) && !keys.has(entry.key))]);
+  }
+
+  /** All turns of the history but the running one are over, and told. */
+  #over(messages: readonly HistoryMessage[], runningTurn: string | undefined): void {
     for (const message of messages) {
       const turnId = text(message['turn_id']);
       if (turnId && turnId !== runningTurn) this.#told.add(turnId);
-      if (turnId && turnId === runningTurn) continue;
-      made.push(...this.#fromHistory(message, turnId));
     }
-    for (const entry of made) this.#known.set(entry.key, entry);
-    this.entries.value = made;
+  }
+
+  #beginWith(entries: readonly Entry[]): void {
+    for (const entry of entries) this.#known.set(entry.key, entry);
+    this.entries.value = entries;
   }
 
   /** Put an earlier page of the history before everything else. */
@@ -268,13 +287,15 @@ export class Conversation {
     }));
   }
 
-  #fromHistory(message: HistoryMessage, turnId: string): Entry[] {
+  /** `goesOn`: its turn is running. Its calls stay as they are shown; others wait, or run elsewhere, until it is said. */
+  #fromHistory(message: HistoryMessage, turnId: string, goesOn = false): Entry[] {
     const id = text(message['message_id']) || message.id;
     if (message.role === 'tool') {
-      const callId = text(message['call_id']);
-      this.#update(callId, { shown: message.content });
-      const known = this.#get(callId, 'call');
-      if (known) return [];
+      const known = this.#get(text(message['call_id']), 'call');
+      if (!known) return [];
+      const settles = ['asking', 'approved', 'elsewhere'].includes(known.call.value.state);
+      this.#update(known.key, { shown: message.content, ...(settles && { state: 'completed' as const }) });
+      return [];
     }
     if (message.role === 'user') {
       return [{ kind: 'user', key: id, turnId, text: message.content, images: [], state: signal('sent') }];
@@ -285,7 +306,7 @@ export class Conversation {
       if (message.content) made.push({ kind: 'assistant', key: id, turnId, agent: text(message['agent']), ...words });
       for (const call of (message['calls'] ?? []) as { call_id: string; tool_name: string; arguments?: Record<string, unknown> }[]) {
         const frame = { type: 'tool_call', requires_approval: false, turn_id: turnId, ...call } as ToolCallFrame;
-        const entry = callEntry(frame, 'completed');
+        const entry = (goesOn && this.#get(call.call_id, 'call')) || callEntry(frame, goesOn ? 'elsewhere' : 'completed');
         this.#known.set(entry.key, entry);
         made.push(entry);
       }

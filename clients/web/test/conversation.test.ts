@@ -1,0 +1,49 @@
+import type { HistoryMessage, SessionEvent } from '@codelab/client';
+import { describe, expect, test } from 'vitest';
+import { Conversation } from '../src/conversation/conversation.ts';
+
+const said = (turn_id: string, role: string, content: string, more: object = {}) =>
+  ({ id: `${turn_id}-${content}`, message_id: `${turn_id}-${content}`, turn_id, role, content, ...more }) as unknown as HistoryMessage;
+const call = (call_id: string, more: object = {}) => ({ call_id, tool_name: 'run', turn_id: 't2', ...more });
+const frame = (type: string, more: object) => ({ type, turn_id: 't2', ...more }) as unknown as SessionEvent;
+const shown = ({ entries }: Conversation) =>
+  entries.value.map((entry) => {
+    if (entry.kind === 'call') return `${entry.key} ${entry.call.value.state}`;
+    if (entry.kind === 'user') return entry.text;
+    return entry.kind === 'assistant' ? entry.text.value : entry.kind;
+  });
+
+const before = [said('t1', 'user', 'one'), said('t1', 'assistant', 'two')];
+const sinceThen = [
+  ...before,
+  said('t2', 'user', 'three'),
+  said('t2', 'assistant', 'four', { calls: [call('c1'), call('c2'), call('c3')] }),
+  said('t2', 'tool', 'done', { call_id: 'c1' }),
+];
+
+describe('frames that are missing', () => {
+  test('are told by the history, and the turn that was running goes on', () => {
+    const page = new Conversation();
+    page.begin([...before, said('t2', 'user', 'three')], 't2');
+    expect(shown(page)).toEqual(['one', 'two']);
+    page.take(frame('user_message', { client_msg_id: 't2-three', content: 'three' }));
+    page.take(frame('tool_call', { ...call('c2'), requires_approval: true }));
+    page.beginAgain(sinceThen, 't2');
+    expect(shown(page)).toEqual(['one', 'two', 'three', 'four', 'c1 completed', 'c2 asking', 'c3 elsewhere']);
+    page.take(frame('tool_call', { ...call('c3'), requires_approval: true }));
+    page.take(frame('call_update', { call_id: 'c2', state: 'rejected' }));
+    page.take(frame('assistant_message', { message_id: 'm', token: 'five', is_final: true }));
+    expect(shown(page).slice(4)).toEqual(['c1 completed', 'c2 rejected', 'c3 asking', 'five']);
+  });
+
+  test('of a turn that has ended are told by the history alone', () => {
+    const page = new Conversation();
+    page.begin(before, 't2');
+    page.take(frame('tool_call', { ...call('c2'), requires_approval: true }));
+    page.said('new', 'on its way', []);
+    page.beginAgain(sinceThen, undefined);
+    expect(shown(page)).toEqual(['one', 'two', 'three', 'four', 'c1 completed', 'c2 completed', 'c3 completed', 'on its way']);
+    page.take(frame('assistant_message', { message_id: 'm', token: 'late', is_final: true }));
+    expect(shown(page)).not.toContain('late');
+  });
+});
