@@ -16,8 +16,11 @@ QUERIES = (
     Query(
         "errors",
         """\
-fields @timestamp, @log, message, exception, session, turn, connection, request_id
-| filter level in ["ERROR", "CRITICAL"] or @message like /Task timed out|Runtime exited|Runtime\\.\\w+|errorMessage/
+fields @timestamp, @log, coalesce(message, @message) as what, exception, session, turn, connection, request_id,
+  @logStream
+| filter level in ["ERROR", "CRITICAL"]
+  or @message like /^\\[ERROR\\]|Task timed out|Runtime exited|Runtime\\.\\w+|errorMessage/
+| filter @message not like /^\\[ERROR\\] Exception: Unauthorized/
 | sort @timestamp desc
 | limit 200
 """,
@@ -25,7 +28,7 @@ fields @timestamp, @log, message, exception, session, turn, connection, request_
     Query(
         "one session",
         """\
-fields @timestamp, @log, level, message, turn, connection, request_id, error
+fields @timestamp, @log, level, message, turn, connection, request_id, error, kind, status, exception
 | filter session = "SESSION#alice#my_session"
 | sort @timestamp
 | limit 1000
@@ -100,8 +103,8 @@ fields @timestamp, @log, session, turn, request_id
         """\
 filter @type = "REPORT"
 | parse @message /Restore Duration: (?<restored>[0-9.]+) ms/
-| stats count(*), pct(@duration, 95), max(@duration), max(@maxMemoryUsed / 1000000), count(@initDuration),
-  max(@initDuration), count(restored), max(restored) by @log
+| stats count(*), pct(@duration, 95), max(@duration), max(@maxMemoryUsed / 1000000), max(@memorySize / 1000000),
+  count(@initDuration), max(@initDuration), count(restored), max(restored) by @log
 """,
     ),
 )

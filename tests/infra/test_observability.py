@@ -5,12 +5,14 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import jwt
 import pytest
 import yaml
+from awslambdaric import bootstrap
 from codelab.gateway import tokens
 from codelab_local.emulator import Emulator
 
@@ -77,6 +79,25 @@ def test_a_section_says_what_to_do(section: str) -> None:
 def test_every_query_that_the_page_names_is_saved_and_every_one_is_named() -> None:
     known = {query.name for query in QUERIES}
     assert {name for name in known if f"`{name}`" in PAGE} == known
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "is_shown"),
+    [
+        ("KeyError", "'pk'", True),
+        ("InvalidAnswer", "/a: missing (request 1)", True),
+        ("Runtime.ImportModuleError", "Unable to import module 'handler'", True),
+        ("Exception", "Unauthorized", False),  # a refused token
+    ],
+)
+def test_the_query_errors_shows_a_crash_as_the_runtime_logs_it(kind: str, message: str, is_shown: bool) -> None:
+    """As text that begins with `[ERROR]`, without a level."""
+    said: list[str] = []
+    crash = {"errorType": kind, "errorMessage": message, "stackTrace": ['  File "/var/task/handler.py", line 1\n']}
+    bootstrap.log_error(crash, SimpleNamespace(log_error=lambda lines: said.append("\n".join(lines))))
+    (query,) = [query.text for query in QUERIES if query.name == "errors"]
+    (wanted,), (unwanted,) = re.findall(r"@message like /(.+)/", query), re.findall(r"@message not like /(.+)/", query)
+    assert bool(re.search(wanted, said[0]) and not re.search(unwanted, said[0])) == is_shown
 
 
 def test_every_reason_of_a_refused_token_that_the_page_explains_is_in_the_log() -> None:
