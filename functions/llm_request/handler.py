@@ -120,7 +120,8 @@ def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) 
         if used:
             told = (used["prompt"] or 0) + (used["completion"] or 0)
             tokens = told or estimate_tokens(dumps(request["context"]))
-            record("model asked", **metrics(ModelRequests=1, ModelErrors=int(failed), Tokens=tokens))
+            asker = {"user": caller["user"]} if caller else {}  # there is no session, whose key would name the user
+            record("model asked", **asker, **metrics(ModelRequests=1, ModelErrors=int(failed), Tokens=tokens))
         if caller:
             spent = quotas.counted(engine.settings.limits[caller["plan"]], Spending(tokens=tokens, asking=-1))
             engine.count(caller["user"], spent, at=caller.get("at"))

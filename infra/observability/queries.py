@@ -64,8 +64,9 @@ filter message = "model asked" and ispresent(FirstTokenMs.0)
         "tokens by user",
         """\
 filter message = "model asked"
-| parse session "SESSION#*#*" as user, name
-| stats sum(Tokens) as tokens, sum(ModelRequests) as requests by user
+| parse session "SESSION#*#*" as owner, name
+| fields coalesce(user, owner) as who
+| stats sum(Tokens) as tokens, sum(ModelRequests) as requests by who
 | sort tokens desc
 | limit 50
 """,

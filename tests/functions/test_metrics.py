@@ -160,9 +160,10 @@ def test_without_alarms_a_healthy_system_is_quiet_and_no_line_is_a_metric(
 def test_a_request_over_http_counts_too(watched: System, caplog: pytest.LogCaptureFixture) -> None:
     watched.model.answers.append('{"a": 1}')
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    watched.function("llm_request")(
-        {"kind": "request", "context": [{"role": "user", "content": "?"}], "schema": schema}
-    )
+    request = {"kind": "request", "context": [{"role": "user", "content": "?"}], "schema": schema}
+    watched.function("llm_request")({**request, "caller": {"user": "ann", "plan": "", "at": 0}})
+    (line,) = lines(caplog)
+    assert (line["message"], line["user"]) == ("model asked", "ann")
     assert counted(caplog, WATCHED["tokens"].metric or Metric("", "", {})) == [110]
 
 
