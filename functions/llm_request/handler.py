@@ -12,7 +12,7 @@ from codelab.llm.client.bare import run_bare
 from codelab.llm.client.bedrock import BedrockKey, bedrock_base_url
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.unsupported_cache import KEPT_S, UnsupportedFeatures
-from codelab.llm.errors import ModelError
+from codelab.llm.errors import ModelError, RequestError
 from codelab.llm.outcome import Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import begin, metrics, record
@@ -71,7 +71,8 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     A Request is {"kind": "request", "context", "schema", "config"?, "timeout_s"?, "caller"?} and returns {"solution",
     "usage", "strategy", …}. Its errors are raised: the caller sees the type as the function's error, with a message
     without the provider's words, which are logged under the request's id. `caller` is {"user", "plan", "at"}: the user
-    for whom it was counted as in progress at that time (ms).
+    for whom it was counted as in progress at that time (ms). `rest_api` gives it, and gets {"errorType",
+    "errorMessage"} instead of an error: a user's Request without an answer must not ring as a crash of the function.
 
     {"kind": "health"} returns {"available"}: whether the model's endpoint accepts the key.
     """
@@ -82,17 +83,28 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
         left = context.get_remaining_time_in_millis() / 1000 - _MARGIN_S
         wanted = event.pop("timeout_s", left)
         deadline = time.monotonic() + min(left, wanted if isinstance(wanted, (int, float)) else left)
+        caller = event.pop("caller", {})
         try:
-            return _run_bare(event, event.pop("caller", {}), deadline)
-        except ModelError as error:
-            log_failure(error, context.aws_request_id)
-            raise type(error)(f"{error.public_message} (request {context.aws_request_id})") from None
+            return _run_bare(event, caller, deadline)
+        except RequestError as error:
+            told = _public(error, context.aws_request_id)
+            if caller:
+                return {"errorType": type(told).__name__, "errorMessage": str(told)}
+            raise told from None
     user, session_id, step = step_of(event)
     if event.get("kind") == "compact":
         runner.compact(user, session_id, context.get_remaining_time_in_millis)
         return None
     runner.run(user, session_id, step, context.get_remaining_time_in_millis, context.aws_request_id)
     return None
+
+
+def _public(error: RequestError, request_id: str) -> RequestError:
+    """The error as callers may see it. Logs the provider's words, which are not in it."""
+    if not isinstance(error, ModelError):
+        return error
+    log_failure(error, request_id)
+    return type(error)(f"{error.public_message} (request {request_id})")
 
 
 def _model_of(request: dict[str, Any]) -> str:

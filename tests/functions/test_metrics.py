@@ -167,6 +167,18 @@ def test_a_request_over_http_counts_too(watched: System, caplog: pytest.LogCaptu
     assert counted(caplog, WATCHED["tokens"].metric or Metric("", "", {})) == [110]
 
 
+def test_a_request_over_http_without_an_answer_is_an_error_of_the_model_and_not_of_the_function(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lambda counts what a function raises, which rings for a crash."""
+    watched.model.answers.append(broken(refuse))
+    request = {"kind": "request", "context": [{"role": "user", "content": "?"}], "schema": {"type": "object"}}
+    told = watched.function("llm_request")({**request, "caller": {"user": "ann", "plan": "", "at": 0}})
+    assert told["errorType"] == "TransportError"
+    assert "status 404" in told["errorMessage"]
+    assert counted(caplog, WATCHED["model-errors"].operands["errors"]) == [1]
+
+
 def test_a_request_that_its_user_cancels_is_no_error_of_the_model(
     watched: System, caplog: pytest.LogCaptureFixture
 ) -> None:

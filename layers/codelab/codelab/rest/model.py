@@ -37,7 +37,7 @@ def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         if error.status == 413:
             raise NotBegun(ErrorCode.PAYLOAD_TOO_LARGE, "A Request can have at most 6 MB") from None
         raise
-    if not failed:
+    if not failed and "errorType" not in payload:
         found: dict[str, Any] = payload
         return found
     kind, message = payload.get("errorType", ""), payload.get("errorMessage", "")
