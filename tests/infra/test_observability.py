@@ -15,6 +15,7 @@ import yaml
 from awslambdaric import bootstrap
 from codelab.gateway import tokens
 from codelab_local.emulator import Emulator
+from samtranslator.yaml_helper import yaml_parse
 
 from infra.observability.alarms import LAMBDA, OURS, SQS, Metric, alarms
 from infra.observability.queries import QUERIES
@@ -109,6 +110,20 @@ def test_every_reason_of_a_refused_token_that_the_page_explains_is_in_the_log() 
     assert len(reasons) == 10
     for reason in reasons:
         assert reason.removesuffix("…").strip() in said, reason
+
+
+def test_what_the_commands_of_the_page_name_exists() -> None:
+    template = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
+    for pattern, known in {
+        r"OutputKey=='(\w+)'": template["Outputs"],
+        r"--logical-resource-id (\w+)": template["Resources"],
+        r"(?:ParameterKey=='|PARAMETERS=\")(\w+)": template["Parameters"],
+        r"--function-name codelab-([\w-]+)": functions(TEMPLATE),
+        r"\(#([\w-]+)\)": {re.sub(r"\W", "-", head.lower()) for head in re.findall(r"^##+ (.+)$", PAGE, flags=re.M)},
+    }.items():
+        named = set(re.findall(pattern, PAGE))
+        assert named
+        assert named <= set(known)
 
 
 def test_every_metric_of_an_alarm_is_explained() -> None:
