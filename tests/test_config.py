@@ -11,11 +11,17 @@ def test_defaults_hold_and_empty_variables_count_as_unset():
     assert (found.max_steps, found.table_name) == (50, "t")
 
 
+def test_a_number_may_be_written_as_cloudformation_does():
+    assert [read_settings({"MAX_STEPS": text}).max_steps for text in ("5", "5.0", " 5 ", "+5")] == [5] * 4
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("MAX_STEPS", "many"),
         ("MAX_STEPS", "0"),
+        ("MAX_STEPS", "5.5"),
+        ("MAX_STEPS", "٣"),
         ("HITL_ENABLED", "perhaps"),
         ("AUTH_MODE", "trust"),
         ("LOG_LEVEL", "LOUD"),

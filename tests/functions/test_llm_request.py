@@ -2,13 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
+import pytest
+from codelab.llm.client.transport import Call
 from codelab.sessions.register import LEASE_MS
 
 from tests.functions.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import Context, System
 from tests.garbage import left_frames
+from tests.ide import PATIENCE
 from tests.scripted_model import call
+from tests.waiting import until
 
 
 def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected: System) -> None:
@@ -20,6 +25,35 @@ def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected:
     assert connected.aws.calls[0] == READ_MANY
     assert {*connected.aws.calls[1:3]} == {UPDATE, "model"}
     assert connected.history()[-1] == ("assistant", "Hi")
+
+
+class Unread:
+    """A provider that keeps a connection open and does not read, so that a request cannot be sent."""
+
+    base_url = "http://model.invalid"
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self.was_cancelled = False
+
+    def send(self, _body: Any, call: Call) -> Iterator[list[dict[str, Any]]]:
+        until(lambda: self._system.item("REGISTER")["phase"] == "running")
+        self._system.function("control")(self._system.event("c1", {"type": "cancel"}))
+        self.was_cancelled = call.cancellation.wait(PATIENCE)
+        call.check()
+        yield []
+
+
+def test_a_step_whose_request_cannot_be_sent_is_acquired_and_can_be_cancelled(
+    connected: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codelab.delivery.stream.WATCH_S", 0.05)
+    model = Unread(connected)
+    connected.transport = lambda **_: model
+    connected.function("control")
+    connected.send("c1", "user_message", content="hello")
+    connected.run_step()
+    assert model.was_cancelled
 
 
 def test_nothing_is_shown_of_an_answer_before_the_step_is_acquired(connected: System) -> None:

@@ -1,5 +1,6 @@
 """The bytes of a body: the same with parts that keep their JSON as without."""
 
+import copy
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -92,5 +93,10 @@ def test_what_keeps_its_json_cannot_be_changed_and_counts_as_any_message() -> No
     message = Text("user", "Hello there")
     with pytest.raises(TypeError):
         message["content"] = "Bye"
+    with pytest.raises(TypeError):
+        message.update(content="Bye")
+    copied = copy.deepcopy(message)
+    copied["content"] = "Bye"
+    assert encode({"m": message}) != encode({"m": copied})
     assert message == {"role": "user", "content": "Hello there"}
     assert message.tokens == estimate_context([message]) == estimate_context([dict(message)])

@@ -46,4 +46,24 @@ describe('frames that are missing', () => {
     page.take(frame('assistant_message', { message_id: 'm', token: 'late', is_final: true }));
     expect(shown(page)).not.toContain('late');
   });
+
+  test('may be told twice by a history that is newer than the frames', () => {
+    const page = new Conversation();
+    page.begin(before, 't2');
+    page.take(frame('user_message', { client_msg_id: 't2-three', content: 'three' }));
+    page.take(frame('assistant_message', { message_id: 't2-four', token: 'fo', is_final: false }));
+    page.beginAgain(sinceThen, 't2');
+    page.take(frame('assistant_message', { message_id: 't2-four', token: 'ur', is_final: true }));
+    expect(shown(page).slice(3, 4)).toEqual(['four']);
+  });
+
+  test('do not hide a turn that has begun since the server was asked which one runs', () => {
+    const page = new Conversation();
+    page.said('t2-three', 'three', []);
+    page.take(frame('user_message', { client_msg_id: 't2-three', content: 'three' }));
+    page.take(frame('assistant_message', { message_id: 'm', token: 'Half ', is_final: false }));
+    page.beginAgain(before, undefined);
+    page.take(frame('assistant_message', { message_id: 'm', token: 'whole', is_final: true }));
+    expect(shown(page)).toEqual(['one', 'two', 'three', 'Half whole']);
+  });
 });

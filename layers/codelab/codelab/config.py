@@ -4,6 +4,7 @@ The authorizer needs no pydantic, which would be a third of its init. So only se
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
@@ -50,6 +51,9 @@ class _ByPlan(dict[str, Limits]):
         return self[""]
 
 
+#: CloudFormation may write a Number as 120.0.
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0+)?\s*")
+
 # Fields of Settings that are not plain text. Each reads its variable's text, and raises ValueError.
 
 
@@ -59,10 +63,9 @@ def _whole(default: int | None, *, least: int = 0, most: int | None = None, auto
     def read(text: str) -> int | None:
         if auto and text == "auto":
             return None
-        try:
-            number = int(text)
-        except ValueError:
-            raise ValueError("must be a whole number" + (" or auto" if auto else "")) from None
+        if not _WHOLE.fullmatch(text):
+            raise ValueError("must be a whole number" + (" or auto" if auto else ""))
+        number = int(text.partition(".")[0])
         if number < least or (most is not None and number > most):
             raise ValueError(f"must be {least} or more" if most is None else f"must be from {least} to {most}")
         return number

@@ -44,7 +44,9 @@ export class Conversation {
       return this.#fromHistory(message, turnId, runningTurn !== undefined && turnId === runningTurn);
     });
     const keys = new Set(made.map((entry) => entry.key));
-    const goesOn = (entry: Entry) => (entry.kind === 'user' && entry.state.value === 'sending') || (runningTurn && entry.turnId === runningTurn);
+    // A turn may have begun since the server was asked which one runs.
+    const running = new Set([runningTurn, this.#turnId].filter((turn) => turn && !this.#told.has(turn)));
+    const goesOn = (entry: Entry) => (entry.kind === 'user' && entry.state.value === 'sending') || running.has(entry.turnId);
     this.#beginWith([...made, ...this.entries.value.filter((entry) => goesOn(entry) && !keys.has(entry.key))]);
   }
 
@@ -117,6 +119,7 @@ export class Conversation {
         if (isTold) return;
         const entry = this.#get(event.message_id, 'assistant') ?? this.#message(event.message_id, event.turn_id, event.agent);
         if (event.aborted) return this.#remove(event.message_id);
+        if (entry.final.value) return; // the history had it before its last frame came
         if (event.token) entry.text.value += event.token;
         if (event.is_final) entry.final.value = true;
         return;
@@ -220,6 +223,8 @@ export class Conversation {
     const id = event.client_msg_id;
     this.queue.value = this.queue.value.filter((one) => one.id !== id);
     if (this.#known.has(id)) {
+      const said = this.#get(id, 'user');
+      if (said) said.turnId = event.turn_id;
       if (!this.entries.value.some((entry) => entry.key === id)) this.#toEnd(id);
       return this.accepted(id);
     }

@@ -51,6 +51,8 @@ _NEXT_STEP_MS = 30_000
 
 #: The longest text (tokens) that is asked for once more if the model breaks off.
 _RESTART_TOKENS = 2_000
+#: Seconds after which a step is acquired although its model's request is still being made or sent.
+_SENT_S = 0.25
 #: How often a step is read again because the session changed before it was acquired.
 _READS = 5
 #: Read with the history: the approval rules for the answer's calls, and the clients' tools.
@@ -332,13 +334,15 @@ class StepRunner:
         """Run the Request, send its text, and add it to `streamed`. None: the chosen agent must be asked by another."""
         sender: StreamSender | None = None
         choosing, chosen = asked.choosing, asked.choosing is None
-        # The step is acquired while the model works. Both need the interpreter, so the request goes first.
-        events = asked.request.stream(
-            self._transport,
-            deadline=deadline,
-            cancel=attempt.cancellation,
-            on_wait=lambda: self._pool.submit(attempt.acquire),
-        )
+        sent = threading.Event()
+
+        def acquire() -> None:
+            # While the model works. Both need the interpreter, so the request goes first, if it soon can.
+            sent.wait(_SENT_S)
+            attempt.acquire()
+
+        self._pool.submit(acquire)
+        events = asked.request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation, on_wait=sent.set)
         with closing(events):
             for event in events:
                 text = ""

@@ -27,8 +27,14 @@ class Fixed(dict[str, Any]):
             self._json: bytes = _encoded(self)
         return self._json
 
-    def __setitem__(self, *_: Any) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("it may be encoded already")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    update = setdefault = pop = popitem = clear = _refuse
+
+    def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
+        return dict, (dict(self),)  # a copy may be changed
 
 
 class Text(Fixed):

@@ -76,7 +76,8 @@ def compile_schema(schema: Any, open_objects: str) -> CompiledSchema:
     compiled = _compiled(schema, open_objects)
     if len(_same) >= _MAX_SAME:
         _same.clear()
-    _same[id(schema)] = schema, open_objects, compiled
+    if compiled in _cache.values():
+        _same[id(schema)] = schema, open_objects, compiled
     return compiled
 
 
@@ -91,4 +92,5 @@ def _compiled(schema: Any, open_objects: str) -> CompiledSchema:
     keys = list(_cache)
     while len(keys) > _MAX_SCHEMAS or (len(keys) > 1 and sum(len(text) for text, _ in keys) > _MAX_CHARACTERS):
         _cache.pop(keys.pop(0), None)
+        _same.clear()  # so that none of them is kept here alone
     return compiled
