@@ -35,8 +35,9 @@ BREAKS = 60
 #: From which turn on a session's context is full, and so costs the same; and the most that the last quarter of these
 #: turns may take of the first quarter's time and CPU time.
 FULL, DRIFT, CPU_DRIFT = 20, 1.5, 1.25
-#: A worker is warm after so many events; and the most that it may grow then.
-WARM, GROWTH = 200, 1.1
+#: A worker is warm after so many events. The most that it may grow then, or the most bytes that each event may leave:
+#: some hundred stay below Python, such as those of the environment, which AWS's client sets for each event.
+WARM, GROWTH, LEFT = 200, 1.1, 600
 #: How many looks tell anything.
 LOOKS = 12
 
@@ -52,8 +53,8 @@ class Soak:
     model: dict[str, int] = field(default_factory=dict)
     #: At each look: when, the seconds that the same work took, and the CPU seconds of the system so far.
     looks: list[tuple[float, float, float]] = field(default_factory=list)
-    #: By function and process: what its PSS was, in bytes, at each look since it was warm.
-    memory: dict[str, dict[int, list[int]]] = field(default_factory=dict)
+    #: By function and process: how many events it had served and its PSS, in bytes, at each look since it was warm.
+    memory: dict[str, dict[int, list[tuple[int, int]]]] = field(default_factory=dict)
 
     def drift(self) -> dict[str, float]:
         """How many times as much the last quarter of the turns took as the first quarter, by medians; empty if too few.
@@ -88,13 +89,17 @@ class Soak:
             "work": statistics.median(it[1] for it in looks),
         }
 
-    def growth(self) -> Iterator[tuple[str, int, float, float]]:
-        """By function: how many of its processes were seen warm for long, their mean megabytes at first and at last."""
+    def growth(self) -> Iterator[tuple[str, int, float, float, float]]:
+        """By function: how many processes were long warm, their mean MB at first and at last, bytes an event."""
         for function, processes in self.memory.items():
             seen = [looks for looks in processes.values() if len(looks) >= LOOKS]
             if seen:
-                first = statistics.mean(statistics.median(looks[:3]) for looks in seen) / 1e6
-                yield function, len(seen), first, statistics.mean(statistics.median(looks[-3:]) for looks in seen) / 1e6
+                first, last = (
+                    statistics.mean(statistics.median(size for _, size in part) for part in parts) / 1e6
+                    for parts in ([looks[:3] for looks in seen], [looks[-3:] for looks in seen])
+                )
+                events = statistics.mean(looks[-1][0] - looks[0][0] for looks in seen)
+                yield function, len(seen), first, last, (last - first) * 1e6 / max(1, events)
 
     def complaints(self) -> list[str]:
         """What is wrong; empty if nothing is."""
@@ -102,9 +107,9 @@ class Soak:
         for name, drift in self.drift().items():
             if name != "work" and drift > (CPU_DRIFT if name == "CPU" else DRIFT):
                 found.append(f"{name}: {drift:.2f} times as much in the last quarter")
-        for function, _, first, last in self.growth():
-            if last > GROWTH * first:
-                found.append(f"{function} grows from {first:.1f} to {last:.1f} MB a process")
+        for function, _, first, last, left in self.growth():
+            if last > GROWTH * first and left > LEFT:
+                found.append(f"{function} grows from {first:.1f} to {last:.1f} MB a process, {left:.0f} bytes an event")
         return found
 
 
@@ -214,7 +219,7 @@ def look(cloud: LocalCloud, seen: Soak, ended: threading.Event) -> None:
         for function, it in cloud.functions().items():
             for pid, served in zip(it["workers"], it["served"], strict=True):
                 if served >= WARM and (size := pss(pid)):
-                    seen.memory.setdefault(function, {}).setdefault(pid, []).append(size)
+                    seen.memory.setdefault(function, {}).setdefault(pid, []).append((served, size))
 
 
 def soak(minutes: float) -> Soak:
@@ -248,8 +253,9 @@ def show(seen: Soak) -> None:
     print(f"seen by clients: {len(seen.failures)} failures")
     print(f"first text p50 {first:.0f} ms, turn {end:.0f} ms")
     print("last quarter to first:", ", ".join(f"{name} {drift:.2f}" for name, drift in seen.drift().items()))
-    for function, processes, before, after in sorted(seen.growth()):
-        print(f"{function:16} {before:6.1f} → {after:5.1f} MB ({after / before:.2f}), {processes} processes")
+    for function, processes, before, after, left in sorted(seen.growth()):
+        grown = f"{before:6.1f} → {after:5.1f} MB ({after / before:.2f}, {left:.0f} bytes an event)"
+        print(f"{function:16} {grown}, {processes} processes")
 
 
 def main(minutes: float) -> int:

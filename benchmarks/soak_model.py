@@ -105,7 +105,7 @@ async def _stream(writer: asyncio.StreamWriter, answer: str, cut_after: int | No
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     size = len(answer) // PIECES + 1
     for n, start in enumerate(range(0, len(answer), size)):
-        if n == cut_after:
+        if n == cut_after or writer.transport.is_closing():  # an invocation that does not get the step hangs up
             raise ConnectionAbortedError
         _chunk(writer, {"choices": [_choice(answer[start : start + size], None)]})
         await asyncio.sleep(PIECE_S)
