@@ -86,7 +86,8 @@ def test_cancel_keeps_the_text_and_drops_the_request_to_the_model(ide, model):
     session.expect("turn_end", reason="cancelled")
     session.idle()
     said = session.text()
-    assert said.startswith("word ")
+    assert said
+    assert ("word " * 2_000).startswith(said), "perhaps only a part of the first word"
     session.ask(model.script("then", Says("And then")))
     kept = [m["content"] for m in model.requests["then"][0]["messages"] if m["role"] == "assistant"]
     assert kept == [said]
