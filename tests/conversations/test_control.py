@@ -1,5 +1,6 @@
 """Frames that steer a session, against the running system."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -158,9 +159,12 @@ def test_all_but_its_sender_are_told_what_became_of_a_call(ide, model):
     first.result(small, {"content": "short"})
     first.result(large, {"content": "long " * 6_440})
     first.fail(failed, {"code": "FILE_NOT_FOUND", "message": "no such file"})
-    first.idle()
-    second.idle()
     third = ide("settled")
+    for session in (first, second):
+        session.idle()
+        # The results were taken at the same time, and who took one may tell of it after another's turn has ended.
+        while len(session.of_type("call_update")) < len(asked):
+            session.expect("call_update")
     third.request("resume", last_seq=0)
 
     def told(session):
@@ -203,10 +207,12 @@ def test_resume_beyond_the_log_requires_a_resync(ide):
 def test_a_session_that_interrupts_answers_the_newest_message(ide, model):
     session = ide(extensions=True)
     session.request("session_config", when_busy="interrupt")
-    session.say(model.script("old", Says("old " * 500, delay=0.01)))
+    go = threading.Event()
+    session.say(model.script("old", Says("old " * 50, halfway=go)))
     session.expect("assistant_message")
     session.say(model.script("new", Says("New answer")))
     assert session.expect("turn_end")["reason"] == "cancelled"
+    go.set()
     session.expect("turn_end", reason="completed")
     assert session.text().endswith("New answer")
 

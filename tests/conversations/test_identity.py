@@ -57,16 +57,17 @@ def bearing(value: str) -> dict[str, Any]:
     return {"additional_headers": {"Authorization": f"Bearer {value}"}}
 
 
-SUBPROTOCOLS = {"subprotocols": ["codelab", f"token.{token()}"]}
+def subprotocols() -> dict[str, Any]:
+    return {"subprotocols": ["codelab", f"token.{token()}"]}
 
 
 def test_tokens_are_accepted_in_header_subprotocol_and_query(guarded, model):
-    for way in ({"options": bearing(token())}, {"options": SUBPROTOCOLS}, {"token": token()}):
+    for way in ({"options": bearing(token())}, {"options": subprotocols()}, {"token": token()}):
         assert guarded(**way).ask(model.script("in", Says("Welcome"))) == "Welcome"
 
 
 def test_the_server_echoes_its_subprotocol_and_never_the_token(guarded):
-    assert guarded(options=SUBPROTOCOLS).socket.subprotocol == "codelab"
+    assert guarded(options=subprotocols()).socket.subprotocol == "codelab"
 
 
 INVALID = {

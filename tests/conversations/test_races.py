@@ -129,6 +129,11 @@ def test_concurrent_messages_are_answered_once_each_in_sequence(ide, model, tabl
     assert sorted(message["content"] for message in messages[1::2]) == [f"answer {n}" for n in range(8)]
 
 
+def texts(connection: Ide) -> list[dict[str, Any]]:
+    """The frames of text, each once: the sweep repeats those that a killed worker had posted and not reported."""
+    return list({frame["seq"]: frame for frame in connection.of_type("assistant_message")}.values())
+
+
 def kill_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int) -> None:
     """Kill the worker at a random moment of its stream. The answer comes again, and nothing is doubled."""
     choose = random.Random(seed)
@@ -144,7 +149,7 @@ def kill_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int
     connection.expect("turn_end", reason="completed")
     connection.idle()
     discarded = {frame["message_id"] for frame in connection.of_type("message_discarded")}
-    kept = [f["token"] for f in connection.of_type("assistant_message") if f["message_id"] not in discarded]
+    kept = [f["token"] for f in texts(connection) if f["message_id"] not in discarded]
     assert "".join(kept) == text
     until_idle(table, session)
     check_history(table, session)
@@ -180,6 +185,7 @@ def stop_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int
         connection.expect("turn_end", reason="completed")
         if choose.random() < 0.5:
             connection.say(model.script(f"{session}-next", Says("Next")))
+            connection.expect("turn_end", reason="completed")
     finally:
         for pid in stopped:
             with contextlib.suppress(ProcessLookupError):
@@ -189,9 +195,9 @@ def stop_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int
     time.sleep(0.3)  # what the first owner still does
     check_history(table, session)
     discarded = {frame["message_id"] for frame in connection.of_type("message_discarded")}
-    kept = {f["message_id"] for f in connection.of_type("assistant_message")} - discarded
+    kept = {f["message_id"] for f in texts(connection)} - discarded
     for message_id in kept:
-        told = "".join(f["token"] for f in connection.of_type("assistant_message") if f["message_id"] == message_id)
+        told = "".join(f["token"] for f in texts(connection) if f["message_id"] == message_id)
         assert told in (text, "Next")
     frames = table.frames(session)
     assert [frame["seq"] for frame in frames] == list(range(1, len(frames) + 1))

@@ -101,11 +101,14 @@ def test_a_stream_and_other_writers_share_the_log_without_gaps(cloud, ide, model
     """The handlers of queued messages log their frames between the pieces of the running turn's text."""
     writer, text = ide("shared-log", extensions=True), "one of many " * 100
     reader = Follower(cloud.url("shared-log", extensions=1))
-    writer.say(model.script("shared log", Says(text, delay=0.01)))
+    go = threading.Event()
+    writer.say(model.script("shared log", Says(text, delay=0.01, halfway=go)))
     writer.expect("assistant_message")
     for n in range(15):
         writer.say(model.script(f"queued {n}", Says(f"<{n}>")), client_msg_id=f"q{n}")
         time.sleep(0.03)
+    writer.expect("queued")
+    go.set()
     reader.read_to("turn_end", 16)
     assert [frame["seq"] for frame in reader.frames] == list(range(1, len(reader.frames) + 1))
     assert any(frame["type"] == "queued" for frame in reader.frames)
