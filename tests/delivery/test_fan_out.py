@@ -102,10 +102,12 @@ def test_the_only_window_is_posted_to_without_another_thread(monkeypatch):
 
 def test_the_only_window_does_not_keep_the_sender_when_it_refuses():
     world = World(only=0)
-    world.gateway.script("only", *[REFUSED] * 3)
+    takes = threading.Event()
+    world.gateway.answers["only"] = lambda: DONE if takes.is_set() else REFUSED
     delivery = world.send(2)
     assert not delivery.is_done
     world.send()
+    takes.set()
     world.fan_out.drain()
     assert world.taken("only") == [1, 2, 3]
     assert not delivery.failed

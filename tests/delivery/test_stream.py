@@ -164,6 +164,7 @@ def test_the_first_piece_is_sent_by_the_thread_that_has_it_and_all_others_by_the
         return really_append(pk, event)
 
     monkeypatch.setattr(stage.store, "append", append)
+    until(lambda: stage.sender._wake._waiters)  # type: ignore[attr-defined]  # the sender's thread has nothing to do
     stage.sender.write("first ")
     assert [event.frame["token"] for event in stage.store.log] == ["first "]
     for n in range(3):
@@ -292,7 +293,8 @@ def test_batches_come_quickly_at_first_and_seldom_in_a_long_stream(monkeypatch: 
     assert len(stage.store.log) <= 25
 
 
-def test_the_last_batch_of_an_answer_is_left_to_the_commit():
+def test_the_last_batch_of_an_answer_is_left_to_the_commit(monkeypatch):
+    monkeypatch.setattr(module, "_FIRST_DELAY_S", 3600.0)
     stage = Stage(max_delay_s=3600.0)
     stage.release()
     stage.sender.write("the first piece")
