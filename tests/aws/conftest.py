@@ -2,9 +2,13 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from codelab.aws.calls import Service
+from codelab.aws.connections import Connections
+from codelab.aws.functions import Functions
 from codelab.aws.session import session
 
 from tests.aws.server import Server, serving
+from tests.ide import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +21,14 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     session.cache_clear()
     yield
     session.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers of a server beside the tests may come late; what is tried again then would be counted."""
+    for made in (Connections, Service, Functions):
+        monkeypatch.setitem(made.__init__.__kwdefaults__, "read_s", PATIENCE)
+    monkeypatch.setattr("codelab.aws.connections.CONNECT_S", PATIENCE)
 
 
 @pytest.fixture

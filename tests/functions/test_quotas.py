@@ -384,7 +384,7 @@ def test_a_request_over_http_too_many_is_not_made(
     for _ in range(2):
         assert ask_over_http(limited, 500)["statusCode"] != 429
     with limited.aws.paused():
-        DynamoDBTally(dynamodb_client(), "Table").count("ann", Spending(tokens=100), int(time.time() * 1000), "w1")
+        DynamoDBTally(dynamodb_client(), "Table").count("ann", Spending(tokens=100), time.time_ns() // 1_000_000, "w1")
     answer = ask_over_http(limited, 500)
     assert answer["statusCode"] == 429
     assert limited.aws.calls == [UPDATE]
