@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from codelab_local import LocalCloud
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests.ide import Ide
@@ -58,6 +59,10 @@ LONGEST = (
 #: What tokens of `guarded_cloud` say, and what signs them and those of `limited_cloud`.
 CLAIMS = {"AUTH_MODE": "jwt", "JWT_ISSUER": "us", "JWT_AUDIENCE": "ide"}
 SECRET = "a secret that is long enough for the purpose"
+
+# The same examples in every run, however slow the machine is: no run fails by chance.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
 
 _sessions = (f"talk_{n}" for n in itertools.count(1))
 
