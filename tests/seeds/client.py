@@ -66,6 +66,12 @@ class SeedIde(Ide):
         finals = [message["message_id"] for message in messages if message["is_final"]]
         assert sorted(finals) == sorted({message["message_id"] for message in messages})
 
-    def statuses(self) -> list[str]:
-        """All statuses in the order of the log, because two functions may post at the same time."""
-        return [frame["status"] for frame in sorted(self.of_type("agent_status"), key=lambda frame: frame["seq"])]
+    def expect_statuses(self, statuses: list[str]) -> None:
+        """Expect that these are all statuses in the order of the log, because two functions may post at the same time.
+
+        One that was logged before the last one may come after it.
+        """
+        while len(self.of_type("agent_status")) < len(statuses):
+            self.expect("agent_status")
+        found = sorted(self.of_type("agent_status"), key=lambda frame: frame["seq"])
+        assert [frame["status"] for frame in found] == statuses

@@ -106,7 +106,7 @@ STATUSES: dict[Play, list[str]] = {
 def test_the_scenario_is_played_as_the_document_has_it(open_at: OpenAt, play: Play, path: str) -> None:
     ide = open_at(f"{path}user_{play.__name__}{path.count('/')}")
     play(ide)
-    assert ide.statuses() == STATUSES[play]
+    ide.expect_statuses(STATUSES[play])
 
 
 def test_all_scenarios_follow_each_other_in_one_session(open_at: OpenAt) -> None:
@@ -114,4 +114,4 @@ def test_all_scenarios_follow_each_other_in_one_session(open_at: OpenAt) -> None
     for play, statuses in STATUSES.items():
         ide.frames.clear()
         play(ide)
-        assert ide.statuses() == statuses
+        ide.expect_statuses(statuses)
