@@ -68,7 +68,7 @@ def test_a_sessions_objects_are_deleted_with_it(
     assert objects_of(cloud, session)
     (waiting,) = api.get(f"/sessions/{session}/pending-approvals").json()["pending_approvals"]
     assert waiting["call_id"] == asked["call_id"]
-    assert httpx.get(waiting["payload_url"]).json() == {"path": "large.txt", "content": "x" * 40_000}
+    assert httpx.get(waiting["payload_url"], timeout=60).json() == {"path": "large.txt", "content": "x" * 40_000}
     api.delete(f"/sessions/{session}")
     assert objects_of(cloud, session) == []
 

@@ -10,14 +10,14 @@ from tests.conftest import TEMPLATE
 
 
 def test_health_matches_the_seed_document(cloud: LocalCloud) -> None:
-    answer = httpx.get(f"{cloud.http}/health")
+    answer = httpx.get(f"{cloud.http}/health", timeout=60)
     dependencies = {"dynamodb": "connected", "llm": "available"}
     healthy = {"status": "healthy", "service": "agent-runtime", "version": "1.0.0", "dependencies": dependencies}
     assert (answer.status_code, answer.json()) == (200, healthy)
 
 
 def test_a_client_is_told_where_to_connect(cloud: LocalCloud) -> None:
-    told = httpx.get(f"{cloud.http}/client-config").json()
+    told = httpx.get(f"{cloud.http}/client-config", timeout=60).json()
     assert told == {
         "websocket": "/ws/{session_id}",
         "auth": {"mode": "none"},
@@ -44,14 +44,14 @@ def test_a_client_of_a_deployed_system_is_told_how_to_sign_in(monkeypatch: pytes
 
 
 def test_the_documentation_is_served(cloud: LocalCloud) -> None:
-    assert "swagger" in httpx.get(f"{cloud.http}/docs").text
-    assert "/api/v1/sessions" in httpx.get(f"{cloud.http}/openapi.json").json()["paths"]
+    assert "swagger" in httpx.get(f"{cloud.http}/docs", timeout=60).text
+    assert "/api/v1/sessions" in httpx.get(f"{cloud.http}/openapi.json", timeout=60).json()["paths"]
 
 
 @pytest.mark.deep
 def test_health_shows_only_that_the_model_is_unavailable() -> None:
     with LocalCloud(TEMPLATE, environment={"LLM_BASE_URL": "http://127.0.0.1:9/secret"}) as alone:
-        answer = httpx.get(f"{alone.http}/health")
+        answer = httpx.get(f"{alone.http}/health", timeout=60)
     assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
     assert answer.json()["dependencies"] == {"dynamodb": "connected", "llm": "unavailable"}
     assert "secret" not in answer.text

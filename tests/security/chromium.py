@@ -64,7 +64,7 @@ class Chromium:
         if found is None:
             self.__exit__()
             raise RuntimeError(f"Chromium does not start: {log.read_text('utf-8', 'replace')}")
-        self._connecting = connect(found[1], max_size=None, proxy=None)
+        self._connecting = connect(found[1], max_size=None, proxy=None, open_timeout=PATIENCE)
         self._socket = self._connecting.__enter__()
         return self
 

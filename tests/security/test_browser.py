@@ -234,7 +234,7 @@ def test_the_documentation_renders_under_its_policy(demo_cloud: LocalCloud, brow
     noted = "addEventListener('securitypolicyviolation', (event) => (window.violations ??= []).push(event.blockedURI))"
     page.command("Page.addScriptToEvaluateOnNewDocument", {"source": noted})
     page.go(f"{demo_cloud.http}/docs")
-    operations = sum(map(len, httpx.get(f"{demo_cloud.http}/openapi.json").json()["paths"].values()))
+    operations = sum(map(len, httpx.get(f"{demo_cloud.http}/openapi.json", timeout=60).json()["paths"].values()))
     page.wait_for(f"document.querySelectorAll('.opblock-summary-method').length >= {operations} > 0")
     assert page.run("return window.violations ?? []") == []
 

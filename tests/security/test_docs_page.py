@@ -37,7 +37,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(cloud: LocalCloud) -> httpx.Response:
-    return httpx.get(f"{cloud.http}/docs")
+    return httpx.get(f"{cloud.http}/docs", timeout=60)
 
 
 def test_the_page_loads_nothing_from_other_hosts(cloud: LocalCloud, page: httpx.Response) -> None:
@@ -45,7 +45,7 @@ def test_the_page_loads_nothing_from_other_hosts(cloud: LocalCloud, page: httpx.
     assert len(loads) == 4
     for address in (urljoin(f"{cloud.http}/docs", load) for load in loads):
         assert address.startswith(f"{cloud.http}/docs/")
-        assert httpx.get(address).status_code == 200, address
+        assert httpx.get(address, timeout=60).status_code == 200, address
 
 
 def test_the_page_has_no_inline_script(page: httpx.Response) -> None:
@@ -53,7 +53,10 @@ def test_the_page_has_no_inline_script(page: httpx.Response) -> None:
 
 
 def test_the_policy_allows_no_other_scripts_and_no_framing(cloud: LocalCloud, page: httpx.Response) -> None:
-    for answer in (page, *(httpx.get(f"{cloud.http}/docs/{name}") for name in ("swagger-ui-bundle.js", "begin.js"))):
+    for answer in (
+        page,
+        *(httpx.get(f"{cloud.http}/docs/{name}", timeout=60) for name in ("swagger-ui-bundle.js", "begin.js")),
+    ):
         rules = dict(rule.strip().split(" ", 1) for rule in answer.headers["Content-Security-Policy"].split(";"))
         assert rules["script-src"] == rules["connect-src"] == "'self'"
         assert {rules[name] for name in ("default-src", "frame-ancestors", "base-uri", "form-action")} == {"'none'"}
@@ -66,11 +69,11 @@ def test_the_policy_allows_no_other_scripts_and_no_framing(cloud: LocalCloud, pa
     ["/docs/..%2fmain.py", "/docs/main.py", "/docs/__init__.py", "/docs/a/b.js", "/redoc", "/docs/oauth2-redirect"],
 )
 def test_only_the_pages_own_assets_are_served(cloud: LocalCloud, path: str) -> None:
-    assert httpx.get(f"{cloud.http}{path}").status_code == 404
+    assert httpx.get(f"{cloud.http}{path}", timeout=60).status_code == 404
 
 
 def test_the_document_is_not_sent_to_an_online_validator(cloud: LocalCloud) -> None:
-    begin = httpx.get(f"{cloud.http}/docs/begin.js").text
+    begin = httpx.get(f"{cloud.http}/docs/begin.js", timeout=60).text
     assert "validatorUrl: null" in begin
     assert not re.search(r"https?://", begin)
 

@@ -144,7 +144,7 @@ def test_requests_with_other_keys_are_refused(demo_cloud: LocalCloud, bucket: st
     assert signed(demo_cloud, EVERYBODYS, f"/s3/{bucket}/items/u/s/one").status == 403
     assert signed(demo_cloud, EVERYBODYS, f"/s3/{bucket}/items/u/s/two", method="PUT", body=b"x").status == 403
     outsider = s3(demo_cloud, key_id="local", secret="local")
-    assert httpx.get(presigned(outsider, bucket)).status_code == 403
+    assert httpx.get(presigned(outsider, bucket), timeout=60).status_code == 403
 
 
 def test_every_start_has_new_keys(demo_cloud: LocalCloud, cloud: LocalCloud) -> None:
@@ -170,8 +170,8 @@ def test_headers_cannot_turn_an_upload_into_something_else(
     headers, target = {name: value.format(bucket=bucket)}, f"/s3/{bucket}/items/u/s/copied"
     assert signed(demo_cloud, THIS_STARTS, target, method="PUT", headers=headers).status == 403
     store, copied = s3(demo_cloud), "items/u/s/copied"
-    assert httpx.put(presigned(store, bucket, copied, "put_object"), headers=headers).status_code == 403
-    assert httpx.get(presigned(store, bucket, copied)).status_code == 404
+    assert httpx.put(presigned(store, bucket, copied, "put_object"), headers=headers, timeout=60).status_code == 403
+    assert httpx.get(presigned(store, bucket, copied), timeout=60).status_code == 404
 
 
 def test_a_presigned_url_does_not_give_access_to_the_emulator(demo_cloud: LocalCloud, bucket: str) -> None:
@@ -183,9 +183,9 @@ def test_a_presigned_url_does_not_give_access_to_the_emulator(demo_cloud: LocalC
         "X-Amz-Target": "DynamoDB_20120810.ListTables",
         "X-Amz-Date": url.params["X-Amz-Date"],
     }
-    assert httpx.post(demo_cloud.info["emulator"], json={}, headers=headers).status_code == 403
+    assert httpx.post(demo_cloud.info["emulator"], json={}, headers=headers, timeout=60).status_code == 403
     target = str(url).replace(demo_cloud.http, "").replace("/s3/", "/")
-    assert httpx.get(f"{demo_cloud.info['emulator']}{target}").status_code == 403
+    assert httpx.get(f"{demo_cloud.info['emulator']}{target}", timeout=60).status_code == 403
 
 
 def test_a_body_must_match_its_signature(demo_cloud: LocalCloud, bucket: str) -> None:
@@ -206,7 +206,10 @@ def test_a_foreign_page_gets_nothing_even_with_a_presigned_url(
 ) -> None:
     url = presigned(s3(demo_cloud), bucket)
     asking = {"Origin": origin, "Access-Control-Request-Method": "GET"}
-    for answer in (httpx.get(url, headers={"Origin": origin}), httpx.options(url, headers=asking)):
+    for answer in (
+        httpx.get(url, headers={"Origin": origin}, timeout=60),
+        httpx.options(url, headers=asking, timeout=60),
+    ):
         assert answer.status_code == 403
         assert "access-control-allow-origin" not in answer.headers
 
@@ -215,7 +218,7 @@ def test_uploads_are_never_served_as_pages(demo_cloud: LocalCloud, bucket: str) 
     """It would have the origin of the REST API."""
     store, key, script = s3(demo_cloud), "items/u/s/page", b"<script>fetch('/api/v1/sessions')</script>"
     store.put_object(Bucket=bucket, Key=key, Body=script, ContentType="text/html")
-    answer = httpx.get(presigned(store, bucket, key))
+    answer = httpx.get(presigned(store, bucket, key), timeout=60)
     assert answer.status_code == 200
     assert "sandbox" in answer.headers["content-security-policy"]
     assert answer.headers["x-content-type-options"] == "nosniff"

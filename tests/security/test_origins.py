@@ -185,7 +185,7 @@ def test_contradictory_headers_are_refused(
 
 
 def test_every_request_of_a_connection_is_checked(demo_cloud: LocalCloud) -> None:
-    with httpx.Client(base_url=demo_cloud.http) as client:
+    with httpx.Client(base_url=demo_cloud.http, timeout=60) as client:
         assert client.get("/health").status_code == 200
         assert client.get("/health", headers={"Origin": "https://evil.test"}).status_code == 403
         assert client.get("/health", headers={"Host": "evil.test"}).status_code == 403
