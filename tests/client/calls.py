@@ -6,6 +6,7 @@ import itertools
 import os
 import stat
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,13 @@ def error_code(executor: Executor, tool: str, **arguments: Any) -> str:
     outcome = execute(executor, tool, **arguments)
     assert outcome.error is not None, outcome.result
     return outcome.error.code
+
+
+def stand_still(*files: Path) -> bool:
+    """Whether nobody writes these files: a process that was killed may still have been about to."""
+    before = [file.read_bytes() for file in files]
+    time.sleep(0.2)
+    return [file.read_bytes() for file in files] == before
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -226,6 +226,7 @@ def test_the_terminal_asks_before_it_starts_a_server(
     write_config(folder, small={"command": sys.executable, "args": [PROGRAM, str(mark)]})
     with Terminal(CODELAB, environment, folder, columns=300) as terminal:
         terminal.expect("This workspace wants to use the MCP server small")
+        terminal.expect("Your choice")  # the last line of the question
         assert f"$ {sys.executable} {PROGRAM}" in " ".join(terminal.shown().split())
         assert not mark.exists()
         terminal.type("1\r")

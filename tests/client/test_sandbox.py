@@ -9,7 +9,6 @@ import os
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +22,8 @@ from codelab_client.sandbox.seatbelt import Seatbelt, _rules
 from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
 
-from tests.client.calls import git, repository, result, snapshot
+from tests.client.calls import git, repository, result, snapshot, stand_still
+from tests.waiting import until
 
 SECRET = "the user's private key"
 
@@ -186,10 +186,7 @@ def test_a_daemon_does_not_survive_its_command(world: World, bubblewrap: Bubblew
     loop = "while :; do date +%s%N > alive; sleep 0.02; done"
     daemon = f"setsid sh -c '(setsid sh -c \"{loop}\" &) >/dev/null 2>&1' & while [ ! -e alive ]; do sleep 0.01; done"
     world.run(bubblewrap, daemon)
-    time.sleep(0.1)
-    said = (world.workspace / "alive").read_text()
-    time.sleep(0.2)
-    assert (world.workspace / "alive").read_text() == said
+    until(lambda: stand_still(world.workspace / "alive"))
 
 
 def test_no_other_process_is_seen_or_signalled(world: World, bubblewrap: Bubblewrap) -> None:

@@ -18,6 +18,7 @@ from codelab_client.setup.model_file import Model, checked, checked_url
 from codelab_client.setup.providers import PROVIDERS
 from codelab_local.env_file import with_env_file
 from codelab_local.errors import StartError
+from codelab_local.processes import bound_socket
 from keyring.backends import fail
 
 from tests.client.conftest import run
@@ -160,9 +161,9 @@ def test_a_model_that_does_not_answer_is_not_set_up(
 
 
 def test_an_endpoint_that_does_not_listen_is_reported_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    with ModelEndpoint() as stopped:
-        pass
-    assert set_up(stopped) == 1
+    with bound_socket() as bound:  # nobody listens there, nor takes the port, as long as it is open
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
+        assert main(["setup", "--provider", "generic", "--base-url", url, "--model", "m", "--key-file", "-"]) == 1
     assert "does not answer: Connection refused\nNothing was changed" in capsys.readouterr().err
 
 
