@@ -52,6 +52,7 @@ class ExpandedTemplate:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
             Path(name).replace(self._path)  # Another start may read it now.
-            oldest_first = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime)
+            # The new one is the newest, also where clocks are coarse or are set back.
+            oldest_first = sorted(self._folder.iterdir(), key=lambda path: (path == self._path, path.stat().st_mtime))
             for path in oldest_first[:-_KEPT]:
                 path.unlink(missing_ok=True)

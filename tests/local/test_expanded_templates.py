@@ -1,6 +1,7 @@
 """The outcome of the SAM transform, which the local cloud keeps for its next start."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
         ExpandedTemplate(body(Description=str(number)), "us-east-1", tmp_path).write(EXPANDED)
     assert len(list(tmp_path.iterdir())) == 20
     assert ExpandedTemplate(body(Description="29"), "us-east-1", tmp_path).read() == EXPANDED
+    for path in tmp_path.iterdir():
+        os.utime(path, (4e9, 4e9))  # as if the clock had been set back since
+    ExpandedTemplate(body(Description="30"), "us-east-1", tmp_path).write(EXPANDED)
+    assert len(list(tmp_path.iterdir())) == 20
+    assert ExpandedTemplate(body(Description="30"), "us-east-1", tmp_path).read() == EXPANDED
 
 
 def test_a_later_start_deploys_the_same_from_it(cloud: LocalCloud) -> None:

@@ -79,7 +79,7 @@ def test_responses_may_be_binary_and_set_cookies(web: httpx.Client) -> None:
     [
         ("/things/x?do=raise", 500, "Internal Server Error"),
         ("/things/x?do=nonsense", 500, "Internal Server Error"),
-        ("/impatient?do=sleep&seconds=1.5", 503, "Service Unavailable"),
+        ("/impatient?do=sleep&seconds=6", 503, "Service Unavailable"),
     ],
 )
 def test_failures_get_api_gateways_answers(web: httpx.Client, path: str, status: int, message: str) -> None:

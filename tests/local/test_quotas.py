@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -15,12 +16,13 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.local.conftest import APP
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[LocalCloud]:
     """A cloud with short limits, whose model cannot be reached."""
-    limits = {"GATEWAY_INTEGRATION_TIMEOUT_S": "1", "GATEWAY_IDLE_S": "1.7", "GATEWAY_CONNECTION_S": "3"}
+    limits = {"GATEWAY_IDLE_S": "1.7", "GATEWAY_CONNECTION_S": "3"}
     environment = {**limits, "LLM_BASE_URL": "http://127.0.0.1:9/v1"}
     with LocalCloud(APP / "template.yaml", environment=environment) as running:
         running.invoke("command")
@@ -36,9 +38,10 @@ def answer(client: ClientConnection) -> Any:
 
 
 @pytest.mark.deep
-def test_a_timed_out_integration_sends_an_error_frame_and_continues(impatient: LocalCloud) -> None:
-    with connect(impatient.url()) as client:
-        do(client, "sleep", seconds=1.8, name="late")
+def test_a_timed_out_integration_sends_an_error_frame_and_continues() -> None:
+    limit = {"GATEWAY_INTEGRATION_TIMEOUT_S": "2"}
+    with LocalCloud(APP / "template.yaml", environment=limit) as running, connect(running.url()) as client:
+        do(client, "sleep", seconds=4, name="late")
         error = answer(client)
         assert error["message"] == "Endpoint request timed out"
         assert set(error) == {"message", "connectionId", "requestId"}
@@ -53,16 +56,22 @@ def test_an_idle_connection_is_closed_with_1001(impatient: LocalCloud) -> None:
 
 
 def test_a_busy_connection_is_closed_with_1001_at_its_maximum_age(impatient: LocalCloud) -> None:
-    started = time.monotonic()
-    with connect(impatient.url()) as client, pytest.raises(ConnectionClosed, match="received 1001"):
-        _keep_busy(client)
-    assert time.monotonic() - started > 2.5
+    age = 0.0
+    while age <= 2.5:
+        times = [time.monotonic()]
+        with connect(impatient.url()) as client, pytest.raises(ConnectionClosed, match="received 1001"):
+            _keep_busy(client, times)
+        times.append(time.monotonic())
+        age = times[-1] - times[0]
+        was_idle = max(later - earlier for earlier, later in pairwise(times)) > 1  # because this machine is busy
+        assert age > 2.5 or was_idle
 
 
-def _keep_busy(client: ClientConnection) -> None:
-    """Without waiting for answers, which may take long on a busy machine."""
+def _keep_busy(client: ClientConnection, times: list[float]) -> None:
+    """Without waiting for answers, which may take long on a busy machine. Notes when it sends."""
     while True:
         do(client, "sleep", seconds=0.2)
+        times.append(time.monotonic())
         with suppress(TimeoutError):
             client.recv(0.2)
 
@@ -95,6 +104,10 @@ def flood(management: Any, connection_id: str, data: bytes) -> None:
 
 
 def test_health_names_unreachable_dependencies(impatient: LocalCloud) -> None:
-    health = httpx.get(f"{impatient.http}/health", timeout=10).json()
+    def asked() -> Any:
+        return httpx.get(f"{impatient.http}/health", timeout=30).json()
+
+    # On a busy machine DynamoDB may at first not answer in time.
+    health = until(lambda: found if (found := asked())["dependencies"]["dynamodb"] == "connected" else None)
     assert health["status"] == "degraded"
     assert health["dependencies"] == {"dynamodb": "connected", "llm": "unavailable"}

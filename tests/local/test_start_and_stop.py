@@ -69,12 +69,15 @@ def ports(processes: list[psutil.Process]) -> set[tuple[str, int]]:
     }
 
 
+def asked(cloud: LocalCloud) -> httpx.Response:
+    return httpx.get(f"{cloud.http}/health", timeout=30)
+
+
 def test_it_prints_its_address_and_answers_health(cloud: LocalCloud) -> None:
     port = cloud.info["port"]
     assert cloud._output.read_text() == f"ready ws://127.0.0.1:{port}/ws/{{session_id}}\n"
     # On a busy machine DynamoDB may at first not answer in time.
-    until(lambda: httpx.get(f"{cloud.http}/health", timeout=30).json()["status"] == "healthy")
-    health = httpx.get(f"{cloud.http}/health", timeout=30)
+    health = until(lambda: healthy if (healthy := asked(cloud)).json()["status"] == "healthy" else None)
     assert health.headers["Content-Type"] == "application/json"
     dependencies = {"dynamodb": "connected"}
     sample = {"status": "healthy", "service": "sample", "version": "1.2.3", "dependencies": dependencies}
