@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
+from tests.ide import PATIENCE
+
 Script = Callable[["Exchange"], None]
+
+DONE = b"data: [DONE]\n\n"
 
 
 class Exchange:
@@ -44,9 +48,10 @@ class Exchange:
         self.begin()
         for item in objects:
             self.write(event(item))
-        if done:
-            self.write(b"data: [DONE]\n\n")
-        self.end()
+        if done:  # Together: a client does not wait long for what follows.
+            self.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(DONE), DONE))
+        else:
+            self.end()
 
     def json(self, value: Any, status: str = "200 OK", **headers: str) -> None:
         data = json.dumps(value).encode()
@@ -56,7 +61,7 @@ class Exchange:
             + data
         )
 
-    def closed_by_client(self, timeout: float = 5) -> bool:
+    def closed_by_client(self, timeout: float = PATIENCE) -> bool:
         """Whether the client closes the connection within the timeout."""
         self.connection.settimeout(timeout)
         try:
