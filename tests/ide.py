@@ -27,12 +27,13 @@ Execute = Callable[[dict[str, Any]], Any]
 
 
 class Ide:
-    """A connection to one session. `frames` are all frames received, in order.
+    """A connection to one session, at `url`. `frames` are all frames received, in order.
 
     `connect` arguments go to the WebSocket client as they are (headers, subprotocols).
     """
 
     def __init__(self, url: str, **options: Any) -> None:
+        self.url = url
         self.frames: list[dict[str, Any]] = []
         # With a bounded queue, a client that reads nothing would not see the answer to its own close.
         self._connecting = connect(url, open_timeout=PATIENCE, max_queue=None, **options)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.ide import Ide
 from tests.seeds.client import SeedIde
 from tests.seeds.conftest import OpenAt
 from tests.seeds.test_scenarios import STATUSES, WRITTEN
@@ -62,7 +63,9 @@ def _another_agent(ide: SeedIde) -> None:
 
 def _a_message_while_the_agent_waits(ide: SeedIde) -> None:
     call = ide.call_for("Create a file test.py")
-    ide.say("Hello")
+    with Ide(f"{ide.url}?extensions=1&viewer=1") as another:  # It is told when the message waits.
+        ide.say("Hello")
+        another.expect("queued")
     ide.send("hitl_decision", call_id=call["call_id"], decision="approve")
     granted = ide.expect("tool_call")
     ide.send("tool_result", call_id=granted["call_id"], result=WRITTEN["result"])
