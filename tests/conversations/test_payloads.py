@@ -138,11 +138,11 @@ def test_an_ide_in_a_browser_may_use_the_urls(ide):
     ticket = ide().ticket(10)
     origin = {"Origin": "http://localhost:3000"}
     asking = {**origin, "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "if-none-match"}
-    allowed = httpx.options(ticket["url"], headers=asking)
+    allowed = httpx.options(ticket["url"], headers=asking, timeout=60)
     assert allowed.status_code == 204
     assert "PUT" in allowed.headers["Access-Control-Allow-Methods"]
     assert "if-none-match" in allowed.headers["Access-Control-Allow-Headers"]
-    answer = httpx.put(ticket["url"], content=b"x" * 10, headers={**ticket["headers"], **origin})
+    answer = httpx.put(ticket["url"], content=b"x" * 10, headers={**ticket["headers"], **origin}, timeout=60)
     assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, origin["Origin"])
 
 
