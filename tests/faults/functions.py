@@ -225,7 +225,7 @@ class Worker:
         """
         with self._changed:
             self._changed.wait_for(lambda: self._ended[UPDATE] + self._ended[TRANSACTION] > 0, _RENEWED_S)
-        until = time.monotonic() + _RENEWED_S
+        until = time.monotonic() + PATIENCE
         while not self._sender_waits and self._senders and time.monotonic() < until:
             time.sleep(_LOOK_S / 10)
         rested, rests = 0, True
