@@ -65,7 +65,9 @@ def open_socket(gateway_url: str) -> Iterator[Connect]:
 
         def open_one(*, headers: Any = None, subprotocols: Any = None, **query: str) -> Client:
             url = f"{gateway_url}?{urlencode(query)}" if query else gateway_url
-            connection = connect(url, additional_headers=headers, subprotocols=subprotocols, max_size=None)
+            connection = connect(
+                url, additional_headers=headers, subprotocols=subprotocols, max_size=None, open_timeout=60
+            )
             return Client(opened.enter_context(connection))
 
         yield open_one

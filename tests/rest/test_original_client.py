@@ -24,7 +24,7 @@ def test_the_original_benchmark_client_works(
     created = api.post("/sessions", json={"user_id": "benchmark", "metadata": metadata}).json()
     session_id = created["session_id"]
     said = ""
-    with connect(f"{cloud.http.replace('http', 'ws')}/api/v1/ws/{session_id}") as socket:
+    with connect(f"{cloud.http.replace('http', 'ws')}/api/v1/ws/{session_id}", open_timeout=60) as socket:
         socket.send(json.dumps({"type": "user_message", "content": f"Create main.dart {marker}", "role": "user"}))
         while True:
             message = json.loads(socket.recv(timeout=30))

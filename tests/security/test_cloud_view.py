@@ -74,7 +74,7 @@ def view(inspected: LocalCloud) -> View:
 
 
 def test_it_shows_invocations_items_lines_and_connections(inspected: LocalCloud, view: View) -> None:
-    with connect(inspected.url("looked-at"), proxy=None) as socket:
+    with connect(inspected.url("looked-at"), proxy=None, open_timeout=60) as socket:
         for _ in range(2):
             socket.send(json.dumps({"type": "command", "do": "sleep", "seconds": 0.05, "name": "one"}))
             socket.recv(60)
@@ -111,8 +111,10 @@ def test_faults_happen_once_or_until_they_are_cleared(inspected: LocalCloud, vie
     assert view.send("POST", "/delay", {"function": "command", "ms": 0}).status_code == 204
     newest = view.state()["invocations"]
     assert next(one for one in newest if one["function"] == "command")["waited_ms"] >= 300
-    with connect(inspected.url("dropped"), proxy=None) as socket:
-        [mine] = [one for one in view.state()["connections"] if one["about"] == {"session_id": "dropped"}]
+    with connect(inspected.url("dropped"), proxy=None, open_timeout=60) as socket:
+        [mine] = until(
+            lambda: [one for one in view.state()["connections"] if one["about"] == {"session_id": "dropped"}]
+        )
         assert view.send("POST", "/drop", {"connection": mine["id"]}).status_code == 204
         with pytest.raises(ConnectionClosedError):
             socket.recv(60)
@@ -199,7 +201,7 @@ def test_the_page_works_under_its_policy(inspected: LocalCloud, view: View, brow
     page = browser.open(inspected.info["view"])
     page.wait_for("document.querySelector('#status').textContent === 'Live'")
     assert page.run("return location.hash + document.cookie") == "", "neither the address nor a script has the secret"
-    with connect(inspected.url("<img src=x onerror=window.owned=1>"), proxy=None) as socket:
+    with connect(inspected.url("<img src=x onerror=window.owned=1>"), proxy=None, open_timeout=60) as socket:
         socket.send(json.dumps({"type": "command", "do": "raise"}))
         socket.recv(60)
         page.wait_for("document.querySelector('#connections tbody').textContent.includes('<img')")

@@ -116,7 +116,7 @@ def test_dns_rebinding_cannot_list_sessions(demo_cloud: LocalCloud, host: str) -
 def test_dns_rebinding_cannot_read_files_with_a_tool(demo_cloud: LocalCloud) -> None:
     name = next(new_names)
     body = json.dumps({"session_id": name, "tool_name": "read_file", "arguments": {"path": ".env"}}).encode()
-    with connect(demo_cloud.url(name)) as ide:
+    with connect(demo_cloud.url(name), open_timeout=60) as ide:
         answer = ask(demo_cloud.info["port"], "/api/v1/tools/execute", method="POST", body=body, host="evil.test:8000")
         assert answer.status == 403
         ide.send('{"type": "user_message", "content": "Hello"}')
