@@ -134,14 +134,18 @@ class Calls:
             await asyncio.sleep(_LOOK_S)
             claim = self._journal.begin(call.call_id, call.tool_name, call.seq or 0)
         if claim is Claim.NEW:
-            await self._deliver(call.call_id, await self._execute(call))
+            if (outcome := await self._execute(call)) is not None:
+                await self._deliver(call.call_id, outcome)
         elif claim is Claim.INTERRUPTED:
             await self._interrupted(call.call_id)
         elif (entry := self._journal.entry(call.call_id)) is not None and entry.outcome is not None:
             await self._deliver(call.call_id, entry.outcome)
 
-    async def _execute(self, call: ToolCall) -> dict[str, Any]:
-        """Execute a call for the first and only time. Returns the outcome that the journal has."""
+    async def _execute(self, call: ToolCall) -> dict[str, Any] | None:
+        """Execute a call for the first and only time.
+
+        Returns the outcome that the journal has; None if the server has settled the call and would refuse it.
+        """
         self._executing[call.call_id] = call.seq or 0
         self._show(CallStarted(call_id=call.call_id, tool_name=call.tool_name, arguments=call.arguments or {}))
         try:
@@ -153,6 +157,7 @@ class Calls:
         if call.call_id in self._unwanted:
             self._unwanted.discard(call.call_id)
             self._settle(call.call_id)
+            return None
         return kept
 
     async def _outcome(self, call: ToolCall) -> ToolOutcome:
