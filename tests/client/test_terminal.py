@@ -394,7 +394,7 @@ def test_agents_and_models_are_listed(codelab: Codelab) -> None:
 def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: ScriptedModel) -> None:
     go = threading.Event()
     slow = model.script("tty-queue-slow", Says("the first answer", until=go))
-    fast = model.script("tty-queue-fast", Says("the second answer"))
+    fast = model.script("tty-queue-fast", Says("", [WRITE]), Says("the second answer"))
     terminal = codelab()
     terminal.type(f"{slow}\r")
     until(lambda: model.requests["tty-queue-slow"])
@@ -411,9 +411,13 @@ def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: 
     terminal.type(" please\r")
     terminal.expect("1 waits: [[tty-queue-fast]] now please")
     go.set()
+    decide(terminal, "y")
     terminal.expect("the second answer")
     assert "drop me" not in str(model.requests["tty-queue-fast"][0]["messages"])
     assert "now please" in str(model.requests["tty-queue-fast"][0]["messages"])
+    until(lambda: "thinking" not in terminal.shown())
+    terminal.type("/undo\r")
+    terminal.expect("Taken back: [[tty-queue-fast]] now please")
 
 
 def test_a_message_can_steer_the_running_turn(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:

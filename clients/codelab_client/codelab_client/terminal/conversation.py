@@ -110,6 +110,7 @@ class Conversation:
             case on.AssistantThought():
                 self._think(event)
             case on.UserMessage():
+                self.executor.label = event.content or self._texts.get(event.client_msg_id) or self.executor.label
                 if not self.session.has_sent(event.client_msg_id):
                     self._end_text()
                     self.screen.show(cards.user_message(event.content or "(a message that could not be fetched)"))
@@ -348,8 +349,6 @@ class Conversation:
 
     async def send(self, text: str) -> None:
         """Send a message without showing it."""
-        if not self.is_busy:
-            self.executor.label = text
         self._texts[await self.session.send(text, attachments=await self._images(text))] = text
 
     async def _images(self, text: str) -> list[dict[str, Any]]:
