@@ -146,3 +146,17 @@ def test_the_doctor_says_what_works(codelab: Codelab) -> None:
     broken = codelab("doctor", "--url", "ws://localhost:9")
     assert broken.returncode == 1
     assert "nothing listens there" in broken.stdout
+
+
+def test_the_doctor_blames_what_is_wrong(codelab: Codelab, limited_cloud: LocalCloud, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    stateless = codelab("doctor", XDG_STATE_HOME=str(tmp_path / "file"))
+    assert stateless.returncode == 1
+    assert "FAIL server" not in stateless.stdout
+    assert "FAIL state " in stateless.stdout
+    assert "make run` starts one" not in stateless.stdout
+    tokenless = codelab("doctor", CODELAB_URL=limited_cloud.http)
+    assert tokenless.returncode == 1
+    assert re.search(
+        r"^FAIL server .* The server needs a token\. `codelab login` signs in", tokenless.stdout, re.MULTILINE
+    )

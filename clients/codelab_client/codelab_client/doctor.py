@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codelab_client.safe_text import safe, safe_line
-from codelab_client.session import Address, SessionError, Unauthorized, connect, http, new_session_id, tokens
+from codelab_client.session import (
+    Address,
+    JournalError,
+    SessionError,
+    Unauthorized,
+    Unreachable,
+    connect,
+    http,
+    new_session_id,
+    tokens,
+)
 from codelab_client.session.address import is_secure
 from codelab_client.session.journal import state_folder
 from codelab_client.session.tokens import Token
@@ -61,9 +71,14 @@ async def _server(address: Address, workspace: Path, token: Token) -> tuple[Find
             said = f"{address.shown}, protocol {safe_line(version)}, opened in {took:.0f} ms"
             return Finding("server", True, said), model
     except Unauthorized as error:
-        return Finding("server", True, f"{address.shown} answers, but: {error}"), ""
-    except SessionError as error:
+        signed_in = "`codelab login` signs in, or set CODELAB_TOKEN"
+        return Finding("server", False, f"{address.shown} answers, but: {error}. {signed_in}"), ""
+    except Unreachable as error:
         return Finding("server", False, f"{error}. `make run` starts one; --url or CODELAB_URL names another."), ""
+    except JournalError:
+        return Finding("server", None, f"{address.shown} was not tried: codelab does not start without its state"), ""
+    except SessionError as error:
+        return Finding("server", False, str(error)), ""
 
 
 async def _token(address: Address, token: Token) -> Finding:
@@ -125,7 +140,6 @@ async def _setup() -> Finding:
 
 
 def _state() -> Finding:
-    from codelab_client.session.errors import JournalError
     from codelab_client.session.journal import Journal
 
     try:
