@@ -102,7 +102,7 @@ class _Turn:
                 await self._session.reject(call.call_id)
         else:
             self._refused = True
-            say(f"refused {call.tool_name} {_shown(arguments)}: nobody can approve it")
+            say(f"refused {call.tool_name} {_shown(arguments)}: nobody can approve it; --policy FILE allows calls")
             await self._session.reject(call.call_id, _NOBODY)
 
 
