@@ -62,7 +62,7 @@ export function newSession(url: string, options: Partial<SessionOptions> = {}): 
     sessionId: "s",
     WebSocket,
     journal: memoryJournal(),
-    timing: { openMs: 2_000, repeatMs: 1_000, tickMs: 20, pauseMs: 10, longestPauseMs: 50 },
+    timing: { repeatMs: 1_000, tickMs: 20, pauseMs: 10, longestPauseMs: 50 },
     ...options,
   });
   sessions.push(session);

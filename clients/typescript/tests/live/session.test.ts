@@ -48,14 +48,18 @@ describe.runIf(url)("with the running system", () => {
     const turn = session.prompt("[[ts-long]]");
     const seqs: number[] = [];
     let text = "";
-    let cuts = 3;
+    let cuts = 0;
+    let next = 0;
     for await (const event of turn) {
       if ("seq" in event && event.seq) seqs.push(event.seq);
       if (event.type !== "assistant_message") continue;
       text += event.token;
-      if (seqs.length % 2 === 0 && cuts-- > 0) session.wire.cut();
+      if (seqs.length < next || cuts === 3) continue;
+      cuts++;
+      next = seqs.length + 2;
+      session.wire.cut();
     }
-    expect(cuts).toBeLessThanOrEqual(0);
+    expect(cuts).toBeGreaterThan(0); // a busy machine may get the rest of the text at once
     expect(seqs).toEqual(seqs.map((_, n) => (seqs[0] as number) + n));
     const end = await turn.ended;
     expect(createHash("sha256").update(text).digest("hex")).toBe(end?.final_text_sha256);
@@ -190,7 +194,8 @@ describe.runIf(url)("with the running system", () => {
     await session.addFile("a.txt", "a");
     expect(await session.clearFiles()).toMatchObject({ files: 0 });
     await expect(session.configure({ model: "unknown" })).rejects.toMatchObject({ kind: "refused" });
-    expect((await session.rest.sessions()).sessions[0]).toMatchObject({ title: "A title" });
+    const { sessions } = await session.rest.sessions();
+    expect(sessions.find((one) => one.session_id === session.sessionId)).toMatchObject({ title: "A title" });
     const fork = await session.rest.fork(session.sessionId);
     await session.rest.delete(fork.session_id);
     await expect(session.rest.history("no-such-session")).rejects.toMatchObject({ code: "SESSION_NOT_FOUND" });
