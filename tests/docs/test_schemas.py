@@ -98,7 +98,7 @@ def client_frames(draw: st.DrawFn) -> dict[str, Any]:
     return frame
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(client_frames())
 def test_the_schema_and_the_server_accept_the_same_frames(frame: dict[str, Any]) -> None:
     validator = validator_of("ClientFrame", frame["type"], closed=False)

@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 from codelab_local import LocalCloud
 from codelab_local.emulator_speed import Message, deep_copy, speed_up, straight_to_dynamodb
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ministack.services import dynamodb
 
@@ -40,7 +40,6 @@ def test_numbers_are_measured_and_checked_as_before() -> None:
         assert fast._number_size_bytes(text) == dynamodb._number_size_bytes(text)
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_a_copy_is_equal_and_shares_nothing_that_can_change(value: Any) -> None:
     copied = deep_copy(value)

@@ -61,12 +61,13 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def ports(processes: list[psutil.Process]) -> set[tuple[str, int]]:
-    return {
-        (connection.laddr.ip, connection.laddr.port)
-        for process in processes
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN or not connection.raddr
-    }
+    found = set()
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):  # a worker may end at any time
+            for connection in process.net_connections("inet"):
+                if connection.status == psutil.CONN_LISTEN or not connection.raddr:
+                    found.add((connection.laddr.ip, connection.laddr.port))
+    return found
 
 
 def asked(cloud: LocalCloud) -> httpx.Response:
