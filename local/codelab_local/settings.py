@@ -87,12 +87,18 @@ class Settings:
         state = environ.get("STATE_DIR", "").strip()
         project = _project(template.parent / "pyproject.toml", parameters or {})
         origins = read.origins("ALLOWED_ORIGINS")
-        if ANY_ORIGIN in origins and _auth_mode(environ, overrides or {}, project) == "none":
+        auth_mode = _auth_mode(environ, overrides or {}, project)
+        if ANY_ORIGIN in origins and auth_mode == "none":
             raise StartError(
                 "ALLOWED_ORIGINS=* with AUTH_MODE=none would let every web page act as you: list the origins, for "
                 "example ALLOWED_ORIGINS=https://ide.example.com, or set AUTH_MODE=jwt",
                 2,
             )
+        given = {**environ, **(overrides or {})}
+        takes_key = "JWT_SECRET" in project.get("pass_names", ()) and not parameters
+        if auth_mode == "jwt" and takes_key and not (given.get("JWT_SECRET") or given.get("JWKS_URL")):
+            # The functions would verify tokens with the template's own secret, which is random and which nobody has.
+            raise StartError("AUTH_MODE=jwt needs the key that verifies tokens: set JWT_SECRET or JWKS_URL", 2)
         return cls(
             template=template,
             host=host,

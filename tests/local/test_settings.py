@@ -14,6 +14,7 @@ from codelab_local.paths import PathForms
 from codelab_local.settings import Settings
 from codelab_local.template import read_template
 
+from tests.conftest import TEMPLATE
 from tests.local.conftest import APP
 
 ARN = "arn:aws:execute-api:us-east-1:000000000000:abc/dev/$connect"
@@ -91,6 +92,15 @@ def test_mistakes_in_project_settings_are_named(tmp_path: Path, table: str, name
     (tmp_path / "pyproject.toml").write_text(f"[tool.codelab-local]\n{table}\n")
     with pytest.raises(StartError, match=named):
         Settings.from_environment(tmp_path / "template.yaml", {})
+
+
+def test_tokens_that_nobody_could_sign_are_refused_at_start() -> None:
+    with pytest.raises(StartError, match="set JWT_SECRET or JWKS_URL"):
+        Settings.from_environment(TEMPLATE, {"AUTH_MODE": "jwt"})
+    with pytest.raises(StartError, match="set JWT_SECRET or JWKS_URL"):
+        Settings.from_environment(TEMPLATE, {}, overrides={"AUTH_MODE": "jwt", "JWT_SECRET": ""})
+    for key in ({"JWT_SECRET": "0123456789abcdef"}, {"JWKS_URL": "https://id.example/keys"}):
+        Settings.from_environment(TEMPLATE, {"AUTH_MODE": "jwt", **key})
 
 
 def test_source_folders_come_from_the_template() -> None:
