@@ -129,6 +129,8 @@ def test_two_connections_see_the_same_conversation_but_one_executes(ide, model):
     shown = second.expect("tool_call")
     assert "execute" not in asked
     assert shown["execute"] is False
+    for connection in (first, second, simple):  # Each has its own pace.
+        connection.expect("agent_status", status="executing_tool")
     first.result(asked, {"content": "x"})
     for connection in (first, second, simple):
         assert connection.idle() == "LookSeen"
