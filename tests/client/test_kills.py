@@ -116,7 +116,7 @@ def kill_while_working(rig: Rig, model: ScriptedModel, load: Load) -> None:
     choose = random.Random(4711)
     kills = ["client"] * load.clients + ["socket"] * load.sockets + ["server"] * load.servers
     choose.shuffle(kills)
-    httpx.post(f"{rig.cloud.http}/api/v1/sessions", json={"session_id": SESSION}).raise_for_status()
+    httpx.post(f"{rig.cloud.http}/api/v1/sessions", json={"session_id": SESSION}, timeout=30).raise_for_status()
     turns = 0
     while turns < load.turns or kills:  # what a turn leaves is for the next one
         steps = [

@@ -26,6 +26,7 @@ from keyring.backends import fail
 
 from tests.client.conftest import run
 from tests.client.sign_in import SignIn
+from tests.ide import PATIENCE
 
 
 class Keyring(KeyringBackend):
@@ -77,7 +78,7 @@ async def visit(url: str) -> None:
     """Open an address as a browser does, without waiting for the end."""
 
     async def open_it() -> None:
-        async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:
+        async with httpx.AsyncClient(follow_redirects=True, trust_env=False, timeout=PATIENCE) as browser:
             await browser.get(url)
 
     visits.append(asyncio.ensure_future(open_it()))
@@ -330,7 +331,7 @@ def test_requests_of_pages_to_the_port_neither_end_the_login_nor_pass_for_it(sig
     async def attacked(url: str) -> None:
         asked = dict(parse_qsl(urlsplit(url).query))
         back, state = asked["redirect_uri"], asked["state"]
-        async with httpx.AsyncClient(trust_env=False) as page:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as page:
             for attack in (f"{back}?code=evil&state=guess", f"{back}?code=evil", f"{back}a?code=evil&state={state}"):
                 statuses.append((await page.get(attack)).status_code)
             rebound = await page.get(f"{back}?code=evil&state={state}", headers={"Host": "evil.example.com"})

@@ -36,7 +36,7 @@ def sdk(base_url: str) -> "OpenAI":
 
 def _post(base_url: str, body: Any) -> httpx.Response:
     content = body if isinstance(body, bytes) else json.dumps(body)
-    return httpx.post(base_url + "/chat/completions", content=content)
+    return httpx.post(base_url + "/chat/completions", content=content, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_refuses_a_bad_request_as_openai_does(base_url: str, body: Any, param: s
 
 
 def test_unknown_addresses(base_url: str) -> None:
-    response = httpx.post(base_url + "/embeddings", json={})
+    response = httpx.post(base_url + "/embeddings", json={}, timeout=PATIENCE)
     assert response.status_code == 404
     assert "Invalid URL" in response.json()["error"]["message"]
-    assert httpx.get(base_url + "/chat/completions").status_code == 404
+    assert httpx.get(base_url + "/chat/completions", timeout=PATIENCE).status_code == 404
 
 
 def test_lists_its_model(base_url: str) -> None:
@@ -160,7 +160,7 @@ def test_pieces_lose_nothing(text: str) -> None:
 
 def test_a_stream_has_the_rhythm_it_is_given() -> None:
     with process(DEMO_TOKEN_DELAY_MS="20", DEMO_FIRST_TOKEN_DELAY_MS="100") as (_, url):
-        client = httpx.Client()
+        client = httpx.Client(timeout=PATIENCE)
         began = time.monotonic()
         with client.stream("POST", url + "/chat/completions", json={"messages": _HELLO, "stream": True}) as response:
             times = [time.monotonic() - began for line in response.iter_lines() if '"content":"' in line]
@@ -194,7 +194,7 @@ def test_hundreds_of_streams_at_once() -> None:
 def test_a_client_that_leaves_stops_its_stream() -> None:
     with demo_model(delay_ms=20) as url:
         body = {"messages": [{"role": "user", "content": "write 9000 words"}], "stream": True}
-        with httpx.stream("POST", url + "/chat/completions", json=body) as response:
+        with httpx.stream("POST", url + "/chat/completions", json=body, timeout=PATIENCE) as response:
             next(response.iter_lines())
         health = url.removesuffix("/v1") + "/health"
         until(lambda: not httpx.get(health, timeout=PATIENCE).json()["streams"])
@@ -204,7 +204,7 @@ def test_a_client_that_leaves_stops_its_stream() -> None:
 def test_a_signal_ends_it_at_once_even_while_it_streams(number: signal.Signals) -> None:
     with process(DEMO_TOKEN_DELAY_MS="50") as (running, url):
         body = {"messages": [{"role": "user", "content": "write 900 words"}], "stream": True}
-        with httpx.stream("POST", url + "/chat/completions", json=body) as response:
+        with httpx.stream("POST", url + "/chat/completions", json=body, timeout=PATIENCE) as response:
             next(response.iter_lines())
             running.send_signal(number)
             assert running.wait(PATIENCE) in (0, -number)

@@ -10,6 +10,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from codelab_local import LocalCloud
 
+from tests.ide import PATIENCE
+
 #: A path with characters that are hard to encode. It must survive the round trip through a URL.
 KEYS = ("shared/plain.txt", "also shared/a folder/ünï+code %2F&=?.txt", "shared/dots/..%2E/x")
 
@@ -60,10 +62,10 @@ def test_a_presigned_url_only_does_what_it_was_signed_for(cloud: LocalCloud, buc
     client = s3(cloud)
     where = {"Bucket": bucket, "Key": key}
     put, get = (client.generate_presigned_url(operation, Params=where) for operation in ("put_object", "get_object"))
-    assert httpx.put(put, content=b"content").status_code == 200
-    assert httpx.get(get).content == b"content"
+    assert httpx.put(put, content=b"content", timeout=PATIENCE).status_code == 200
+    assert httpx.get(get, timeout=PATIENCE).content == b"content"
     for method, url in (("GET", put), ("PUT", get), ("DELETE", put), ("GET", f"{get}&versionId=1")):
-        refused = httpx.request(method, url)
+        refused = httpx.request(method, url, timeout=PATIENCE)
         assert refused.status_code == 403
         assert "SignatureDoesNotMatch" in refused.text
 
@@ -72,12 +74,12 @@ def test_a_presigned_url_expires(cloud: LocalCloud, bucket: str) -> None:
     s3(cloud).put_object(Bucket=bucket, Key="shared/short", Body=b"x")
     url = s3(cloud).generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "shared/short"}, ExpiresIn=1)
     time.sleep(2.1)
-    refused = httpx.get(url)
+    refused = httpx.get(url, timeout=PATIENCE)
     assert (refused.status_code, "Request has expired" in refused.text) == (403, True)
 
 
 def test_missing_or_wrong_signatures_are_refused(cloud: LocalCloud, bucket: str) -> None:
-    assert httpx.get(f"{cloud.http}/s3/{bucket}/shared/plain.txt").status_code == 403
+    assert httpx.get(f"{cloud.http}/s3/{bucket}/shared/plain.txt", timeout=PATIENCE).status_code == 403
     for client, code in (
         (s3(cloud, secret="guessed"), "SignatureDoesNotMatch"),
         (s3(cloud, key_id="somebody"), "InvalidAccessKeyId"),
