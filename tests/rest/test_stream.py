@@ -179,9 +179,11 @@ def test_a_stream_ends_when_its_session_is_deleted(api: httpx.Client, session: s
 def test_tokens_arrive_while_the_model_writes(api: httpx.Client, session: str, model: ScriptedModel) -> None:
     """Only on the streaming host."""
     source = EventSource(f"{api.base_url}chat/stream/{session}?last_seq=0")
-    say(api, session, model.script("sse live", Says("word " * 200, piece=5, delay=0.05)))
+    go = threading.Event()
+    say(api, session, model.script("sse live", Says("word " * 20, piece=5, halfway=go)))
     for event in source.events():
         if json.loads(event.data)["type"] == "token":
             break
     assert api.get(f"/sessions/{session}").json()["status"] == "thinking", "it is still speaking"
+    go.set()
     assert source.connections == 1
