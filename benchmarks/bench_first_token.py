@@ -5,9 +5,11 @@ the append and the post of its first piece. Two bare functions (`benchmarks/floo
 clients, on a local cloud of their own, and send the model as many messages. So both pass a gateway, a service of
 functions, an emulator and the model. What is beyond the floor is what the engine computes, and what it waits for.
 
-Turns of both alternate in one run. An answer ends 50 ms after its first piece.
+Both take turns in blocks of ten. An answer ends 50 ms after its first piece. There are two runs: one with a model that
+answers at once, one with a model that is silent for 50 ms, less than any real one. That time is left out of the
+figures, so what the system does meanwhile is in them only as far as it delays the answer.
 
-    python -m benchmarks.bench_first_token [ROUNDS]
+    python -m benchmarks.bench_first_token [TURNS]
 """
 
 import json
@@ -15,7 +17,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Any
@@ -28,12 +30,16 @@ from benchmarks.hops import Stamp
 from benchmarks.rig import ROOT, instant_model, system
 
 MESSAGES = (1, 50, 200, 1_000)
-ROUNDS = 40
-QUICK, CONTENT = "pieces=1", "pieces=1 rate=20"
+#: Of each, at each message. A block of turns keeps what it needs in the processor's caches.
+TURNS, BLOCK = 40, 10
+QUICK, CONTENT = "pieces=1", "pieces=1 rate=20 silence={}"
+#: Seconds until the model's answer begins.
+SILENCES = (0.0, 0.05)
 #: Messages of the session that a request of the model has by then: two a turn, until a summary replaces the oldest.
 _IN_CONTEXT = {1: 0, 50: 98, 200: 200, 1_000: 200}
 _PAUSE_S = 0.02
 
+_SILENT = "model, until its answer begins"
 #: A hop ends with the stamp of this name, the n-th one of the turn.
 _HOPS = (
     ("gateway, function: until `user_message` runs", "event>", 1),
@@ -45,7 +51,7 @@ _HOPS = (
     ("parse, build the read", "BatchGetItem>", 1),
     ("**read the step**", "BatchGetItem<", 1),
     ("build the request of the model", "model>", 1),
-    ("model, until its answer begins", "model<", 1),
+    (_SILENT, "model<", 1),
     ("read its first piece, have the step, hand it over", "PutItem>", 1),
     ("**append**", "PutItem<", 1),
     ("post, gateway: until the client has it", "first", 1),
@@ -53,15 +59,15 @@ _HOPS = (
 
 
 class Turn:
-    """The seconds to the first token, and the turn's stamps until then."""
+    """The seconds to the first token, without the model's silence, and the turn's stamps until then."""
 
-    def __init__(self, began: float, first: float) -> None:
-        self.began, self.first = began, first
+    def __init__(self, began: float, first: float, silence: float) -> None:
+        self.began, self.first, self._silence = began, first, silence
         self.hops: dict[str, float] = {}
 
     @property
     def seconds(self) -> float:
-        return self.first - self.began
+        return self.first - self.began - self._silence
 
     def divide(self, stamps: list[Stamp]) -> None:
         """Measure the hops. A turn in which one is missing, for example after a retry, has none."""
@@ -76,6 +82,7 @@ class Turn:
                 self.hops = {}
                 return
             self.hops[name], last = found[end, n] - last, found[end, n]
+        self.hops[_SILENT] -= self._silence
 
 
 class Ours:
@@ -84,7 +91,7 @@ class Ours:
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
 
-    def turn(self, content: str) -> Turn:
+    def turn(self, content: str, silence: float = 0.0) -> Turn:
         began, first = time.monotonic(), 0.0
         self._socket.send(json.dumps({"type": "user_message", "content": content}))
         while True:
@@ -92,7 +99,7 @@ class Ours:
             if frame["type"] == "assistant_message" and not first:
                 first = time.monotonic()
             if frame["type"] == "agent_status" and frame["status"] == "idle":
-                return Turn(began, first)
+                return Turn(began, first, silence)
 
 
 class Floor:
@@ -101,24 +108,25 @@ class Floor:
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
 
-    def turn(self, session: str, history: int) -> Turn:
+    def turn(self, content: str, history: int, silence: float) -> Turn:
         began = time.monotonic()
-        self._socket.send(json.dumps({"session": session, "content": CONTENT, "history": history}))
+        self._socket.send(json.dumps({"session": "floor", "content": content, "history": history}))
         assert json.loads(self._socket.recv(timeout=60))["token"], "a bare function failed"
         first = time.monotonic()
         time.sleep(0.06)  # until its answer has ended
-        return Turn(began, first)
+        return Turn(began, first, silence)
 
 
 class Measured:
-    """The turns of both at one message number, in pairs."""
+    """The turns of both at one message number."""
 
     def __init__(self) -> None:
         self.ours: list[Turn] = []
         self.floor: list[Turn] = []
 
-    def ratio(self) -> float:
-        return statistics.median(a.seconds / b.seconds for a, b in zip(self.ours, self.floor, strict=True))
+    def medians(self) -> tuple[float, float]:
+        """Of both, in seconds."""
+        return statistics.median(turn.seconds for turn in self.ours), statistics.median(t.seconds for t in self.floor)
 
 
 @contextmanager
@@ -132,30 +140,38 @@ def _clouds() -> Iterator[tuple[LocalCloud, LocalCloud, tuple[Any, Any]]]:
         yield cloud, stack.enter_context(floor), (ours_file, bare_file)
 
 
-def measure(rounds: int) -> dict[int, Measured]:
+def measure(turns: int, silence: float) -> dict[int, Measured]:
+    """By the number of the message."""
+    content = CONTENT.format(silence)
     found = {n: Measured() for n in MESSAGES}
     with _clouds() as (cloud, bare, files):
         with connect(bare.url()) as below:
             floor = Floor(below)
 
-            def pair(session: Ours, n: int) -> None:
-                found[n].ours.append(session.turn(CONTENT))
-                time.sleep(_PAUSE_S)
-                found[n].floor.append(floor.turn("floor", _IN_CONTEXT[n]))
-                time.sleep(_PAUSE_S)
+            def blocks(n: int, turn: Callable[[], Turn]) -> None:
+                for _ in range(turns // BLOCK):
+                    found[n].ours += [turn() for _ in range(BLOCK)]
+                    time.sleep(_PAUSE_S)
+                    found[n].floor += [floor.turn(content, _IN_CONTEXT[n], silence) for _ in range(BLOCK)]
+                    time.sleep(_PAUSE_S)
 
-            for n in range(-5, rounds):  # the first ones warm up the processes
-                with connect(cloud.url(f"young{n}")) as socket:
-                    pair(Ours(socket), 1)
-            del found[1].ours[:5], found[1].floor[:5]
+            numbers = count(1)
+
+            def first() -> Turn:
+                with connect(cloud.url(f"young{next(numbers)}")) as socket:
+                    return Ours(socket).turn(content, silence)
+
+            for _ in range(5):  # the processes warm up
+                first()
+                floor.turn(content, 0, silence)
+            blocks(1, first)
             with connect(cloud.url("old")) as socket:
                 session, last = Ours(socket), 0
                 for n in MESSAGES[1:]:
-                    for _ in range(n - rounds // 2 - last):
+                    for _ in range(n - turns // 2 - last):
                         session.turn(QUICK)
-                    for _ in range(rounds):
-                        pair(session, n)
-                    last = n - rounds // 2 + rounds
+                    blocks(n, lambda: session.turn(content, silence))
+                    last = n - turns // 2 + turns
         for part, file in zip(("ours", "floor"), files, strict=True):
             stamps = hops.read(file)
             for measured in found.values():
@@ -175,17 +191,12 @@ def _undisturbed(turns: list[Turn]) -> list[float]:
 
 
 def report(found: dict[int, Measured]) -> None:
-    """Two tables in Markdown, in milliseconds.
-
-    The first has medians, and the median of the pairs' ratios; the second one tenth percentiles, of each hop alone.
-    """
-    print("| message | first token | its floor | ratio | fastest turn of each |")
-    print("|---|---|---|---|---|")
+    """Two tables in Markdown, in milliseconds: medians, and tenth percentiles of each hop alone."""
+    print("| message | first token | its floor | ratio |")
+    print("|---|---|---|---|")
     for n, measured in found.items():
-        ours, floor = ([turn.seconds for turn in turns] for turns in (measured.ours, measured.floor))
-        fastest = f"{_ms(min(ours))} / {_ms(min(floor))} = {min(ours) / min(floor):.2f}"
-        middle = f"{_ms(statistics.median(ours))} | {_ms(statistics.median(floor))}"
-        print(f"| {n:,} | {middle} | {measured.ratio():.2f} | {fastest} |")
+        ours, floor = measured.medians()
+        print(f"| {n:,} | {_ms(ours)} | {_ms(floor)} | {ours / floor:.2f} |")
     print(f"\n| hop | {' | '.join(f'at {n:,}' for n in found)} | floor |")
     print("|---|" + "---|" * (len(found) + 1))
     columns = [_undisturbed(measured.ours) for measured in found.values()]
@@ -196,11 +207,14 @@ def report(found: dict[int, Measured]) -> None:
     print(f"| together | {' | '.join(map(_ms, whole))} |")
     print(f"| × the floor | {' | '.join(f'{seconds / whole[-1]:.2f}' for seconds in whole)} |")
     divided = sum(bool(turn.hops) for measured in found.values() for turn in measured.ours)
-    print(f"\n{sum(len(measured.ours) for measured in found.values())} pairs of turns, {divided} divided into hops")
+    print(f"\n{sum(len(measured.ours) for measured in found.values())} turns, {divided} divided into hops")
 
 
 def main() -> None:
-    report(measure(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))
+    turns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
+    for silence in SILENCES:
+        print(f"\nThe model's answer begins after {silence * 1000:.0f} ms\n")
+        report(measure(turns, silence))
 
 
 if __name__ == "__main__":
