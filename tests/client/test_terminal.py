@@ -272,6 +272,8 @@ def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedMo
     terminal.expect("There is no command /nonsense")
     terminal.type("/hlep\r")
     terminal.expect("There is no command /hlep: did you mean /help?")
+    terminal.type("/resume nowhere\r")
+    terminal.expect("There is no conversation nowhere; /sessions lists them")
     terminal.type("/model other\r")
     terminal.expect("universal · other")
     terminal.type("/agent coder\r")
@@ -292,7 +294,7 @@ def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedMo
 
 
 def test_a_conversation_goes_on_with_its_history(codelab: Codelab, model: ScriptedModel) -> None:
-    terminal = codelab()
+    terminal = codelab("--session", "tty-history")
     terminal.type(model.script("tty-first", Says("The first answer.")) + "\r")
     terminal.expect("The first answer.")
     terminal.expect("universal ·")
@@ -303,6 +305,9 @@ def test_a_conversation_goes_on_with_its_history(codelab: Codelab, model: Script
     assert "[[tty-first]]" in again.expect("The first answer.")
     again.type(model.script("tty-second", Says("The second answer.")) + "\r")
     again.expect("The second answer.")
+    other = codelab("--session", "tty-other")
+    other.type("/resume tty-history\r")
+    other.expect("The second answer.")
 
 
 def test_files_are_completed(codelab: Codelab, folder: Path) -> None:

@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -148,7 +149,14 @@ class Commands:
         if not session_id:
             await self._sessions("")
             return
-        self.switch_to = checked_session_id(session_id)
+        wanted = checked_session_id(session_id)
+        try:
+            await self._rest.history(wanted, 1)
+        except RestError as error:  # others do not keep anybody from it: only its history is not shown
+            if error.status == HTTPStatus.NOT_FOUND:
+                self._say(f"There is no conversation {wanted}; /sessions lists them", "red")
+                return
+        self.switch_to = wanted
 
     async def _new(self, _: str) -> None:
         from codelab_client.session import new_session_id
