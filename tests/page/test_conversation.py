@@ -55,7 +55,7 @@ def test_an_approval_with_an_edit_is_executed_as_edited(tab: Tab, model: Scripte
 
 def test_hunks_are_reviewed_one_by_one(tab: Tab, model: ScriptedModel) -> None:
     """The first hunk is rejected in the merge view, the second accepted: only that one is written."""
-    before = tab.file("greeter/text.py")
+    before = until(lambda: tab.file("greeter/text.py"))  # the page may still be writing the sample project
     assert before is not None
     after = before.replace("Hello", "Good morning").replace("Goodbye", "Farewell")
     asked = Says("Two changes.", calls=[call("write_file", path="greeter/text.py", content=after)])

@@ -83,11 +83,17 @@ DIALOGUES: dict[str, Callable[[SeedIde], None]] = {
 
 
 def _wire(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The logged frames in the log's order, then those that were not logged."""
+    """The logged frames in the log's order, then those that were not logged.
+
+    Who says something twice is sent again what is not yet reported as posted.
+    """
     numbers: dict[str, str] = {}
-    logged = sorted((frame for frame in frames if "seq" in frame), key=lambda frame: frame["seq"])
+    logged: dict[int, dict[str, Any]] = {}
+    for frame in frames:
+        if "seq" in frame:
+            logged.setdefault(frame["seq"], frame)
     found: list[dict[str, Any]] = []
-    for frame in [*logged, *(frame for frame in frames if "seq" not in frame)]:
+    for frame in [*(logged[seq] for seq in sorted(logged)), *(frame for frame in frames if "seq" not in frame)]:
         plain = {name: _plain(name, value, numbers) for name, value in frame.items() if name not in _LEFT_OUT}
         if frame["type"] == "assistant_message":
             assert frame["token"] == frame["content"]
