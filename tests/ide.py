@@ -158,5 +158,8 @@ def fetched(frame: dict[str, Any]) -> Any:
 
 
 def text_of(frames: list[dict[str, Any]]) -> str:
-    """The text that the user reads: the tokens of all messages."""
-    return "".join(frame["token"] for frame in frames if frame["type"] == "assistant_message")
+    """The text that the user reads: the tokens of all messages. A frame that was posted again is read once."""
+    read = {
+        (frame["message_id"], frame["seq"]): frame["token"] for frame in frames if frame["type"] == "assistant_message"
+    }
+    return "".join(read.values())
