@@ -15,6 +15,12 @@ def operation_of(request: Request) -> str:
     return request.headers.get("X-Amz-Target", "Invoke").rpartition(".")[2]
 
 
+def scope_of(headers: Mapping[str, str]) -> list[str]:
+    """The key, region and service of a signature; its day may end between two requests."""
+    key, _, *service = headers["authorization"].partition(",")[0].split("/")
+    return [key, *service]
+
+
 def call_of(request: Request) -> str:
     """The call's id, which all its attempts have."""
     return request.headers["amz-sdk-invocation-id"]

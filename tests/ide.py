@@ -158,8 +158,13 @@ def fetched(frame: dict[str, Any]) -> Any:
 
 
 def text_of(frames: list[dict[str, Any]]) -> str:
-    """The text that the user reads: the tokens of all messages. A frame that was posted again is read once."""
-    read = {
-        (frame["message_id"], frame["seq"]): frame["token"] for frame in frames if frame["type"] == "assistant_message"
-    }
-    return "".join(read.values())
+    """The text that the user reads: the tokens of all messages."""
+    return "".join(frame["token"] for frame in frames if frame["type"] == "assistant_message")
+
+
+def once(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The frames of one session without those that were posted again.
+
+    Frames that are not reported as posted are posted again when a client repeats itself, and when a worker was killed.
+    """
+    return list({frame.get("seq", -n): frame for n, frame in enumerate(frames, 1)}.values())

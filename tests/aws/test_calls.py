@@ -16,19 +16,14 @@ from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.errors import AwsError, AwsRefused, AwsTimeout, AwsUnreachable, ConditionFailed
 from codelab.aws.functions import Functions, Returned
 
-from tests.aws.server import Received, Server, http
+from tests.aws.server import Server, http
+from tests.aws_calls import scope_of
 from tests.waiting import until
 
 READ: dict[str, Any] = {"TableName": "Table", "Key": {"pk": {"S": "Привет"}}, "ConsistentRead": True}
 WRITES: dict[str, Any] = {"TransactItems": [{"Delete": {"TableName": "Table", "Key": {"pk": {"S": "x"}}}}]}
 ARN = "arn:aws:lambda:eu-west-1:123456789012:function:llm"
 THROTTLED = http(400, {"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException"})
-
-
-def scope(got: Received) -> list[str]:
-    """What the signature is for, without the day, which may end between two requests."""
-    key, _, *service = got.headers["authorization"].partition(",")[0].split("/")
-    return [key, *service]
 
 
 def test_requests_are_those_of_the_sdk(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +56,7 @@ def test_requests_are_those_of_the_sdk(server: Server, monkeypatch: pytest.Monke
         ):
             assert mine.headers.get(name) == other.headers.get(name), name
         assert mine.headers["user-agent"] == "codelab"
-        assert scope(mine) == scope(other)
+        assert scope_of(mine.headers) == scope_of(other.headers)
 
 
 def test_a_transaction_has_one_token_and_one_id_in_all_attempts(server: Server, rests: list[float]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.conversations.table import Table
-from tests.ide import Ide
+from tests.ide import Ide, once
 from tests.scripted_model import Says, call
 from tests.waiting import until
 
@@ -130,8 +130,8 @@ def test_concurrent_messages_are_answered_once_each_in_sequence(ide, model, tabl
 
 
 def texts(connection: Ide) -> list[dict[str, Any]]:
-    """The frames of text, each once: the sweep repeats those that a killed worker had posted and not reported."""
-    return list({frame["seq"]: frame for frame in connection.of_type("assistant_message")}.values())
+    """The frames of text."""
+    return once(connection.of_type("assistant_message"))
 
 
 def kill_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int) -> None:

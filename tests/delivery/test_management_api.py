@@ -20,6 +20,7 @@ from codelab.aws.session import session
 from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.post import Poster, PostResult
 
+from tests.aws_calls import scope_of
 from tests.ide import PATIENCE
 from tests.waiting import until
 
@@ -101,12 +102,6 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     session.cache_clear()
 
 
-def scope(got: Received) -> list[str]:
-    """What the signature is for, without the day, which may end between two requests."""
-    key, _, *service = got.headers["authorization"].partition(",")[0].split("/")
-    return [key, *service]
-
-
 def test_a_post_and_a_delete_are_those_of_the_sdk(gateway: Gateway):
     api = ManagementApi(gateway.url)
     assert api.post(CONNECTION, DATA) == 200
@@ -119,8 +114,8 @@ def test_a_post_and_a_delete_are_those_of_the_sdk(gateway: Gateway):
         assert (mine.method, mine.path, mine.body) == (other.method, other.path, other.body)
         for name in ("host", "x-amz-security-token"):
             assert mine.headers[name] == other.headers[name]
-        assert scope(mine) == scope(other)
-        assert scope(mine)[1:] == ["eu-west-1", "execute-api", "aws4_request"]
+        assert scope_of(mine.headers) == scope_of(other.headers)
+        assert scope_of(mine.headers)[1:] == ["eu-west-1", "execute-api", "aws4_request"]
 
 
 def test_what_arrives_is_what_was_signed(gateway: Gateway):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.ide import Ide
+from tests.ide import Ide, once
 from tests.seeds.client import SeedIde
 from tests.seeds.conftest import OpenAt
 from tests.seeds.test_scenarios import STATUSES, WRITTEN
@@ -52,6 +52,7 @@ def _a_result_that_comes_twice(ide: SeedIde) -> None:
     for _ in range(2):
         ide.send("tool_result", call_id=call["call_id"], result={"content": "print(1)"})
     ide.idle()
+    ide.frames = once(ide.frames)
 
 
 def _another_agent(ide: SeedIde) -> None:
@@ -83,17 +84,11 @@ DIALOGUES: dict[str, Callable[[SeedIde], None]] = {
 
 
 def _wire(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The logged frames in the log's order, then those that were not logged.
-
-    Who says something twice is sent again what is not yet reported as posted.
-    """
+    """The logged frames in the log's order, then those that were not logged."""
     numbers: dict[str, str] = {}
-    logged: dict[int, dict[str, Any]] = {}
-    for frame in frames:
-        if "seq" in frame:
-            logged.setdefault(frame["seq"], frame)
+    logged = sorted((frame for frame in frames if "seq" in frame), key=lambda frame: frame["seq"])
     found: list[dict[str, Any]] = []
-    for frame in [*(logged[seq] for seq in sorted(logged)), *(frame for frame in frames if "seq" not in frame)]:
+    for frame in [*logged, *(frame for frame in frames if "seq" not in frame)]:
         plain = {name: _plain(name, value, numbers) for name, value in frame.items() if name not in _LEFT_OUT}
         if frame["type"] == "assistant_message":
             assert frame["token"] == frame["content"]
