@@ -35,9 +35,8 @@ BREAKS = 60
 #: From which turn on a session's context is full, and so costs the same; and the most that the last quarter of these
 #: turns may take of the first quarter's time and CPU time.
 FULL, DRIFT, CPU_DRIFT = 20, 1.5, 1.25
-#: A worker is warm after so many events. The most that it may grow then, or the most bytes that each event may leave:
-#: some hundred stay below Python, such as those of the environment, which AWS's client sets for each event.
-WARM, GROWTH, LEFT = 200, 1.1, 600
+#: A worker is warm after so many events, and may grow by this factor then.
+WARM, GROWTH = 200, 1.1
 #: How many looks tell anything.
 LOOKS = 12
 
@@ -108,7 +107,7 @@ class Soak:
             if name != "work" and drift > (CPU_DRIFT if name == "CPU" else DRIFT):
                 found.append(f"{name}: {drift:.2f} times as much in the last quarter")
         for function, _, first, last, left in self.growth():
-            if last > GROWTH * first and left > LEFT:
+            if last > GROWTH * first:
                 found.append(f"{function} grows from {first:.1f} to {last:.1f} MB a process, {left:.0f} bytes an event")
         return found
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any
 
+from codelab import trace_id
 from codelab.llm.errors import Cancelled, InvalidRequest, ModelError, RequestError, TransportError
 from codelab.llm.outcome import Usage
 
@@ -85,7 +86,7 @@ def model_call(model: str, provider: str, *, session: str = "", turn: str = "") 
 
 def _send(span: Span, began: float, turn: str) -> None:
     """Send the span if this invocation is traced. It may be lost; nobody waits for it."""
-    trace = dict(part.partition("=")[::2] for part in os.environ.get("_X_AMZN_TRACE_ID", "").split(";"))
+    trace = dict(part.partition("=")[::2] for part in trace_id.current().split(";"))
     host, _, port = os.environ.get("AWS_XRAY_DAEMON_ADDRESS", "").rpartition(":")
     if trace.get("Sampled") != "1" or not {"Root", "Parent"} <= trace.keys() or not port.isdecimal():
         return

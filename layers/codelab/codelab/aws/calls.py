@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from botocore.retries.quota import RetryQuota
 
+from codelab import trace_id
 from codelab.aws.connections import READ_S, Answer, Connections, Request
 from codelab.aws.errors import AwsRefused, AwsUnreachable, ConditionFailed
 from codelab.aws.session import endpoint
@@ -139,7 +140,7 @@ def _cost(error: AwsRefused | AwsUnreachable) -> int:
 
 def _traced() -> dict[str, str]:
     """Lambda's trace, by which AWS also detects functions that invoke each other for ever."""
-    trace = os.environ.get("_X_AMZN_TRACE_ID")
+    trace = trace_id.current()
     if not trace or "AWS_LAMBDA_FUNCTION_NAME" not in os.environ:
         return {}
     return {"X-Amzn-Trace-Id": quote(trace, safe="-=;:+&[]{}\"',")}
