@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -56,13 +57,20 @@ def signed_headers(
     ]
     scope = f"{now[:8]}/{region}/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", now, scope, _digest("\n".join(canonical).encode())])
-    key = f"AWS4{keys.secret_key}".encode()
-    for part in (*scope.split("/"), text):
-        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(_signing_key(keys.secret_key, scope), text.encode(), "sha256").hex()
     sent["Authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={keys.access_key}/{scope}, SignedHeaders={signed}, Signature={key.hex()}"
+        f"AWS4-HMAC-SHA256 Credential={keys.access_key}/{scope}, SignedHeaders={signed}, Signature={signature}"
     )
     return sent
+
+
+@lru_cache(16)
+def _signing_key(secret_key: str, scope: str) -> bytes:
+    """The same for all requests of a day to a service."""
+    key = f"AWS4{secret_key}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key
 
 
 def _digest(data: bytes) -> str:

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
+from functools import cached_property
+from itertools import compress
+from operator import attrgetter, ne
 from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -41,6 +44,12 @@ class Layout(Generic[T]):
             self._written.append((name, attribute, name in optional, write))
             self._read[attribute] = (name, read)
 
+    @cached_property
+    def _values(self) -> Callable[[T], tuple[Any, ...]]:
+        """The values of the fields that are attributes, in their order; all at once, because most did not change."""
+        names = [name for name, *_ in self._written]
+        return attrgetter(*names) if len(names) > 1 else lambda entry: tuple(getattr(entry, name) for name in names)
+
     def write(self, entry: T) -> dict[str, Any]:
         """The attributes of `entry`."""
         found: dict[str, Any] = {}
@@ -62,10 +71,10 @@ class Layout(Generic[T]):
             return self.write(new), []
         changed: dict[str, Any] = {}
         gone: list[str] = []
-        for name, attribute, is_optional, write in self._written:
-            before, after = getattr(old, name), getattr(new, name)
-            if before is after or before == after:  # as most are, so they are not brought into their stored forms
-                continue
+        olds, news = self._values(old), self._values(new)
+        for (_, attribute, is_optional, write), before, after in compress(
+            zip(self._written, olds, news, strict=True), map(ne, olds, news)
+        ):
             if after or not is_optional:
                 changed[attribute] = after if write is None else write(after)
             elif before:
