@@ -73,7 +73,7 @@ def test_a_message_that_the_new_session_has_not_is_not_taken_from_the_old_one(co
     connected.table.delete_item(
         TableName="Table", Key={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": keys.message_key(1)}}
     )
-    connected.function("llm_request").engine.store._kept.keep("SESSION#ann#s1", 1, {1: message(1, "the old secret")})
+    connected.function("llm_request").engine.store._kept.keep("SESSION#ann#s1", 1, 1, [message(1, "the old secret")])
     connected.ask("c2", "another answer")
     assert "old secret" not in json.dumps(connected.model.requests[-1])
 
@@ -89,20 +89,35 @@ def test_what_is_kept_of_a_message_is_what_the_model_is_told() -> None:
 
 def test_messages_that_another_session_of_the_same_id_had_are_read_again() -> None:
     kept = KeptHistory()
-    kept.keep("s", 1, {1: message(1, "old"), 2: message(2, "old")})
-    kept.keep("s", 2, {1: message(1, "new"), 2: message(2, "new")})
-    assert kept.of("s") == Kept(2, {1: message(1, "new"), 2: message(2, "new")}, 2 * SIZE - 4 * 997)
+    kept.keep("s", 1, 1, [message(1, "old"), message(2, "old")])
+    kept.keep("s", 2, 1, [message(1, "new"), message(2, "new")])
+    assert kept.of("s") == Kept(2, 1, [message(1, "new"), message(2, "new")], 2 * SIZE - 4 * 997)
+
+
+def test_messages_that_left_the_context_are_not_kept_and_a_context_that_begins_earlier_is_read_again() -> None:
+    kept = KeptHistory()
+    kept.keep("s", 1, 1, [message(n) for n in range(1, 5)])
+    kept.keep("s", 1, 3, [*kept.of("s").of(3, 4), message(5)])
+    kept.keep("s", 1, 4, [message(4)])  # of a step that is late
+    assert (kept.of("s").first, kept.of("s").end, kept.of("s").size) == (3, 6, 3 * SIZE)
+    assert [it.n for it in kept.of("s").of(4, 9)] == [4, 5]
+    assert [it.n for it in kept.of("s").of(3, 4)] == [3, 4]
+    assert kept.of("s").of(6, 9) == kept.of("s").of(9, 9) == kept.of("s").of(2, 5) == kept.of("s").of(3, 1) == []
+    kept.keep("s", 1, 2, [message(n) for n in range(2, 6)])
+    assert (kept.of("s").first, kept.of("s").size) == (2, 4 * SIZE)
+    kept.keep("s", 1, 9, [message(9)])
+    assert (kept.of("s").first, kept.of("s").size) == (9, SIZE)
 
 
 def test_the_sessions_that_were_read_longest_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_history, "MOST_BYTES", 3 * SIZE)
     kept = KeptHistory()
     for name in "abc":
-        kept.keep(name, 1, {1: message(1)})
+        kept.keep(name, 1, 1, [message(1)])
     kept.of("a")
-    kept.keep("d", 1, {1: message(1)})
+    kept.keep("d", 1, 1, [message(1)])
     assert [bool(kept.of(name).messages) for name in "abcd"] == [True, False, True, True]
-    kept.keep("a", 1, {n: message(n) for n in range(1, 5)})
+    kept.keep("a", 1, 1, [message(n) for n in range(1, 5)])
     assert [bool(kept.of(name).messages) for name in "abcd"] == [False] * 4
-    kept.keep("e", 1, {1: message(1)})
+    kept.keep("e", 1, 1, [message(1)])
     assert kept.of("e").size == SIZE

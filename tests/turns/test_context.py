@@ -1,8 +1,13 @@
 """What a model is sent of the history."""
 
+import random
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
+from codelab.llm.encoding import Text, encode
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.sessions.items import CallRequest
+from codelab.sessions.items import CallRequest, MessageItem, SummaryItem, texts_in_turns
 from codelab.turns.text import head_and_tail
 
 from tests.turns.history import message, sent
@@ -70,3 +75,48 @@ def test_a_big_result_is_cut_in_its_middle():
     assert content.endswith("end")
     assert "cut out" in content
     assert head_and_tail("short", 10) == "short"
+
+
+def any_history(choose: random.Random) -> list[MessageItem]:
+    """Mostly texts by user and assistant in turns; sometimes with something else between them."""
+    begins, last = choose.randrange(2), choose.randrange(6, 35)
+    roles = ("user", "assistant") if begins else ("assistant", "user")
+    history = [message(n, roles[n % 2], f"{n} " + "word " * choose.randrange(60)) for n in range(5, last)]
+    if choose.random() < 0.3:
+        n = choose.randrange(5, last)
+        history[n - 5] = choose.choice(
+            [
+                message(n, "user", "one more"),
+                message(n, "system", "a rule"),
+                message(n, "assistant", "", calls=(call("c1"),)),
+                message(n, "tool", "lost its call", call_id="c0"),
+            ]
+        )
+    return history
+
+
+def test_a_conversation_of_texts_is_told_as_any_other_although_it_takes_a_shorter_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    took_it: list[bool] = []
+    for seed in range(400):
+        choose = random.Random(seed)
+        history, budget = any_history(choose), choose.choice((150, 8_000))
+        summary = SummaryItem(4, "So far.", at=0) if choose.random() < 0.4 else None
+        turn_n = choose.choice((0, history[-1].n, history[0].n))
+        told: list[Any] = []
+        for goes in (True, False):
+
+            def texts(said: Sequence[MessageItem], goes: bool = goes) -> list[Text]:
+                found = texts_in_turns(said)
+                took_it.append(goes and bool(found))
+                return found if goes else []
+
+            monkeypatch.setattr("codelab.turns.context.texts_in_turns", texts)
+            try:
+                found = sent(*history, budget=budget, summary=summary, turn_n=turn_n)
+                told.append(encode({"messages": found}))
+            except ProtocolError as error:
+                told.append(error.code)
+        assert told[0] == told[1], f"seed {seed}"
+    assert 100 < sum(took_it) < 400

@@ -4,6 +4,7 @@ import json
 from collections import OrderedDict
 from concurrent.futures import Executor
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from codelab.delivery.payloads import Payloads
@@ -14,6 +15,7 @@ from codelab.sessions.store import Conversation
 #: Messages whose attachments the model sees, the newest ones; and how many contents a process keeps, because a turn's
 #: steps read the same ones.
 _SHOWN, _KEPT = 10, 4
+_ATTACHED = attrgetter("attached")
 
 
 class Attachments:
@@ -28,7 +30,7 @@ class Attachments:
         """The conversation with its large attachments. Reads nothing if there are none, as in most conversations."""
         wanted = [
             message.attached.content.digest
-            for message in read.history
+            for message in filter(_ATTACHED, read.history)
             if message.attached and message.n > register.cut_n and isinstance(message.attached.content, Reference)
         ][-_SHOWN:]
         if not wanted:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any, NoReturn
 
 from codelab.llm.tokens import estimate_message
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_JSON = attrgetter("_json")
 #: How deep a schema is in a body: response_format.json_schema.schema.
 _DEPTH = 2
 
@@ -46,6 +48,12 @@ class Text(Fixed):
         super().__init__(role=role, content=content)
         #: As `estimate_context` counts it.
         self.tokens = estimate_message(self)
+        self._json = _encoded(self)
+
+
+def are_texts(messages: Iterable[Any]) -> bool:
+    """Are all of these only texts? Most long conversations are, and are not looked at message by message then."""
+    return set(map(type, messages)) == {Text}
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
@@ -62,6 +70,8 @@ def _joined(value: Any, depth: int) -> bytes:
     """The same as `_encoded`, with the JSON that parts of the value keep."""
     if isinstance(value, Fixed):
         return value.json
+    if isinstance(value, list) and are_texts(value):
+        return b"[" + b",".join(map(_JSON, value)) + b"]"
     if isinstance(value, list):
         return b"[" + b",".join([it.json if isinstance(it, Fixed) else _encoded(it) for it in value]) + b"]"
     if depth < 0 or not isinstance(value, dict) or not all(isinstance(name, str) for name in value):

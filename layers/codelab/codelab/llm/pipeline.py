@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from codelab.llm.config import RequestConfig
-from codelab.llm.encoding import Text
+from codelab.llm.encoding import Text, are_texts
 from codelab.llm.errors import InvalidRequest, json_pointer
 
 Message = dict[str, Any]
@@ -82,10 +82,12 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
     """Run the handlers of all messages. Raises InvalidRequest with the pointer of the invalid value."""
     if not isinstance(context, list) or not context:
         raise InvalidRequest("the context is empty" if context == [] else "the context is not a list", "/context")
+    if registry.leaves_texts and are_texts(context):
+        return config, schema, context
     out: list[Message] = []
     given = config
     for index, raw in enumerate(context):
-        if type(raw) is Text and registry.leaves_texts:  # most messages of a long conversation, so they are not copied
+        if type(raw) is Text and registry.leaves_texts:  # most messages of a conversation, so they are not copied
             out.append(raw)
             continue
         entries = [(raw.copy(), "")] if _is_plain(raw) else _normalised(raw, f"/context/{index}", registry)

@@ -10,8 +10,10 @@ fails.
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from codelab.llm.encoding import Text
@@ -211,6 +213,22 @@ class MessageItem:
     @classmethod
     def of(cls, item: dict[str, Any]) -> "MessageItem":
         return _MESSAGE.read(item)
+
+
+_ROLE, _TEXT = attrgetter("role"), attrgetter("_text")
+
+
+def texts_in_turns(messages: Sequence[MessageItem]) -> list[Text]:
+    """The messages as a model is told them, if all are only texts, by user and assistant in turns; else empty."""
+    roles = [*map(_ROLE, messages)]
+    turns = {*roles[::2]}, {*roles[1::2]}
+    if not any(one <= {"user"} and other <= {"assistant"} for one, other in (turns, turns[::-1])):
+        return []
+    for message in reversed(messages):
+        if message._text is not None or message.text is None:
+            break  # those before it were told in earlier steps
+    texts: list[Text] = [*map(_TEXT, messages)]
+    return texts if all(texts) else []
 
 
 @dataclass(slots=True)

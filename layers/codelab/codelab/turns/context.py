@@ -10,11 +10,14 @@ user and assistant alternate, whatever happened before.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
+from codelab.llm.encoding import Text
 from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.sessions.items import FileItem, MessageItem, dumps
+from codelab.sessions.items import FileItem, MessageItem, dumps, texts_in_turns
 from codelab.sessions.store import Conversation
 from codelab.turns import instructions
 from codelab.turns.attachments import joined, parts
@@ -49,6 +52,8 @@ _SAID = "\nWhat the user said in them, word for word:"
 #: Characters of a result, and of all arguments of an answer, that a compaction has cut.
 CUT_CHARS = 400
 
+_TOKENS = attrgetter("tokens")
+
 _NO_RESULT = dumps({"error": {"code": "EXECUTION_FAILED", "message": "The call was interrupted; it has no result"}})
 
 
@@ -74,6 +79,9 @@ def assemble(
     question = _question(said, conversation.turn_n, budget)
     begun = [{"role": role, "content": text} for role, text in (("system", system), ("user", opening + question))]
     left = (budget if fits is None else fits) - estimate_context(begun)
+    # A long conversation is not looked at message by message if it need not be: that takes longer than all else here.
+    if not (question or results) and (texts := texts_in_turns(said)) and sum(map(_TOKENS, texts)) <= left:
+        return [_prompt(system), *_begun(opening, texts)]
     shows = _Shows(conversation.attachments, images, int(_ATTACHED_SHARE * budget * CHARS_PER_TOKEN))
     kept: list[dict[str, Any]] = []  # the newest comes first
     for message in reversed(said):
@@ -108,6 +116,19 @@ def assemble(
     while found and found[0]["role"] != "user":  # a conversation begins with the user
         found.pop(0)
     return [{"role": "system", "content": system}, *_alternating(found)]
+
+
+def _begun(opening: str, texts: Sequence[Text]) -> Sequence[dict[str, Any]]:
+    """The messages behind the opening, or with it. They begin with the user."""
+    first, *rest = texts
+    if first["role"] != "user":
+        return [{"role": "user", "content": opening}, *texts] if opening else rest
+    return [{"role": "user", "content": joined(opening, first["content"])}, *rest] if opening else texts
+
+
+@lru_cache(16)
+def _prompt(system: str) -> Text:
+    return Text("system", system)
 
 
 def _opening(conversation: Conversation, budget: int) -> str:

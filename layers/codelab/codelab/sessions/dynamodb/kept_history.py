@@ -6,8 +6,7 @@ another time; its messages are not those kept here.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from codelab.sessions.items import MessageItem
@@ -18,16 +17,26 @@ MOST_BYTES = 4_000_000
 _OBJECTS = 850
 
 
-def _size(message: MessageItem) -> int:
-    return 2 * message.bytes + _OBJECTS
+def _size(messages: Iterable[MessageItem]) -> int:
+    return sum(2 * message.bytes + _OBJECTS for message in messages)
 
 
 class Kept(NamedTuple):
-    """The messages of the session that was created at this time (ms), by number."""
+    """The messages of the session that was created at this time (ms), from number `first` on without a gap."""
 
     created_at: int = 0
-    messages: Mapping[int, MessageItem] = MappingProxyType({})
+    first: int = 1
+    messages: Sequence[MessageItem] = ()
     size: int = 0
+
+    @property
+    def end(self) -> int:
+        """The number after the last one."""
+        return self.first + len(self.messages)
+
+    def of(self, first: int, last: int) -> list[MessageItem]:
+        """The messages from number `first` to `last`, as far as they are kept; none if `first` is not."""
+        return list(self.messages[first - self.first : max(0, last + 1 - self.first)]) if self.first <= first else []
 
 
 class KeptHistory:
@@ -44,18 +53,21 @@ class KeptHistory:
                 self._sessions.move_to_end(pk)
             return self._sessions.get(pk, Kept())
 
-    def keep(self, pk: str, created_at: int, messages: Mapping[int, MessageItem]) -> None:
-        """Keep these messages in place of the session's others: those that left the context are not read again."""
+    def keep(self, pk: str, created_at: int, first: int, messages: Sequence[MessageItem]) -> None:
+        """Keep these messages, from number `first` on, in place of the session's others.
+
+        Those that left the context are not read again.
+        """
         before = self.of(pk)
-        known = before.messages if before.created_at == created_at else {}
-        if known.keys() == messages.keys():
+        if before.created_at != created_at or not before.first <= first <= before.end:
+            size = _size(messages)
+        elif first + len(messages) <= before.end:  # there are no new ones
             return
-        size = before.size if known else 0
-        size += sum(_size(messages[n]) for n in messages.keys() - known.keys())
-        size -= sum(_size(known[n]) for n in known.keys() - messages.keys())
+        else:
+            size = before.size - _size(before.messages[: first - before.first]) + _size(messages[before.end - first :])
         with self._lock:
             self._forget(pk)
-            self._sessions[pk] = Kept(created_at, messages, size)
+            self._sessions[pk] = Kept(created_at, first, messages, size)
             self._size += size
             while self._size > MOST_BYTES:
                 self._forget(next(iter(self._sessions)))

@@ -129,26 +129,25 @@ class DynamoDBStore:
         wanted = list(wanted)
         registers = [keys.REGISTER] if with_register else []
         first = max(extent.summary_n, extent.history_n - most) + 1
-        numbers = [*([extent.turn_n] if 0 < extent.turn_n < first else ()), *range(first, extent.history_n + 1)]
         # Only the register tells whether the session is still the one whose messages are kept.
         kept = self._kept.of(pk) if with_register else Kept()
-        messages = {n: keys.message_key(n) for n in numbers if n not in kept.messages}
+        known = kept.of(first, extent.history_n)
+        question = [keys.message_key(extent.turn_n)] if 0 < extent.turn_n < first else []
+        messages = [keys.message_key(n) for n in range(first + len(known), extent.history_n + 1)]
         summary = [keys.summary_key(extent.summary_n)] if extent.summary_n else []
         files = [keys.file_key(digest) for digest in extent.files]
         told = [keys.INSTRUCTIONS] if extent.instructions else []
-        found = self.items(pk, [*registers, *wanted, *told, *summary, *files, *messages.values()])
+        found = self.items(pk, [*registers, *wanted, *told, *summary, *files, *question, *messages])
         register = next((Register.of(found[sk]) for sk in registers if sk in found), None)
-        if kept.messages and (register is None or register.created_at != kept.created_at):
-            kept, messages = Kept(), {n: keys.message_key(n) for n in numbers}
-            found |= self.items(pk, list(messages.values()))
-        read = {n: MessageItem.of(found[sk]) for n, sk in messages.items() if sk in found}
-        known = {**kept.messages, **read}
-        history = {n: known[n] for n in numbers if n in known}
-        if register is not None:
-            self._kept.keep(pk, register.created_at, history)
+        if known and (register is None or register.created_at != kept.created_at):
+            known, messages = [], [keys.message_key(n) for n in range(first, extent.history_n + 1)]
+            found |= self.items(pk, messages)
+        history = [*known, *(MessageItem.of(found[sk]) for sk in messages if sk in found)]
+        if register is not None and len(history) == len(known) + len(messages):
+            self._kept.keep(pk, register.created_at, first, history)
         shown = [FileItem.of(found[sk]) for sk in files if sk in found]
         return Conversation(
-            history=list(history.values()),
+            history=[*(MessageItem.of(found[sk]) for sk in question if sk in found), *history],
             turn_n=extent.turn_n,
             summary=next((SummaryItem.of(found[sk]) for sk in summary if sk in found), None),
             files=sorted(shown, key=lambda file: (file.added_at, file.path)),
