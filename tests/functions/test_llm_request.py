@@ -134,7 +134,9 @@ def test_calls_are_sent_after_the_commit_that_holds_them(connected: System) -> N
     register = connected.item("REGISTER")
     assert register["phase"] == "waiting"
     assert register["due_at"] == register["calls"][call_id]["due"]
-    assert connected.aws.calls[-5:] == [TRANSACTION, POST, POST, POST, UPDATE]
+    committed = len(connected.aws.calls) - connected.aws.calls[::-1].index(TRANSACTION)
+    *sent, last = connected.aws.calls[committed:]  # the status of before may still be on its way
+    assert (set(sent), len(sent) in (3, 4), last) == ({POST}, True, UPDATE)
 
 
 def test_the_model_gets_the_history_and_the_agents_schema(connected: System) -> None:
