@@ -2,10 +2,12 @@
 
 The floor consists of the calls that a first token cannot do without: read, transaction, invoke, read; then the model,
 the append and the post of its first piece. Two bare functions (`benchmarks/floor`) make them with the system's own
-clients, on a local cloud of their own, and send the model as many messages. So both pass a gateway, a service of
-functions, an emulator and the model. What is beyond the floor is what the engine computes, and what it waits for.
+clients, on a local cloud of their own whose table has seen as many turns, and send the model as many messages. So both
+pass a gateway, a service of functions, an emulator and the model. What is beyond the floor is what the engine computes,
+and what it waits for. "Fenced", the bare functions also acquire the step beside the model, and post the status before
+the text, without which no step is safe and no text is in order: those calls are the engine's too.
 
-Both take turns in blocks of ten. An answer ends 50 ms after its first piece. There are two runs: one with a model that
+They take turns in blocks of ten. An answer ends 50 ms after its first piece. There are two runs: one with a model that
 answers at once, one with a model that is silent for 50 ms, less than any real one. That time is left out of the
 figures, so what the system does meanwhile is in them only as far as it delays the answer.
 
@@ -105,28 +107,34 @@ class Ours:
 class Floor:
     """Turns of the bare functions; `history`: messages in the request of the model."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: ClientConnection, *, fenced: bool) -> None:
         self._socket = socket
+        self._fields = {"session": f"floor-{fenced}", "fenced": fenced}
+        self._frames = 2 if fenced else 1
 
-    def turn(self, content: str, history: int, silence: float) -> Turn:
+    def turn(self, content: str, history: int, silence: float = 0.0) -> Turn:
         began = time.monotonic()
-        self._socket.send(json.dumps({"session": "floor", "content": content, "history": history}))
-        assert json.loads(self._socket.recv(timeout=60))["token"], "a bare function failed"
+        self._socket.send(json.dumps({**self._fields, "content": content, "history": history}))
+        for _ in range(self._frames):
+            frame = json.loads(self._socket.recv(timeout=60))
+        assert frame["token"], "a bare function failed"
         first = time.monotonic()
-        time.sleep(0.06)  # until its answer has ended
+        if content != QUICK:
+            time.sleep(0.06)  # until its answer has ended
         return Turn(began, first, silence)
 
 
 class Measured:
-    """The turns of both at one message number."""
+    """The turns at one message number."""
 
     def __init__(self) -> None:
         self.ours: list[Turn] = []
         self.floor: list[Turn] = []
+        self.fenced: list[Turn] = []
 
-    def medians(self) -> tuple[float, float]:
-        """Of both, in seconds."""
-        return statistics.median(turn.seconds for turn in self.ours), statistics.median(t.seconds for t in self.floor)
+    def medians(self) -> list[float]:
+        """Of each, in seconds."""
+        return [statistics.median(turn.seconds for turn in part) for part in (self.ours, self.floor, self.fenced)]
 
 
 @contextmanager
@@ -145,15 +153,16 @@ def measure(turns: int, silence: float) -> dict[int, Measured]:
     content = CONTENT.format(silence)
     found = {n: Measured() for n in MESSAGES}
     with _clouds() as (cloud, bare, files):
-        with connect(bare.url()) as below:
-            floor = Floor(below)
+        with connect(bare.url()) as below, connect(bare.url()) as beside:
+            floor, fenced = Floor(below, fenced=False), Floor(beside, fenced=True)
 
             def blocks(n: int, turn: Callable[[], Turn]) -> None:
                 for _ in range(turns // BLOCK):
                     found[n].ours += [turn() for _ in range(BLOCK)]
                     time.sleep(_PAUSE_S)
-                    found[n].floor += [floor.turn(content, _IN_CONTEXT[n], silence) for _ in range(BLOCK)]
-                    time.sleep(_PAUSE_S)
+                    for part, bare_turns in ((found[n].floor, floor), (found[n].fenced, fenced)):
+                        part += [bare_turns.turn(content, _IN_CONTEXT[n], silence) for _ in range(BLOCK)]
+                        time.sleep(_PAUSE_S)
 
             numbers = count(1)
 
@@ -164,18 +173,20 @@ def measure(turns: int, silence: float) -> dict[int, Measured]:
             for _ in range(5):  # the processes warm up
                 first()
                 floor.turn(content, 0, silence)
+                fenced.turn(content, 0, silence)
             blocks(1, first)
             with connect(cloud.url("old")) as socket:
                 session, last = Ours(socket), 0
                 for n in MESSAGES[1:]:
                     for _ in range(n - turns // 2 - last):
                         session.turn(QUICK)
+                        floor.turn(QUICK, 0)
                     blocks(n, lambda: session.turn(content, silence))
                     last = n - turns // 2 + turns
-        for part, file in zip(("ours", "floor"), files, strict=True):
+        for name, file in zip(("ours", "floor"), files, strict=True):
             stamps = hops.read(file)
             for measured in found.values():
-                for turn in getattr(measured, part):
+                for turn in getattr(measured, name):
                     turn.divide(stamps)
     return found
 
@@ -192,11 +203,11 @@ def _undisturbed(turns: list[Turn]) -> list[float]:
 
 def report(found: dict[int, Measured]) -> None:
     """Two tables in Markdown, in milliseconds: medians, and tenth percentiles of each hop alone."""
-    print("| message | first token | its floor | ratio |")
-    print("|---|---|---|---|")
+    print("| message | first token | its floor | ratio | floor, fenced | ratio |")
+    print("|---|---|---|---|---|---|")
     for n, measured in found.items():
-        ours, floor = measured.medians()
-        print(f"| {n:,} | {_ms(ours)} | {_ms(floor)} | {ours / floor:.2f} |")
+        ours, floor, fenced = measured.medians()
+        print(f"| {n:,} | {_ms(ours)} | {_ms(floor)} | {ours / floor:.2f} | {_ms(fenced)} | {ours / fenced:.2f} |")
     print(f"\n| hop | {' | '.join(f'at {n:,}' for n in found)} | floor |")
     print("|---|" + "---|" * (len(found) + 1))
     columns = [_undisturbed(measured.ours) for measured in found.values()]
