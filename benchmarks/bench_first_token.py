@@ -2,10 +2,10 @@
 
 The floor consists of the calls that a first token cannot do without: read, transaction, invoke, read; then the model,
 the append and the post of its first piece. Two bare functions (`benchmarks/floor`) make them with the system's own
-clients, on a local cloud of their own whose table has seen as many turns, and send the model as many messages. So both
-pass a gateway, a service of functions, an emulator and the model. What is beyond the floor is what the engine computes,
-and what it waits for. "Fenced", the bare functions also acquire the step beside the model, and post the status before
-the text, without which no step is safe and no text is in order: those calls are the engine's too.
+clients, on a local cloud of their own whose table has seen at least as many turns, and send the model as many messages.
+So all pass a gateway, a service of functions, an emulator and the model. What is beyond the floor is what the engine
+computes, and what it waits for. In the fenced floor, the bare functions also acquire the step beside the model, and
+post the status before the text: without these calls no step would be safe, and no text in order.
 
 They take turns in blocks of ten. An answer ends 50 ms after its first piece. There are two runs: one with a model that
 answers at once, one with a model that is silent for 50 ms, less than any real one. That time is left out of the
@@ -21,6 +21,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -157,11 +158,14 @@ def measure(turns: int, silence: float) -> dict[int, Measured]:
             floor, fenced = Floor(below, fenced=False), Floor(beside, fenced=True)
 
             def blocks(n: int, turn: Callable[[], Turn]) -> None:
-                for _ in range(turns // BLOCK):
-                    found[n].ours += [turn() for _ in range(BLOCK)]
-                    time.sleep(_PAUSE_S)
-                    for part, bare_turns in ((found[n].floor, floor), (found[n].fenced, fenced)):
-                        part += [bare_turns.turn(content, _IN_CONTEXT[n], silence) for _ in range(BLOCK)]
+                kinds: list[tuple[list[Turn], Callable[[], Turn]]] = [
+                    (found[n].ours, turn),
+                    (found[n].floor, partial(floor.turn, content, _IN_CONTEXT[n], silence)),
+                    (found[n].fenced, partial(fenced.turn, content, _IN_CONTEXT[n], silence)),
+                ]
+                for block in range(turns // BLOCK):
+                    for part, each in kinds[:: -1 if block % 2 else 1]:
+                        part += [each() for _ in range(BLOCK)]
                         time.sleep(_PAUSE_S)
 
             numbers = count(1)

@@ -50,7 +50,7 @@ def conversation(name: int, messages: int) -> Conversation:
 
 def prepare_ms(read: Conversation) -> float:
     began = time.process_time()
-    messages, tools = assemble(read, AGENT.prompt, budget=8_000), tool_messages(AGENT)
+    messages, tools = assemble(read, AGENT.prompt, budget=128_000), tool_messages(AGENT)
     request = Request(RequestConfig("m"), answer_schema(AGENT, titled=False), messages)
     for _ in request.stream(Instant()):
         pass
@@ -61,14 +61,14 @@ def prepare_ms(read: Conversation) -> float:
 def main() -> int:
     names = itertools.count()
     prepare_ms(conversation(next(names), 2))
-    for messages in (2, 50):
+    for messages in (2, 50, 200):
         unseen, again = [], []
         for _ in range(ROUNDS):
             read = conversation(next(names), messages)
             unseen.append(prepare_ms(read))
             again.append(prepare_ms(read))
         new, seen = statistics.median(unseen), statistics.median(again)
-        print(f"a step with {messages:2} messages, {len(AGENT.tools)} tools: {new:.2f} ms, the next one {seen:.2f} ms")
+        print(f"a step with {messages:3} messages, {len(AGENT.tools)} tools: {new:.2f} ms, the next one {seen:.2f} ms")
     return 0
 
 

@@ -1,13 +1,15 @@
 """What a model is sent of the history."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from codelab.llm.encoding import Text, encode
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.sessions.items import CallRequest, MessageItem, SummaryItem, texts_in_turns
+from codelab.sessions.items import CallRequest, MessageItem, SummaryItem
+from codelab.turns import context
 from codelab.turns.text import head_and_tail
 
 from tests.turns.history import message, sent
@@ -98,25 +100,40 @@ def any_history(choose: random.Random) -> list[MessageItem]:
 def test_a_conversation_of_texts_is_told_as_any_other_although_it_takes_a_shorter_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    took_it: list[bool] = []
-    for seed in range(400):
+    took_it = 0
+
+    def begun(opening: str, texts: Sequence[Text]) -> Sequence[dict[str, Any]]:
+        nonlocal took_it
+        took_it += 1
+        return really_begun(opening, texts)
+
+    really_begun = context._begun
+    monkeypatch.setattr(context, "_begun", begun)
+    for seed in range(600):
         choose = random.Random(seed)
-        history, budget = any_history(choose), choose.choice((150, 8_000))
-        summary = SummaryItem(4, "So far.", at=0) if choose.random() < 0.4 else None
-        turn_n = choose.choice((0, history[-1].n, history[0].n))
-        told: list[Any] = []
-        for goes in (True, False):
+        history, budget = any_history(choose), choose.choice((150, 400, 8_000))
+        for told_before in history[: choose.randrange(len(history) + 1)]:
+            assert told_before.text is None or told_before.text
+        read: dict[str, Any] = {"turn_n": choose.choice((0, history[-1].n, history[0].n))}
+        if choose.random() < 0.4:
+            read["summary"] = SummaryItem(4, "So far.", at=0)
+        assert told(history, budget, read) == told([replace(it, content=it.content) for it in history], budget, read)
+        with monkeypatch.context() as patched:
+            short = told(history, budget, read)
+            patched.setattr(context, "texts_in_turns", lambda *_: [])
+            assert told(history, budget, read) == short, f"seed {seed}"
+    assert 200 < took_it < 1_000
 
-            def texts(said: Sequence[MessageItem], goes: bool = goes) -> list[Text]:
-                found = texts_in_turns(said)
-                took_it.append(goes and bool(found))
-                return found if goes else []
 
-            monkeypatch.setattr("codelab.turns.context.texts_in_turns", texts)
-            try:
-                found = sent(*history, budget=budget, summary=summary, turn_n=turn_n)
-                told.append(encode({"messages": found}))
-            except ProtocolError as error:
-                told.append(error.code)
-        assert told[0] == told[1], f"seed {seed}"
-    assert 100 < sum(took_it) < 400
+def told(history: Sequence[MessageItem], budget: int, read: Mapping[str, Any]) -> bytes | ErrorCode:
+    """What a model gets, or why it gets nothing."""
+    try:
+        return encode({"messages": sent(*history, budget=budget, **read)})
+    except ProtocolError as error:
+        return error.code
+
+
+def test_messages_that_will_not_be_sent_are_not_estimated() -> None:
+    history = [message(n, ("assistant", "user")[n % 2], f"{n} " + "word " * 200) for n in range(1, 42)]
+    assert len(sent(*history, budget=1_000)) < 6
+    assert [it._text is None for it in history[:30]] == [True] * 30

@@ -11,7 +11,7 @@ def current() -> str:
 
 
 def keep_out_of_c() -> None:
-    """Let only `os.environ` have it. Processes that this one starts are not told it.
+    """Let only `os.environ` have it. A process that this one starts has it if it is given `os.environ`.
 
     The C library never frees a value that its environment has had. These strings, each in the way of what is allocated
     and freed around it, took 100 to 300 bytes at each event, or more, for as long as the process lived.
@@ -23,3 +23,4 @@ def keep_out_of_c() -> None:
             putenv(variable, value)
 
     os.putenv = put  # type: ignore[assignment]
+    os.unsetenv(name)

@@ -55,7 +55,7 @@ def _acquire(pk: dict[str, str], n: int) -> None:
         "lease": {"S": "l" * 61},
         "message_id": {"S": "m" * 28},
     }
-    times = ("attempt", "lease_until", "alive_until", "message_seq", "due_at")
+    times = ("lease_until", "alive_until", "message_seq", "due_at")
     changed |= {name: {"N": "1795476067180"} for name in times}
     dynamodb.update_item(
         TableName=TABLE,

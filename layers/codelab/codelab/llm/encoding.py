@@ -52,7 +52,7 @@ class Text(Fixed):
 
 
 def are_texts(messages: Iterable[Any]) -> bool:
-    """Are all of these only texts? Most long conversations are, and are not looked at message by message then."""
+    """Are all of these only texts? Then they need not be looked at one by one."""
     return set(map(type, messages)) == {Text}
 
 

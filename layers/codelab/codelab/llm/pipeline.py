@@ -83,7 +83,7 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
     if not isinstance(context, list) or not context:
         raise InvalidRequest("the context is empty" if context == [] else "the context is not a list", "/context")
     if registry.leaves_texts and are_texts(context):
-        return config, schema, context
+        return config, schema, list(context)
     out: list[Message] = []
     given = config
     for index, raw in enumerate(context):

@@ -218,15 +218,20 @@ class MessageItem:
 _ROLE, _TEXT = attrgetter("role"), attrgetter("_text")
 
 
-def texts_in_turns(messages: Sequence[MessageItem]) -> list[Text]:
-    """The messages as a model is told them, if all are only texts, by user and assistant in turns; else empty."""
+def texts_in_turns(messages: Sequence[MessageItem], most: int) -> list[Text]:
+    """The messages as a model is told them; empty unless all are only texts, by user and assistant in turns.
+
+    Nor if those that no step was told before have more than `most` tokens: then not all of them need to be estimated.
+    """
     roles = [*map(_ROLE, messages)]
     turns = {*roles[::2]}, {*roles[1::2]}
     if not any(one <= {"user"} and other <= {"assistant"} for one, other in (turns, turns[::-1])):
         return []
     for message in reversed(messages):
-        if message._text is not None or message.text is None:
+        if message._text is not None:
             break  # those before it were told in earlier steps
+        if message.text is None or (most := most - message.text.tokens) < 0:
+            return []
     texts: list[Text] = [*map(_TEXT, messages)]
     return texts if all(texts) else []
 

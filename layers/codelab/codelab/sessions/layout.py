@@ -46,9 +46,8 @@ class Layout(Generic[T]):
 
     @cached_property
     def _values(self) -> Callable[[T], tuple[Any, ...]]:
-        """The values of the fields that are attributes, in their order; all at once, because most did not change."""
-        names = [name for name, *_ in self._written]
-        return attrgetter(*names) if len(names) > 1 else lambda entry: tuple(getattr(entry, name) for name in names)
+        """The values of the fields (two or more) that are attributes; all at once, because most did not change."""
+        return attrgetter(*(name for name, *_ in self._written))
 
     def write(self, entry: T) -> dict[str, Any]:
         """The attributes of `entry`."""

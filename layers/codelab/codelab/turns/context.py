@@ -80,7 +80,7 @@ def assemble(
     begun = [{"role": role, "content": text} for role, text in (("system", system), ("user", opening + question))]
     left = (budget if fits is None else fits) - estimate_context(begun)
     # A long conversation is not looked at message by message if it need not be: that takes longer than all else here.
-    if not (question or results) and (texts := texts_in_turns(said)) and sum(map(_TOKENS, texts)) <= left:
+    if not (question or results) and (texts := texts_in_turns(said, left)) and sum(map(_TOKENS, texts)) <= left:
         return [_prompt(system), *_begun(opening, texts)]
     shows = _Shows(conversation.attachments, images, int(_ATTACHED_SHARE * budget * CHARS_PER_TOKEN))
     kept: list[dict[str, Any]] = []  # the newest comes first

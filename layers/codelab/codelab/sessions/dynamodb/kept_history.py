@@ -56,7 +56,7 @@ class KeptHistory:
     def keep(self, pk: str, created_at: int, first: int, messages: Sequence[MessageItem]) -> None:
         """Keep these messages, from number `first` on, in place of the session's others.
 
-        Those that left the context are not read again.
+        Those that left the context are not read again. Does nothing if there are no new ones.
         """
         before = self.of(pk)
         if before.created_at != created_at or not before.first <= first <= before.end:
