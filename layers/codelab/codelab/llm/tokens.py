@@ -26,9 +26,9 @@ IMAGE_TOKENS = 1_000
 #: The characters of a word that is one token, with its leading space.
 _WORD = 8
 
-#: Estimates by the hash and length of a text, because a history is estimated again at each step. The texts themselves
-#: are somebody's, so they are not kept. The shortest texts are estimated as fast as they are found here.
-_known: dict[tuple[int, int], int] = {}
+#: Estimates by the hash of a text, because a history is estimated again at each step. The texts themselves are
+#: somebody's, so they are not kept. The shortest texts are estimated as fast as they are found here.
+_known: dict[int, int] = {}
 _MOST_KNOWN, _SHORT = 4_096, 8
 
 
@@ -36,7 +36,7 @@ def estimate_tokens(text: str) -> int:
     """The approximate number of tokens of a text."""
     if len(text) < _SHORT:
         return _estimate(text)
-    key = (hash(text), len(text))
+    key = hash(text)
     tokens = _known.get(key)
     if tokens is None:
         tokens = _estimate(text)
