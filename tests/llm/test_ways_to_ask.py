@@ -254,7 +254,7 @@ def test_estimates_are_remembered_without_the_texts_and_not_for_ever() -> None:
     first = [estimate_tokens(text) for text in texts]
     assert [estimate_tokens(text) for text in texts] == first
     assert 0 < len(tokens._known) <= 4_096
-    assert all(isinstance(it, int) for key, value in tokens._known.items() for it in (*key, value))
+    assert all(isinstance(it, int) for entry in tokens._known.items() for it in entry)
 
 
 def test_a_context_is_estimated_with_all_its_messages() -> None:
