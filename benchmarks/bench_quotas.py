@@ -16,7 +16,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
-from http.client import HTTPMessage
 from typing import Any
 
 from codelab.aws.connections import Answer, Connections, Request
@@ -68,7 +67,7 @@ def canned() -> None:
 
     def send(_connections: Connections, request: Request) -> Answer:
         operation = request.headers["X-Amz-Target"].rpartition(".")[2]
-        return Answer(200, HTTPMessage(), json.dumps(bodies.get(operation, {})).encode())
+        return Answer(200, {}, json.dumps(bodies.get(operation, {})).encode())
 
     Connections.send = send  # type: ignore[assignment,method-assign]
 

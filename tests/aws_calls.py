@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from http.client import HTTPMessage
 from typing import Any
 
 from codelab.aws.connections import Answer, Request
@@ -38,7 +37,7 @@ def is_last(request: Request) -> bool:
 
 
 def answer(status: int, body: Mapping[str, Any] | None = None) -> Answer:
-    return Answer(status, HTTPMessage(), json.dumps(body or {}).encode())
+    return Answer(status, {}, json.dumps(body or {}).encode())
 
 
 def refusal(status: int, code: str) -> Answer:

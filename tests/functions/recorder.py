@@ -7,7 +7,6 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from http.client import HTTPMessage
 from typing import Any
 from urllib.parse import unquote
 
@@ -215,9 +214,7 @@ def _moto(request: Request) -> Answer:
     prepared = AWSPreparedRequest(request.method, request.url, headers, request.body, False)
     found = botocore_stubber("before-send", prepared)
     assert found is not None, f"moto knows no {request.url}"
-    told = HTTPMessage()
-    for name, value in found.headers.items():
-        told[name] = str(value)
+    told = {name.lower(): str(value) for name, value in found.headers.items()}
     return Answer(found.status_code, told, found.content)
 
 

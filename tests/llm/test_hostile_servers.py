@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -148,41 +147,6 @@ def test_chunks_of_any_form_end_in_an_answer_or_an_error(
     request = Request(RequestConfig("m", strategy=strategy), obj(a=STRING), BODY["messages"], retry=RetryPolicy(1))
     with pytest.raises(ModelError):
         list(request.stream(transport))
-
-
-class Cut:
-    """Bytes that arrive `size` at a time."""
-
-    def __init__(self, data: bytes, size: int) -> None:
-        self._parts = iter([data[at : at + size] for at in range(0, len(data), size)])
-
-    def read1(self, _most: int) -> bytes:
-        return next(self._parts, b"")
-
-
-CHUNKED = b"5;a=b\r\nhello\r\n3 \r\n, w\r\n4\norld\n0\r\nx-checksum: 1\r\n\r\n"
-
-
-@pytest.mark.parametrize("size", range(1, len(CHUNKED) + 1))
-def test_chunks_may_be_cut_anywhere(size: int) -> None:
-    cut: Any = Cut(CHUNKED, size)
-    pieces = list(connections._unchunked(cut))
-    assert b"".join(pieces) == b"hello, world"
-    assert all(pieces)
-    assert len(pieces) == 1 or size < len(CHUNKED)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"-5\r\nhello", b"+5\r\nhello", b"0x5\r\nhello", b"1_0\r\nhello", b"\r\n", b"5 5\r\nhello", b"5\r\nhello!\r\n",
-     b"f" * 13 + b"\r\n", b"5\r\nhello\r\n", b"5\r\nhell", b"0\r\n"],
-    ids=str,
-)  # fmt: skip
-@pytest.mark.parametrize("size", [1, 100])
-def test_what_is_no_chunk_is_an_error(data: bytes, size: int) -> None:
-    cut: Any = Cut(data, size)
-    with pytest.raises(HTTPException):
-        list(connections._unchunked(cut))
 
 
 # Keys.

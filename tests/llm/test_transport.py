@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
-from codelab.llm.client.transport import Call
+from codelab.llm.client.transport import Call, Cancellation
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import ModelError, TransportError
+from codelab.llm.errors import Cancelled, ModelError, TransportError
 
 from tests.garbage import left_frames
 from tests.ide import PATIENCE
@@ -91,12 +92,36 @@ def test_who_asks_is_told_before_a_connection_is_made_and_on_a_kept_one_when_the
         goes_on.set()
 
     server.answer(answer)
-    body = {**BODY, "messages": [{"role": "user", "content": "x" * 1_000_000}]}
+    body = {**BODY, "messages": [{"role": "user", "content": "x" * 50_000}]}
     chunks = [chunk for chunks in transport.send(body, Call(on_wait=waits)) for chunk in chunks]
     assert (chunks, told) == ([delta("a")], [0, 1])
 
 
-def test_who_asks_is_not_kept_waiting_for_a_request_that_cannot_be_sent() -> None:
+def test_who_asks_is_told_that_a_server_does_not_take_the_request(kind: Kind) -> None:
+    over = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            while b"}" not in connection.recv(65_536)[-2:]:
+                pass
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+            assert over.wait(PATIENCE), "nobody was told while the request was sent"
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+        serving = threads.submit(serve)
+        asking = kind(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", api_key="x")
+        list(asking.send({**BODY, "stream": False}, Call()))
+        cancellation = Cancellation()
+        large = {**BODY, "messages": [{"role": "user", "content": "x" * 20_000_000}]}
+        with pytest.raises(Cancelled):
+            list(asking.send(large, Call(cancellation, on_wait=cancellation.cancel)))
+        over.set()
+        serving.result()
+        asking.close()
+
+
+def test_who_asks_is_told_of_a_server_that_cannot_be_reached() -> None:
     told: list[str] = []
     nobody = DirectTransport(base_url="http://127.0.0.1:1", api_key="x")
     request = Request(RequestConfig("m"), STRING, [{"role": "user", "content": "x"}], retry=RetryPolicy(base_s=0.01))

@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection, RemoteDisconnected
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, RemoteDisconnected
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.meanwhile import use_the_wait
 from codelab.aws.session import certificates, credentials, region
 from codelab.aws.signing import signed_headers
+from codelab.http_answer import Head, read_body, read_head
 from codelab.snapshot import before_snapshot
 
 #: Lambda freezes a process between two events. The other end of a kept connection may close or forget it meanwhile, and
@@ -29,8 +30,8 @@ STALE_S = 20.0
 
 #: Seconds; well below the integration time-out of API Gateway (29 s). The second one is for each read of an answer.
 CONNECT_S, READ_S = 1.0, 2.0
-#: The most connections that are kept.
-_KEPT = 16
+#: The most connections that are kept, and the most bytes that are read at once.
+_KEPT, _PIECE = 16, 64 << 10
 
 #: The certificates that AWS's endpoints have descended from since 2018 ("Amazon Trust Services", repository).
 _AMAZONS = re.compile(
@@ -41,10 +42,10 @@ _AMAZONS = re.compile(
 
 
 class Answer(NamedTuple):
-    """An HTTP response. The names in `headers` have no case."""
+    """An HTTP response. The names in `headers` are in lower case."""
 
     status: int
-    headers: HTTPMessage
+    headers: Mapping[str, str]
     body: bytes
 
 
@@ -229,18 +230,16 @@ def _exchange(connection: socket.socket, request: Request, target: str) -> tuple
     except OSError as error:
         cut = error  # It may have been answered already, for example that it is too large.
     use_the_wait()
-    response = HTTPResponse(connection, method=request.method)
+    head: Head | None = None
     try:
-        response.begin()
-        answer = Answer(response.status, response.headers, response.read())
+        head, arrived = read_head(lambda: connection.recv(_PIECE))
+        answer = Answer(head.status, head.headers, b"".join(read_body(head, arrived, lambda: connection.recv(_PIECE))))
     except (OSError, HTTPException) as error:
         if cut is None and isinstance(error, TimeoutError):
             raise AwsTimeout(f"{request.url}: no answer in time") from error
         # A server that forgot the connection resets it when data arrives that nobody will read. One that ends it after
-        # reading the request closes it instead, although http.client calls that a reset.
+        # reading the request closes it instead, although RemoteDisconnected is called a reset.
         reset = isinstance(error, ConnectionResetError) and not isinstance(error, RemoteDisconnected)
-        never_arrived = cut is not None or (reset and response.headers is None)
+        never_arrived = cut is not None or (reset and head is None)
         raise AwsUnreachable(f"{request.url}: {cut or error!r}", never_arrived=never_arrived) from error
-    finally:
-        response.close()
-    return answer, cut is None and not response.will_close
+    return answer, cut is None and head.keeps_alive

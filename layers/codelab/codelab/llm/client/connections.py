@@ -8,34 +8,33 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import io
 import os
 import platform
-import re
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
-from typing import Any, cast
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from codelab.http_answer import Head, read_body, read_head
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import InvalidRequest, ModelError, TransportError
 
 #: Seconds: to connect and, again, to agree on TLS; that an idle connection is kept; for the end of an answer that is
 #: known to be complete.
 _CONNECT_S, _KEPT_S, _END_S = 5.0, 55.0, 0.25
+#: Seconds after which a server is slow to take a request.
+_SENT_S = 0.25
 #: The most connections that are kept.
 _KEPT = 16
 #: The most bytes of an answer's head, and of the whole answer.
 _HEAD_BYTES, _ANSWER_BYTES = 256 << 10, 64 << 20
-#: The most bytes of one piece, and of a line between chunks.
-_PIECE, _LINE_BYTES = 64 << 10, 16 << 10
-_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;|$)")
+#: The most bytes of one piece.
+_PIECE = 64 << 10
 
 #: How a connection fails, besides what a call's bounds raise.
 ConnectionFailed = (OSError, HTTPException)
@@ -75,7 +74,7 @@ class Connections:
         if connection is None:
             call.waits()
             connection = self._route.connect(call)
-        response = Response(connection, method, call, self._silence_s, self._keep)
+        response = Response(connection, call, self._silence_s, self._keep)
         try:
             response.begin(head + body)
         except BaseException:
@@ -111,28 +110,23 @@ class Connections:
 class Response:
     """An answer whose body is read in pieces. Close it: a connection whose answer was read to its end is kept.
 
-    status: the HTTP status. headers: their names have no case.
+    status: the HTTP status. headers: their names are in lower case.
     """
 
     status: int
     headers: Mapping[str, str]
+    _head: Head
 
     def __init__(
-        self,
-        connection: socket.socket,
-        method: str,
-        call: Call,
-        silence_s: float,
-        keep: Callable[[socket.socket], None],
+        self, connection: socket.socket, call: Call, silence_s: float, keep: Callable[[socket.socket], None]
     ) -> None:
         self._connection = connection
-        self._method = method
         self._call = call
         self._reader = _Reader(connection, call, silence_s)
-        self._stream = _Stream(self._reader, _PIECE)
-        self._http = HTTPResponse(self._stream, method=method)  # type: ignore[arg-type]
+        self._arrived = b""
         self._keep = keep
-        self._complete = False
+        #: The answer was read to its end, and another may follow on its connection.
+        self._reusable = False
         self._closed = False
         call.cancellation.attach(self._interrupt)
 
@@ -141,46 +135,42 @@ class Response:
         lost = ""
         try:
             self._call.check()
-            self._connection.settimeout(self._reader.seconds())
-            self._connection.sendall(request)
+            self._send(request)
         except OSError as error:
             lost = repr(error)  # It may have been answered already, for example that it is too large.
         self._call.waits()
         try:
-            self._http.begin()
-            while self._http.status < HTTPStatus.OK:  # an early hint
-                self._http.fp = None  # type: ignore[assignment]
-                self._http = HTTPResponse(self._stream, method=self._method)  # type: ignore[arg-type]
-                self._http.begin()
+            self._head, self._arrived = read_head(self._reader.read)
         except ConnectionFailed:
             if lost:
                 raise ConnectionError(lost) from None
             raise
-        self.status, self.headers = self._http.status, cast(Mapping[str, str], self._http.headers)
+        self.status, self.headers = self._head.status, self._head.headers
         self._reader.head_ended()
         if lost:
-            self._http.will_close = True
+            self._head = self._head._replace(keeps_alive=False)
         coding = self.headers.get("content-encoding", "identity")
         if coding.lower() != "identity" and self.status < HTTPStatus.MULTIPLE_CHOICES:
             raise TransportError(f"the provider's answer is encoded as {coding[:20]!r}, which was not asked for")
 
+    def _send(self, request: bytes) -> None:
+        """Send the request. Tells the caller if the server does not take it soon."""
+        left = memoryview(request)
+        self._connection.settimeout(min(_SENT_S, self._reader.seconds()))
+        with contextlib.suppress(TimeoutError):
+            while left:
+                left = left[self._connection.send(left) :]
+        if left:
+            self._call.waits()
+            self._call.check()
+            self._connection.settimeout(self._reader.seconds())
+            self._connection.sendall(left)
+
     def pieces(self) -> Iterator[bytes]:
         """The body; what arrived together comes in one piece. Raises what `Connections.open` does."""
-        stream = self._stream
-        if self._http.chunked:
-            yield from _unchunked(stream)
-        else:
-            left = self._http.length
-            while left != 0:
-                piece = stream.read1(_PIECE if left is None else min(left, _PIECE))
-                if not piece:
-                    break
-                if left is not None:
-                    left -= len(piece)
-                yield piece
-            if left:
-                raise IncompleteRead(b"", left)
-        self._complete = True
+        arrived, self._arrived = self._arrived, b""
+        yield from read_body(self._head, arrived, self._reader.read)
+        self._reusable = self._head.keeps_alive
 
     def end(self, pieces: Iterator[bytes]) -> None:
         """Skip the rest of `pieces`, which has nothing more to say, so that the connection can be kept.
@@ -198,9 +188,7 @@ class Response:
         self._closed = True
         # A late cancel must not interrupt the next call on this connection.
         self._call.cancellation.detach(self._interrupt)
-        reusable = self._complete and not self._http.will_close
-        self._http.close()
-        if reusable:
+        if self._reusable:
             self._keep(self._connection)
         else:
             self._connection.close()
@@ -211,7 +199,7 @@ class Response:
             socket.socket.shutdown(self._connection, socket.SHUT_RDWR)
 
 
-class _Reader(io.RawIOBase):
+class _Reader:
     """The incoming bytes of one answer, bounded in number and time."""
 
     def __init__(self, connection: socket.socket, call: Call, silence_s: float) -> None:
@@ -221,9 +209,6 @@ class _Reader(io.RawIOBase):
         self._in_head = True
         self._left = _HEAD_BYTES
         self._stop_at: float | None = None
-
-    def readable(self) -> bool:
-        return True
 
     def head_ended(self) -> None:
         self._in_head = False
@@ -240,72 +225,19 @@ class _Reader(io.RawIOBase):
         # Zero would mean not to wait at all, and raise another error.
         return max(0.001, seconds or 0.0)
 
-    def readinto(self, buffer: Any) -> int:
+    def read(self) -> bytes:
+        """What arrives next; empty at the connection's end. Raises what `Connections.open` does."""
         self._call.check()
         if self._stop_at is not None and time.monotonic() >= self._stop_at:
             raise TimeoutError("the answer does not end")
         self._connection.settimeout(self.seconds())
-        size = self._connection.recv_into(buffer)
-        if not size and self._in_head:
+        piece = self._connection.recv(_PIECE)
+        if not piece and self._in_head:
             raise ConnectionError("the connection was closed before the answer's head ended")
-        self._left -= size
+        self._left -= len(piece)
         if self._left < 0:
             raise TransportError("the provider's answer is too large")
-        return size
-
-
-class _Stream(io.BufferedReader):
-    """A reader, in the place of the socket that HTTPResponse takes."""
-
-    def makefile(self, _mode: str) -> _Stream:
-        return self
-
-
-def _unchunked(stream: io.BufferedReader) -> Iterator[bytes]:
-    """The data of a chunked body (RFC 9112, section 7.1), of as many chunks as arrived together.
-
-    HTTPResponse gives one chunk at a time, which costs several times as much, here and in all that follows. Raises
-    HTTPException for what is no chunk, and what reading does.
-    """
-    rest, left, ends, last = b"", 0, False, False  # left: bytes of a chunk; ends: then comes a line break
-    while True:
-        piece = stream.read1(_PIECE)
-        if not piece:
-            raise IncompleteRead(rest)
-        data, at, found = rest + piece if rest else piece, 0, []
-        while at < len(data):
-            if left:
-                part = data[at : at + left]
-                found.append(part)
-                at += len(part)
-                left -= len(part)
-                if left:
-                    break
-            end = data.find(b"\n", at)
-            if end < 0:
-                break
-            line = data[at:end].rstrip(b"\r")
-            at = end + 1
-            if ends:
-                if line:
-                    raise HTTPException("a chunk is longer than its size")
-                ends = False
-            elif last:
-                if not line:  # after the trailers
-                    if found:
-                        yield b"".join(found)
-                    return
-            else:
-                size = _CHUNK_SIZE.match(line)
-                if size is None:
-                    raise HTTPException("a chunk has no size")
-                left = int(size[1], 16)
-                ends, last = left > 0, left == 0
-        rest = data[at:]
-        if len(rest) > _LINE_BYTES:
-            raise HTTPException("a line between chunks is too long")
-        if found:
-            yield b"".join(found) if len(found) > 1 else found[0]
+        return piece
 
 
 class _Route:

@@ -55,8 +55,9 @@ class Cancellation:
 class Call:
     """The bounds of a call: a cancellation, and a deadline as an absolute time of `clock` in seconds.
 
-    on_wait: called once, when all that is left is to wait: the provider has the request, or must be connected to first.
-    What it begins in another thread then delays no answer. It may not keep the caller.
+    on_wait: called once, in the caller's thread, when all that is left is to wait: the provider has the request, must
+    be connected to first, or is slow to take it. What it does then delays only an answer that comes sooner. It must not
+    raise.
     """
 
     __slots__ = ("_on_wait", "cancellation", "clock", "deadline")

@@ -21,6 +21,8 @@ import httpx2
 from codelab.llm.client.transport import Call
 
 _CONNECTIONS, _KEEPALIVE_S = 100, 55.0
+#: The most bytes that a connection takes without waiting for the server. Of more, it is not known how long they take.
+_AT_ONCE = 64 << 10
 _current = threading.local()
 
 
@@ -80,6 +82,8 @@ class _Stream(httpcore2.NetworkStream):
         if binding is not None and call is not None:
             binding.attach(self._interrupt)
             call.check()
+            if len(buffer) > _AT_ONCE:
+                call.waits()
             timeout = call.bound(timeout)
         self._inner.write(buffer, timeout)
 
