@@ -13,7 +13,6 @@ from tests.functions.system import Context, System
 from tests.garbage import left_frames
 from tests.ide import PATIENCE
 from tests.scripted_model import call
-from tests.waiting import until
 
 
 def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected: System) -> None:
@@ -27,8 +26,8 @@ def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected:
     assert connected.history()[-1] == ("assistant", "Hi")
 
 
-class Unread:
-    """A provider that keeps a connection open and does not read, so that a request cannot be sent."""
+class Silent:
+    """A provider that takes a request and does not answer."""
 
     base_url = "http://model.invalid"
 
@@ -37,18 +36,19 @@ class Unread:
         self.was_cancelled = False
 
     def send(self, _body: Any, call: Call) -> Iterator[list[dict[str, Any]]]:
-        until(lambda: self._system.item("REGISTER")["phase"] == "running")
+        call.waits()
+        assert self._system.item("REGISTER")["phase"] == "running"
         self._system.function("control")(self._system.event("c1", {"type": "cancel"}))
         self.was_cancelled = call.cancellation.wait(PATIENCE)
         call.check()
         yield []
 
 
-def test_a_step_whose_request_cannot_be_sent_is_acquired_and_can_be_cancelled(
+def test_a_step_whose_request_is_not_answered_can_be_cancelled(
     connected: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("codelab.delivery.stream.WATCH_S", 0.05)
-    model = Unread(connected)
+    model = Silent(connected)
     connected.transport = lambda **_: model
     connected.function("control")
     connected.send("c1", "user_message", content="hello")

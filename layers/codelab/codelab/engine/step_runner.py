@@ -7,11 +7,10 @@ Steps that follow at once (after a refused call, or for a queued message) run in
 because Lambda stops a function that keeps invoking itself (recursive loop detection).
 """
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,8 +50,6 @@ _NEXT_STEP_MS = 30_000
 
 #: The longest text (tokens) that is asked for once more if the model breaks off.
 _RESTART_TOKENS = 2_000
-#: Seconds after which a step is acquired although its model's request is still being made or sent.
-_SENT_S = 0.25
 #: How often a step is read again because the session changed before it was acquired.
 _READS = 5
 #: Read with the history: the approval rules for the answer's calls, and the clients' tools.
@@ -71,7 +68,7 @@ class _Invocation:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A step that is being acquired: the lease, what stops its Requests, and the sender of its text.
+    """A step to acquire: the lease, what stops its Requests, and the sender of its text.
 
     `register` names the session's agent. `restarted` is the sender of the second text, if there is one. `streamed` is
     the text of the last Request, `wasted` the usage of those before it.
@@ -81,8 +78,9 @@ class _Attempt:
     _acquire: "Callable[[_Attempt], StreamSender | None]"
     cancellation: Cancellation = field(default_factory=Cancellation)
     lease: Lease = field(init=False)
-    _acquiring: threading.Lock = field(default_factory=threading.Lock)
-    _acquired: Future[StreamSender | None] = field(default_factory=Future)
+    _was_tried: bool = False
+    _acquired: StreamSender | None = None
+    _failure: BaseException | None = None
     restarted: StreamSender | None = None
     broke_off: bool = False
     streamed: list[str] = field(default_factory=list)
@@ -100,21 +98,20 @@ class _Attempt:
     def acquired(self) -> StreamSender | None:
         """The sender of the first text. None if the step was not acquired. Raises what its acquisition did."""
         self.acquire()
-        return self._acquired.result()
+        if self._failure is not None:
+            raise self._failure
+        return self._acquired
 
     def acquire(self) -> None:
-        """Acquire the step, unless that was tried before. If it fails, the model is hung up on."""
-        with self._acquiring:
-            if self._acquired.done():
-                return
-            try:
-                sender = self._acquire(self)
-            except BaseException as error:
-                self._acquired.set_exception(error)
-                self.cancellation.cancel()
-                return
-            self._acquired.set_result(sender)
-        if sender is None:
+        """Acquire the step, unless that was tried before. If it fails, the model is hung up on. Never raises."""
+        if self._was_tried:
+            return
+        self._was_tried = True
+        try:
+            self._acquired = self._acquire(self)
+        except BaseException as error:
+            self._failure = error
+        if self._acquired is None:
             self.cancellation.cancel()
 
     def with_wasted(self, usage: dict[str, int]) -> dict[str, int]:
@@ -334,15 +331,9 @@ class StepRunner:
         """Run the Request, send its text, and add it to `streamed`. None: the chosen agent must be asked by another."""
         sender: StreamSender | None = None
         choosing, chosen = asked.choosing, asked.choosing is None
-        sent = threading.Event()
-
-        def acquire() -> None:
-            # While the model works. Both need the interpreter, so the request goes first, if it soon can.
-            sent.wait(_SENT_S)
-            attempt.acquire()
-
-        self._pool.submit(acquire)
-        events = asked.request.stream(self._transport, deadline=deadline, cancel=attempt.cancellation, on_wait=sent.set)
+        events = asked.request.stream(
+            self._transport, deadline=deadline, cancel=attempt.cancellation, on_wait=attempt.acquire
+        )
         with closing(events):
             for event in events:
                 text = ""
