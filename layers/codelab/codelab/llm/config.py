@@ -61,7 +61,7 @@ class RequestConfig:
 
     def changed(self, **changes: Any) -> RequestConfig:
         """A copy with some settings replaced."""
-        return replace(self, **changes)
+        return replace(self, **changes) if changes else self
 
     def check(self, pointer: str = "/config") -> None:
         """Raise InvalidRequest for a setting that is wrong or contradicts another."""

@@ -5,11 +5,10 @@ posted a range of frames removes the range's `post#` attribute, and the owner of
 milliseconds since the epoch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from codelab.protocol.outgoing import Status
 from codelab.sessions import keys
@@ -51,7 +50,7 @@ class CallState(StrEnum):
         return self in (CallState.AWAITING_APPROVAL, CallState.EXECUTING)
 
 
-@dataclass(slots=True)
+@dataclass
 class Connection:
     """One WebSocket. `joined_seq` is the end of the log when it joined; `greeted`: it has sent a frame."""
 
@@ -84,7 +83,7 @@ class Connection:
         return 1000 * self.expires + REFRESH_MS if self.expires else None
 
 
-@dataclass(slots=True)
+@dataclass
 class CallEntry:
     """What the register stores about a call; the rest is in its CALL item.
 
@@ -99,14 +98,14 @@ class CallEntry:
     sender: str = ""
 
 
-@dataclass(slots=True)
+@dataclass
 class OutOfTurnCall(CallEntry):
     """An open call that belongs to no turn. `executor` is the connection that executes it, empty if there is none."""
 
     executor: str = ""
 
 
-@dataclass(slots=True)
+@dataclass
 class FileEntry:
     """A context file's tokens and bytes, for checking the limits; the rest is in its FILE item."""
 
@@ -130,7 +129,7 @@ class Extent:
     instructions: str = ""
 
 
-@dataclass(slots=True)
+@dataclass
 class OutboxEntry:
     """A range of frames up to `last`, logged at `at` (ms) and not yet reported as posted."""
 
@@ -140,25 +139,20 @@ class OutboxEntry:
 
 _K = TypeVar("_K")
 _T = TypeVar("_T")
-_Entry = TypeVar("_Entry", Connection, CallEntry, OutOfTurnCall, FileEntry, OutboxEntry)
 
 
-def _copier(kind: Callable[..., _T]) -> Callable[[_T], _T]:
-    """A function that copies an entry. Unlike `dataclasses.replace`, it does not look at each field's description."""
-    values = attrgetter(*(it.name for it in fields(cast(Any, kind))))
-    return lambda entry: kind(*values(entry))
+def _copy(entry: _T) -> _T:
+    """A copy with the same values, all at once: every event copies dozens of them."""
+    made: _T = object.__new__(type(entry))
+    made.__dict__.update(entry.__dict__)
+    return made
 
 
-_COPIERS: dict[type, Callable[[Any], Any]] = {
-    kind: _copier(kind) for kind in (Connection, CallEntry, OutOfTurnCall, FileEntry, OutboxEntry)
-}
+def _copies(entries: dict[_K, _T]) -> dict[_K, _T]:
+    return {key: _copy(entry) for key, entry in entries.items()}
 
 
-def _copies(entries: dict[_K, _Entry]) -> dict[_K, _Entry]:
-    return {key: _COPIERS[type(entry)](entry) for key, entry in entries.items()}
-
-
-@dataclass(slots=True)
+@dataclass
 class Register:
     """See the module. `attributes` and `of` convert it to its item and back."""
 
@@ -360,7 +354,6 @@ class Register:
         return _REGISTER.read(item, pk=item.get("pk", ""), version=item["version"], stored_due_at=due_at)
 
 
-_copy = _copier(Register)
 _STATE = {"state": (str, {it.value: it for it in CallState}.__getitem__)}
 _REGISTER = Layout(
     Register,
