@@ -78,8 +78,9 @@ def test_it_shows_invocations_items_lines_and_connections(inspected: LocalCloud,
         for _ in range(2):
             socket.send(json.dumps({"type": "command", "do": "sleep", "seconds": 0.05, "name": "one"}))
             socket.recv(60)
+            # The socket has the answer before the invocation is over, and until then the worker takes no other.
+            until(lambda: all(one["state"] != "running" for one in view.state()["invocations"]))
         _invoke(inspected, {"do": "raise", "about": "looked-at"})
-        # The socket has the answer before the invocation is over.
         until(lambda: all(one["state"] != "running" for one in view.state()["invocations"]))
         found = view.state()
         [session] = [one for one in found["connections"] if one["about"] == {"session_id": "looked-at"}]

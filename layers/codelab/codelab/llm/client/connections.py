@@ -14,6 +14,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -70,10 +71,7 @@ class Connections:
             *(f"{name}: {value}" for name, value in headers.items()),
         ]
         head = "\r\n".join([*lines, "", ""]).encode("ascii")
-        connection = self._take()
-        if connection is None:
-            call.waits()
-            connection = self._route.connect(call)
+        connection = self._take() or self._connected(call)
         response = Response(connection, call, self._silence_s, self._keep)
         try:
             response.begin(head + body)
@@ -81,6 +79,15 @@ class Connections:
             response.close()
             raise
         return response
+
+    def _connected(self, call: Call) -> socket.socket:
+        """A new connection. Another thread makes it while the caller does what is to be done beside waiting."""
+        if not call.has_more_to_do:
+            return self._route.connect(call)
+        with ThreadPoolExecutor(1, thread_name_prefix="connect") as threads:
+            connecting = threads.submit(self._route.connect, call)
+            call.waits()
+            return connecting.result()
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -74,6 +74,11 @@ class Call:
         self.clock = clock
         self._on_wait = on_wait
 
+    @property
+    def has_more_to_do(self) -> bool:
+        """Does the caller have something to do beside waiting?"""
+        return self._on_wait is not None
+
     def waits(self) -> None:
         """Tell that the request was sent, or cannot be sent for a while."""
         on_wait, self._on_wait = self._on_wait, None
