@@ -117,11 +117,30 @@ def test_who_speaks_no_http_is_not_waited_for() -> None:
         read_head(greeting().__next__)
 
 
-def test_a_head_without_end_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("beginning", "more"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"A: " + b"x" * 10_000 + b"\r\n"),
+        (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100),
+        (CHUNKED + b"0\r\n", b"A: " + b"x" * 10_000 + b"\r\n"),
+    ],
+    ids=["head", "hints", "trailers"],
+)
+def test_what_does_not_end_is_an_error(beginning: bytes, more: bytes) -> None:
     def endless() -> Iterator[bytes]:
-        yield b"HTTP/1.1 200 OK\r\n"
+        yield beginning + more
         while True:
-            yield b"A: " + b"x" * 10_000 + b"\r\n"
+            yield more
 
+    read = endless().__next__
     with pytest.raises(HTTPException, match="too long"):
-        read_head(endless().__next__)
+        list(read_body(*read_head(read), read))
+
+
+def test_a_connection_is_not_used_again_after_a_body_that_must_not_be_there() -> None:
+    head, pieces = received(b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 1_000)
+    assert (pieces, head.keeps_alive) == ([], False)
+
+
+def test_who_changes_the_protocol_has_answered() -> None:
+    assert received(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n", 5)[0].status == 101

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,25 @@ def test_a_request_that_was_cut_off_has_not_arrived() -> None:
         with pytest.raises(AwsUnreachable) as error:
             ask(connections, bytes(8_000_000))
         assert error.value.never_arrived
+        thread.join(60)
+
+
+def test_a_request_whose_answer_had_begun_has_arrived() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connections = Connections("lambda", f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+        def reset() -> None:
+            with listener.accept()[0] as connection:
+                connection.recv(65_536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Le")
+                time.sleep(0.1)  # A reset discards what was not read before.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        thread = threading.Thread(target=reset)
+        thread.start()
+        with pytest.raises(AwsUnreachable) as error:
+            ask(connections)
+        assert not error.value.never_arrived
         thread.join(60)
 
 

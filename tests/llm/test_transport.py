@@ -137,6 +137,47 @@ def test_who_asks_is_told_that_a_server_does_not_take_the_request(kind: Kind) ->
         asking.close()
 
 
+def test_who_asks_is_told_of_a_server_that_takes_the_request_slowly_but_steadily() -> None:
+    over, taken = threading.Event(), [0]
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            while not over.wait(0.02):
+                taken[0] += len(connection.recv(20_000))
+
+    with socket.socket() as listener, ThreadPoolExecutor(1) as threads:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        serving = threads.submit(serve)
+        asking = DirectTransport(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", api_key="x")
+        list(asking.send({**BODY, "stream": False}, Call()))
+        asking._connections._idle[-1][0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
+        cancellation = Cancellation()
+        large = {**BODY, "messages": [{"role": "user", "content": "x" * 20_000_000}]}
+        with pytest.raises(Cancelled):
+            list(asking.send(large, Call(cancellation, on_wait=cancellation.cancel)))
+        assert taken[0] < 20_000_000, "told when it had taken everything"
+        over.set()
+        serving.result()
+        asking.close()
+
+
+def test_a_connection_that_cannot_be_made_leaves_no_frame() -> None:
+    nobody = DirectTransport(base_url="http://127.0.0.1:1", api_key="x")
+    with left_frames() as left:
+        try:
+            list(nobody.send(BODY, Call(on_wait=lambda: None)))
+        except TransportError:
+            pass
+        else:
+            pytest.fail("somebody has answered")
+    assert left == []
+
+
 def test_who_asks_is_told_of_a_server_that_cannot_be_reached() -> None:
     told: list[str] = []
     nobody = DirectTransport(base_url="http://127.0.0.1:1", api_key="x")

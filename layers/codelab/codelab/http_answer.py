@@ -10,7 +10,7 @@ from http import HTTPStatus
 from http.client import BadStatusLine, HTTPException, IncompleteRead, RemoteDisconnected
 from typing import NamedTuple
 
-#: The most bytes of a head, and of a line between chunks.
+#: The most bytes of a head with the early hints before it, of trailers, and of a line between chunks.
 _HEAD_BYTES, _LINE_BYTES = 256 << 10, 16 << 10
 _BEGINNING = b"HTTP/1."
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
@@ -42,18 +42,18 @@ def read_head(read: Read) -> tuple[Head, bytes]:
 
     Raises HTTPException for what is none, RemoteDisconnected if the connection ends before it, and what `read` does.
     """
-    data, seen = b"", 0  # seen: bytes without the beginning of an end
+    data, seen, hinted = b"", 0, 0  # seen: bytes without the beginning of an end; hinted: bytes of early hints
     while True:
         found = _HEAD_END.search(data, seen)
         if found is not None:
             head = _parsed(data[: found.start()])
-            if head.status >= HTTPStatus.OK:
+            if head.status >= HTTPStatus.OK or head.status == HTTPStatus.SWITCHING_PROTOCOLS:
                 return head, data[found.end() :]
-            data, seen = data[found.end() :], 0
+            data, seen, hinted = data[found.end() :], 0, hinted + found.end()
             continue
         if not _BEGINNING.startswith(data[: len(_BEGINNING)]):
             raise BadStatusLine(data[:80].decode("latin-1"))  # at once: who speaks no HTTP may wait for us
-        if len(data) > _HEAD_BYTES:
+        if hinted + len(data) > _HEAD_BYTES:
             raise HTTPException("the answer's head is too long")
         seen = max(0, len(data) - len(b"\r\n\r"))
         more = read()
@@ -84,7 +84,9 @@ def _parsed(head: bytes) -> Head:
         length = int(told)
     connection = headers.get("connection", "").lower()
     keeps_alive = "close" not in connection if status_line[1] == b"1" else "keep-alive" in connection
-    return Head(status, headers, length, is_chunked, keeps_alive and (is_chunked or length is not None))
+    # Without a known end, or with a body that must not be there, nobody knows where the next answer begins.
+    has_end = is_chunked or (length is not None and not (length == 0 and "transfer-encoding" in headers))
+    return Head(status, headers, length, is_chunked, keeps_alive and has_end)
 
 
 def read_body(head: Head, arrived: bytes, read: Read) -> Iterator[bytes]:
@@ -116,7 +118,8 @@ def read_body(head: Head, arrived: bytes, read: Read) -> Iterator[bytes]:
 
 def _unchunked(arrived: bytes, read: Read) -> Iterator[bytes]:
     """The data of a chunked body (section 7.1), of as many chunks as arrived together."""
-    rest, left, ends, last = b"", 0, False, False  # left: bytes of a chunk; ends: then comes a line break
+    # left: bytes of a chunk; ends: then comes a line break; trailers: their bytes.
+    rest, left, ends, last, trailers = b"", 0, False, False, 0
     piece = arrived or read()
     while True:
         if not piece:
@@ -144,6 +147,9 @@ def _unchunked(arrived: bytes, read: Read) -> Iterator[bytes]:
                     if found:
                         yield b"".join(found)
                     return
+                trailers += len(line)
+                if trailers > _HEAD_BYTES:
+                    raise HTTPException("the trailers are too long")
             else:
                 size = _CHUNK_SIZE.match(line)
                 if size is None:

@@ -21,7 +21,7 @@ from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.meanwhile import use_the_wait
 from codelab.aws.session import certificates, credentials, region
 from codelab.aws.signing import signed_headers
-from codelab.http_answer import Head, read_body, read_head
+from codelab.http_answer import read_body, read_head
 from codelab.snapshot import before_snapshot
 
 #: Lambda freezes a process between two events. The other end of a kept connection may close or forget it meanwhile, and
@@ -230,16 +230,23 @@ def _exchange(connection: socket.socket, request: Request, target: str) -> tuple
     except OSError as error:
         cut = error  # It may have been answered already, for example that it is too large.
     use_the_wait()
-    head: Head | None = None
+    has_begun = False
+
+    def read() -> bytes:
+        nonlocal has_begun
+        piece = connection.recv(_PIECE)
+        has_begun = has_begun or piece != b""
+        return piece
+
     try:
-        head, arrived = read_head(lambda: connection.recv(_PIECE))
-        answer = Answer(head.status, head.headers, b"".join(read_body(head, arrived, lambda: connection.recv(_PIECE))))
+        head, arrived = read_head(read)
+        answer = Answer(head.status, head.headers, b"".join(read_body(head, arrived, read)))
     except (OSError, HTTPException) as error:
         if cut is None and isinstance(error, TimeoutError):
             raise AwsTimeout(f"{request.url}: no answer in time") from error
         # A server that forgot the connection resets it when data arrives that nobody will read. One that ends it after
         # reading the request closes it instead, although RemoteDisconnected is called a reset.
         reset = isinstance(error, ConnectionResetError) and not isinstance(error, RemoteDisconnected)
-        never_arrived = cut is not None or (reset and head is None)
+        never_arrived = cut is not None or (reset and not has_begun)
         raise AwsUnreachable(f"{request.url}: {cut or error!r}", never_arrived=never_arrived) from error
     return answer, cut is None and head.keeps_alive

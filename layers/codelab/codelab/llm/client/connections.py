@@ -86,8 +86,11 @@ class Connections:
             return self._route.connect(call)
         with ThreadPoolExecutor(1, thread_name_prefix="connect") as threads:
             connecting = threads.submit(self._route.connect, call)
-            call.waits()
-            return connecting.result()
+            try:
+                call.waits()
+                return connecting.result()
+            finally:
+                del connecting  # the error that it has would keep this frame, and those of the call
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -163,9 +166,10 @@ class Response:
     def _send(self, request: bytes) -> None:
         """Send the request. Tells the caller if the server does not take it soon."""
         left = memoryview(request)
-        self._connection.settimeout(min(_SENT_S, self._reader.seconds()))
+        slow_at = time.monotonic() + min(_SENT_S, self._reader.seconds())
         with contextlib.suppress(TimeoutError):
-            while left:
+            while left and (seconds := slow_at - time.monotonic()) > 0:
+                self._connection.settimeout(seconds)
                 left = left[self._connection.send(left) :]
         if left:
             self._call.waits()

@@ -56,7 +56,7 @@ class Call:
     """The bounds of a call: a cancellation, and a deadline as an absolute time of `clock` in seconds.
 
     on_wait: called once, in the caller's thread, when all that is left is to wait: the provider has the request, must
-    be connected to first, or is slow to take it. What it does then delays only an answer that comes sooner. It must not
+    be connected to first, or is slow to take it. It delays a call only by what it takes longer than that. It must not
     raise.
     """
 
