@@ -42,7 +42,7 @@ ANSWERS = {
     "old": b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     "old and kept": b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello",
     "no number": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
-    "chunked": CHUNKED + b"5;a=b\r\nhello\r\n3\r\n, w\r\n4\r\norld\r\n0\r\nx-checksum: 1\r\n\r\n",
+    "chunked": CHUNKED + b"5;a=b\r\nhello\r\n3 \r\n, w\r\n4\r\norld\r\n0\r\nx-checksum: 1\r\n\r\n",
     "both": b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
     "twice": b"HTTP/1.1 200 OK\r\nA: 1\r\nContent-Length: 5\r\nA: 2\r\n\r\nhello",
     "bare line breaks": b"HTTP/1.1 200 OK\nContent-Length: 5\nA:1\n\nhello",
