@@ -1,6 +1,6 @@
 """What is stored is what the SDK's serializer stores."""
 
-from enum import IntEnum, StrEnum
+from enum import Enum, IntEnum, StrEnum
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +24,14 @@ def test_values_are_stored_as_by_the_sdk_and_come_back(values: dict[str, Any]) -
     assert from_dynamodb(stored) == values == {name: TypeDeserializer().deserialize(it) for name, it in stored.items()}
 
 
+class Level(int, Enum):
+    """Its `str` is its name."""
+
+    HIGH = 2
+
+
 def test_kinds_of_strings_integers_and_lists() -> None:
+    assert to_dynamodb({"level": Level.HIGH}) == {"level": {"N": "2"}}
     name, number = StrEnum("Name", {"a": "b"}).a, IntEnum("Number", {"one": 1}).one
     stored = to_dynamodb({"name": name, "number": number, "pair": ("a", 1)})
     assert stored == {"name": {"S": "b"}, "number": {"N": "1"}, "pair": {"L": [{"S": "a"}, {"N": "1"}]}}

@@ -10,7 +10,8 @@ from codelab.sessions import keys
 from codelab.sessions.dynamodb import kept_history
 from codelab.sessions.dynamodb.kept_history import Kept, KeptHistory
 from codelab.sessions.dynamodb.store import DynamoDBStore
-from codelab.sessions.items import CallRequest, MessageItem
+from codelab.sessions.items import CallRequest, MessageItem, SummaryItem
+from codelab.sessions.transition import Transition
 
 from tests.functions.system import System
 
@@ -107,6 +108,59 @@ def test_messages_that_left_the_context_are_not_kept_and_a_context_that_begins_e
     assert (kept.of("s").first, kept.of("s").size) == (2, 4 * SIZE)
     kept.keep("s", 1, 9, [message(9)])
     assert (kept.of("s").first, kept.of("s").size) == (9, SIZE)
+
+
+def test_a_summary_is_kept_with_the_messages_behind_it() -> None:
+    kept, old, new = KeptHistory(), SummaryItem(2, "s" * 1_000, 0), SummaryItem(3, "", 0)
+    kept.keep("s", 1, 3, [message(3)], old)
+    assert (kept.of("s").summary_of(2), kept.of("s").summary_of(3)) == (old, None)
+    both = kept.of("s").size
+    kept.keep("s", 1, 4, [message(4)], new)
+    assert (kept.of("s").summary_of(2), kept.of("s").summary_of(3)) == (None, new)
+    assert kept.of("s").size == both - 1_000
+    kept.keep("s", 1, 4, [], old)  # of a step that is late
+    assert kept.of("s").summary_of(3) == new
+    kept.keep("s", 1, 4, [message(4)], old)
+    assert kept.of("s") == Kept(1, 4, [message(4)], both, old)
+    kept.keep("s", 2, 4, [message(4)])
+    assert kept.of("s") == Kept(2, 4, [message(4)], SIZE)
+
+
+def test_a_summary_is_read_once_and_not_taken_from_a_session_that_is_gone(
+    connected: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def summarised(created_at: int | None, content: str) -> None:
+        """Two messages of the session are summarised, as a compaction does it."""
+        store = connected.function("llm_request").engine.store
+        register = store.read(pk)
+        assert register is not None
+        after = replace(register.copy(), summary_n=2)
+        store.commit(Transition(register, after, puts=(SummaryItem(2, content, 0),)))
+        if created_at is not None:
+            store._kept.keep(pk, created_at, 3, [message(3)], SummaryItem(2, "the old secret", 0))
+
+    read: list[str] = []
+    items = DynamoDBStore.items
+    monkeypatch.setattr(
+        DynamoDBStore, "items", lambda store, pk, wanted: (read.extend(wanted), items(store, pk, wanted))[1]
+    )
+    pk, key = "SESSION#ann#s1", keys.summary_key(2)
+    connected.ask("c1", "an answer")
+    summarised(None, "what was said")
+    for answers in range(3):
+        connected.ask("c1", f"answer {answers}")
+        assert "what was said" in json.dumps(connected.model.requests[-1])
+    assert read.count(key) == 1
+    connected.http("DELETE", "/sessions/s1")
+    connected.sweep()
+    connected.connect("c2")
+    connected.ask("c2", "an answer")
+    summarised(1, "the new session")
+    connected.ask("c2", "another answer")
+    asked = json.dumps(connected.model.requests[-1])
+    assert "the new session" in asked
+    assert "old secret" not in asked
+    assert "what was said" not in asked
 
 
 def test_the_sessions_that_were_read_longest_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

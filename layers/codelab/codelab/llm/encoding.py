@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NoReturn
 
@@ -44,10 +45,10 @@ class Text(Fixed):
 
     __slots__ = ("tokens",)
 
-    def __init__(self, role: str, content: str) -> None:
+    def __init__(self, role: str, content: str, tokens: int | None = None) -> None:
         super().__init__(role=role, content=content)
-        #: As `estimate_context` counts it.
-        self.tokens = estimate_message(self)
+        #: As `estimate_context` counts it, or about that.
+        self.tokens = estimate_message(self) if tokens is None else tokens
         self._json = _encoded(self)
 
 
@@ -66,14 +67,22 @@ def _encoded(value: Any) -> bytes:
     return _dumps(value).encode("utf-8", "replace")
 
 
+#: Names of members, and constants such as `true`, are the same in every body.
+_name = lru_cache(256)(_encoded)
+_constant = lru_cache(256, typed=True)(_encoded)
+_CONSTANTS = frozenset({bool, int, float, type(None)})
+
+
 def _joined(value: Any, depth: int) -> bytes:
     """The same as `_encoded`, with the JSON that parts of the value keep."""
     if isinstance(value, Fixed):
         return value.json
+    if type(value) in _CONSTANTS:
+        return _constant(value)
     if isinstance(value, list) and are_texts(value):
         return b"[" + b",".join(map(_JSON, value)) + b"]"
     if isinstance(value, list):
         return b"[" + b",".join([it.json if isinstance(it, Fixed) else _encoded(it) for it in value]) + b"]"
-    if depth < 0 or not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+    if depth < 0 or not isinstance(value, dict) or not {*map(type, value)} <= {str}:
         return _encoded(value)
-    return b"{" + b",".join([_encoded(name) + b":" + _joined(it, depth - 1) for name, it in value.items()]) + b"}"
+    return b"{" + b",".join([_name(name) + b":" + _joined(it, depth - 1) for name, it in value.items()]) + b"}"

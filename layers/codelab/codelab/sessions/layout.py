@@ -36,13 +36,18 @@ class Layout(Generic[T]):
     ) -> None:
         self._kind = kind
         self._written: list[tuple[str, str, bool, Callable[[Any], Any] | None]] = []
-        self._read: dict[str, tuple[str, Callable[[Any], Any] | None]] = {}
+        #: By attribute: the names of the fields that are stored as they are, and of those in another form.
+        self._plain: dict[str, str] = {}
+        self._formed: dict[str, tuple[str, Callable[[Any], Any]]] = {}
         self._spread = [(name, prefix, layout) for name, (prefix, _, layout) in spread.items()]
         self._gathered = {prefix: (name, key_of, layout) for name, (prefix, key_of, layout) in spread.items()}
         for name in [it.name for it in fields(cast(Any, kind)) if it.name not in elsewhere and it.name not in spread]:
             attribute, (write, read) = names.get(name, name), forms.get(name, (None, None))
             self._written.append((name, attribute, name in optional, write))
-            self._read[attribute] = (name, read)
+            if read is None:
+                self._plain[attribute] = name
+            else:
+                self._formed[attribute] = (name, read)
 
     @cached_property
     def _values(self) -> Callable[[T], tuple[Any, ...]]:
@@ -52,8 +57,7 @@ class Layout(Generic[T]):
     def write(self, entry: T) -> dict[str, Any]:
         """The attributes of `entry`."""
         found: dict[str, Any] = {}
-        for name, attribute, is_optional, write in self._written:
-            value = getattr(entry, name)
+        for (_, attribute, is_optional, write), value in zip(self._written, self._values(entry), strict=True):
             if value or not is_optional:
                 found[attribute] = value if write is None else write(value)
         for name, prefix, layout in self._spread:
@@ -89,15 +93,17 @@ class Layout(Generic[T]):
 
         Other attributes are ignored: a newer version of this code may have written more, while both are deployed.
         """
-        for attribute, stored in item.items():
-            if (found := self._read.get(attribute)) is not None:
-                name, read = found
-                known[name] = stored if read is None else read(stored)
-                continue
+        # Every event reads dozens of fields, most of them stored as they are: no step of Python's for each.
+        plain = self._plain.keys() & item.keys()
+        known.update(zip(map(self._plain.__getitem__, plain), map(item.__getitem__, plain), strict=True))
+        for attribute in self._formed.keys() & item.keys():
+            name, read = self._formed[attribute]
+            known[name] = read(item[attribute])
+        for attribute in [it for it in item if "#" in it] if self._gathered else ():
             prefix, _, key = attribute.partition("#")
             if (gathered := self._gathered.get(prefix)) is not None:
                 name, key_of, layout = gathered
-                known.setdefault(name, {})[key_of(key)] = layout.read(stored)
+                known.setdefault(name, {})[key_of(key)] = layout.read(item[attribute])
         return self._kind(**known)
 
     @property

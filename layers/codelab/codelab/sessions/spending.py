@@ -6,6 +6,7 @@ released in the transactions that begin and end a turn.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Self
 
 from codelab.sessions import keys
@@ -34,7 +35,7 @@ class Spending:
     asking: int = 0
 
     def __bool__(self) -> bool:
-        return any(self.amounts().values())
+        return any(_ALL(self))
 
     def __add__(self, other: "Spending") -> "Spending":
         mine, theirs = self.amounts(), other.amounts()
@@ -42,7 +43,11 @@ class Spending:
 
     def amounts(self) -> dict[str, int]:
         """All amounts by name."""
-        return {it.name: getattr(self, it.name) for it in fields(self)}
+        return dict(zip(_AMOUNTS, _ALL(self), strict=True))
+
+
+_AMOUNTS = tuple(it.name for it in fields(Spending))
+_ALL = attrgetter(*_AMOUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Counters:
     def of(cls, item: Mapping[str, Any] | None, now: int) -> Self:
         """The counters in their item at `now` (ms). `item` is None if it does not exist."""
         item = item or {}
-        amounts = {it.name: item.get(attribute_of(it.name, now), 0) for it in fields(Spending)}
+        amounts = {name: item.get(attribute_of(name, now), 0) for name in _AMOUNTS} if item else {}
         minutes = {name: name.partition("@")[2] for name in item if "@" in name}
         # Keep the last minute: a process that has just read the clock may still count in it.
         return cls(

@@ -52,7 +52,7 @@ _SAID = "\nWhat the user said in them, word for word:"
 #: Characters of a result, and of all arguments of an answer, that a compaction has cut.
 CUT_CHARS = 400
 
-_TOKENS = attrgetter("tokens")
+_TOKENS, _ROLE = attrgetter("tokens"), attrgetter("role")
 
 _NO_RESULT = dumps({"error": {"code": "EXECUTION_FAILED", "message": "The call was interrupted; it has no result"}})
 
@@ -122,8 +122,12 @@ def _begun(opening: str, texts: Sequence[Text]) -> Sequence[dict[str, Any]]:
     """The messages behind the opening, or with it. They begin with the user."""
     first, *rest = texts
     if first["role"] != "user":
-        return [{"role": "user", "content": opening}, *texts] if opening else rest
-    return [{"role": "user", "content": joined(opening, first["content"])}, *rest] if opening else texts
+        return [Text("user", opening), *texts] if opening else rest
+    if not opening:
+        return texts
+    content: Any = joined(opening, first["content"])
+    # Not estimated as a whole: it may be long, and its parts are known.
+    return [Text("user", content, estimate_tokens(opening) + first.tokens), *rest]
 
 
 @lru_cache(16)
@@ -241,8 +245,10 @@ def _result(found: MessageItem | None, most: int) -> str:
 
 def _said(history: Sequence[MessageItem]) -> tuple[list[MessageItem], dict[str, MessageItem]]:
     """The messages that are no results, and the results by their calls' ids."""
+    if "tool" not in set(map(_ROLE, history)):
+        return list(history), {}
     results = {message.call_id: message for message in history if message.role == "tool"}
-    return ([message for message in history if message.role != "tool"] if results else list(history)), results
+    return [message for message in history if message.role != "tool"], results
 
 
 def _alternating(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -128,8 +128,11 @@ def out_of_budget(
 
     `uncounted` are tokens that are not in the counters' `item` yet.
     """
+    limits = settings.limits[plan]
+    if not limits.tokens_per_day:
+        return None
     try:
-        check(settings.limits[plan], item, Spending(tokens=uncounted + 1), now)
+        check(limits, item, Spending(tokens=uncounted + 1), now)
     except ProtocolError as refusal:
         refusal.details["reason"] = "budget"
         return refusal

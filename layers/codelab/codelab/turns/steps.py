@@ -1,6 +1,7 @@
 """A step: one Request to the model, run under a lease and committed once."""
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from codelab.agents import Agent
@@ -21,6 +22,8 @@ MAX_ATTEMPTS = 3
 #: Failures of the same call after which it is not sent again, and after which the turn ends.
 MAX_FAILURES = 3
 _FAILURES_ENDING_TURN = 5
+#: What the model is asked depends on these fields of a register.
+_ASKED = attrgetter("extent", "agent", "settings", "executor", "title_is_draft", "user_plan")
 #: Bytes that are kept of arguments over the limit.
 _REFUSED_BYTES = 2_000
 
@@ -143,10 +146,7 @@ def _discard(draft: Draft, message_id: str) -> None:
 
 def asks_the_same(one: Register, other: Register) -> bool:
     """Is the model asked the same in both states of the session?"""
-    return all(
-        getattr(one, name) == getattr(other, name)
-        for name in ("extent", "agent", "settings", "executor", "title_is_draft", "user_plan")
-    )
+    return bool(_ASKED(one) == _ASKED(other))
 
 
 def owns(register: Register, lease: Lease) -> bool:

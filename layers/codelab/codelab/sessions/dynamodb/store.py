@@ -39,6 +39,13 @@ _PARALLEL = 5
 
 
 @cache
+def _numbered(count: int) -> tuple[list[str], list[str], list[str]]:
+    """Of an update of `count` attributes: the aliases of their names and values, and how each is set."""
+    numbers = range(count)
+    return [f"#{it}" for it in numbers], [f":{it}" for it in numbers], [f"#{it} = :{it}" for it in numbers]
+
+
+@cache
 def _readers() -> ThreadPoolExecutor:
     """Made when a process first reads so much; most never do."""
     return ThreadPoolExecutor(max_workers=_PARALLEL, thread_name_prefix="read")
@@ -134,22 +141,25 @@ class DynamoDBStore:
         known = kept.of(first, extent.history_n)
         question = [keys.message_key(extent.turn_n)] if 0 < extent.turn_n < first else []
         messages = [keys.message_key(n) for n in range(first + len(known), extent.history_n + 1)]
-        summary = [keys.summary_key(extent.summary_n)] if extent.summary_n else []
+        summary = kept.summary_of(extent.summary_n)
+        summaries = [keys.summary_key(extent.summary_n)] if extent.summary_n and summary is None else []
         files = [keys.file_key(digest) for digest in extent.files]
         told = [keys.INSTRUCTIONS] if extent.instructions else []
-        found = self.items(pk, [*registers, *wanted, *told, *summary, *files, *question, *messages])
+        found = self.items(pk, [*registers, *wanted, *told, *summaries, *files, *question, *messages])
         register = next((Register.of(found[sk]) for sk in registers if sk in found), None)
-        if known and (register is None or register.created_at != kept.created_at):
+        if (known or summary) and (register is None or register.created_at != kept.created_at):
             known, messages = [], [keys.message_key(n) for n in range(first, extent.history_n + 1)]
-            found |= self.items(pk, messages)
+            summary, summaries = None, [keys.summary_key(extent.summary_n)] if extent.summary_n else []
+            found |= self.items(pk, [*summaries, *messages])
+        summary = next((SummaryItem.of(found[sk]) for sk in summaries if sk in found), summary)
         history = [*known, *(MessageItem.of(found[sk]) for sk in messages if sk in found)]
         if register is not None and len(history) == len(known) + len(messages):
-            self._kept.keep(pk, register.created_at, first, history)
+            self._kept.keep(pk, register.created_at, first, history, summary)
         shown = [FileItem.of(found[sk]) for sk in files if sk in found]
         return Conversation(
             history=[*(MessageItem.of(found[sk]) for sk in question if sk in found), *history],
             turn_n=extent.turn_n,
-            summary=next((SummaryItem.of(found[sk]) for sk in summary if sk in found), None),
+            summary=summary,
             files=sorted(shown, key=lambda file: (file.added_at, file.path)),
             items={sk: found.get(sk) for sk in wanted},
             instructions=next((InstructionsItem.of(found[sk]).files for sk in told if sk in found), {}),
@@ -350,11 +360,13 @@ class DynamoDBStore:
         before, after = transition.before, transition.after
         due_at = after.due_at()
         changed, gone = after.changes_since(before)
-        names = {f"#{index}": name for index, name in enumerate([*changed, *gone])}
-        values: dict[str, Any] = {f":{index}": value for index, value in enumerate(changed.values())}
+        named = [*changed, *gone]
+        aliases, placeholders, settings = _numbered(len(named))
+        names = dict(zip(aliases, named, strict=True))
+        values: dict[str, Any] = dict(zip(placeholders, changed.values(), strict=False))
         values[":next"] = after.version + 1
-        sets = [f"#{index} = :{index}" for index in range(len(changed))] + ["version = :next"]
-        removes = [f"#{len(changed) + index}" for index in range(len(gone))]
+        sets = [*settings[: len(changed)], "version = :next"]
+        removes = [*aliases[len(changed) :]]
         # Always written, because a report of posted frames may have changed it since it was read.
         if due_at is None:
             removes += ["due_at", "due_shard"]

@@ -22,7 +22,7 @@ def from_dynamodb(item: dict[str, Any]) -> dict[str, Any]:
 _TAGGING: dict[type, Callable[[Any], dict[str, Any]]] = {
     str: lambda value: {"S": value},
     bool: lambda value: {"BOOL": value},
-    int: lambda value: {"N": str(value)},
+    int: lambda value: {"N": int.__repr__(value)},  # also of a derived type, whose `str` may be a name
     type(None): lambda _: {"NULL": True},
     dict: lambda value: {"M": to_dynamodb(value)},
     list: lambda value: {"L": [(_TAGGING.get(type(inner)) or _tagging(inner))(inner) for inner in value]},
