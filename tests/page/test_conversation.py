@@ -168,6 +168,25 @@ navigator.storage.getDirectory = () => allowed.then(open);
 """
 
 
+#: What a page leaves that is left while it writes the first file of the sample project.
+BEGUN_SAMPLE = """async () => {
+  let directory = await navigator.storage.getDirectory();
+  for (const name of ['workspaces', 'sample']) directory = await directory.getDirectoryHandle(name, { create: true });
+  const writable = await (await directory.getFileHandle('README.md', { create: true })).createWritable();
+  await writable.close();
+}"""
+
+
+def test_a_sample_project_that_was_begun_is_completed(tab: Tab) -> None:
+    sample = until(lambda: tab.file("README.md"))
+    tab.run(BEGUN_SAMPLE)
+    assert tab.file("README.md") == ""
+    tab.press("Files")
+    tab.page.locator(".bar button[aria-expanded=false]").click()
+    tab.press("Sample project")
+    assert until(lambda: tab.file("README.md")) == sample
+
+
 def test_a_reload_shows_the_same_conversation(open_tab: OpenTab, model: ScriptedModel) -> None:
     """In the middle of a turn: the text so far, the question and the call, which waited for the browser's files."""
     tab = open_tab()

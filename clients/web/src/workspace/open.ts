@@ -46,7 +46,10 @@ async function reopenLast(): Promise<void> {
 export async function openSample(): Promise<void> {
   const directory = await ownDirectory('sample');
   const made = new Folder(directory, 'sample');
-  for (const [path, content] of Object.entries(SAMPLE)) if (!(await made.has(path))) await made.write(path, content);
+  for (const [path, content] of Object.entries(SAMPLE)) {
+    // A page that is left while it writes a file leaves it empty.
+    if (!(await made.has(path)) || !(await made.stat(path)).size) await made.write(path, content);
+  }
   await show(directory, { kind: 'own', directory: 'sample', name: 'sample' });
 }
 
