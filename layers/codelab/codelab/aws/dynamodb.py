@@ -59,7 +59,7 @@ def _read(answer: Answer) -> dict[str, Any]:
     if checksum is not None and int(checksum) != crc32(answer.body):
         raise AwsUnreachable("DynamoDB's answer does not have its checksum")
     try:
-        found: dict[str, Any] = json.loads(answer.body)
+        found: dict[str, Any] = json.loads(answer.body.decode())
     except ValueError:
         raise AwsUnreachable("DynamoDB's answer is not JSON") from None
     return found

@@ -21,10 +21,13 @@ from codelab.protocol import limits
 from codelab.sessions import keys
 from codelab.sessions.layout import Layout
 
+#: `json.dumps` makes an encoder with every call.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 
 def dumps(value: Any) -> str:
     """Compact JSON with non-ASCII characters unescaped."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 @dataclass(frozen=True, slots=True)
