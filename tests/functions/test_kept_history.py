@@ -126,8 +126,9 @@ def test_a_summary_is_kept_with_the_messages_behind_it() -> None:
     assert kept.of("s") == Kept(2, 4, [message(4)], SIZE)
 
 
+@pytest.mark.parametrize("kept", [[message(3)], []])
 def test_a_summary_is_read_once_and_not_taken_from_a_session_that_is_gone(
-    connected: System, monkeypatch: pytest.MonkeyPatch
+    connected: System, monkeypatch: pytest.MonkeyPatch, kept: list[MessageItem]
 ) -> None:
     def summarised(created_at: int | None, content: str) -> None:
         """Two messages of the session are summarised, as a compaction does it."""
@@ -137,7 +138,7 @@ def test_a_summary_is_read_once_and_not_taken_from_a_session_that_is_gone(
         after = replace(register.copy(), summary_n=2)
         store.commit(Transition(register, after, puts=(SummaryItem(2, content, 0),)))
         if created_at is not None:
-            store._kept.keep(pk, created_at, 3, [message(3)], SummaryItem(2, "the old secret", 0))
+            store._kept.keep(pk, created_at, 3, kept, SummaryItem(2, "the old secret", 0))
 
     read: list[str] = []
     items = DynamoDBStore.items

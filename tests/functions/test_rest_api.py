@@ -1,9 +1,13 @@
 """rest_api: a session is copied or deleted as a whole, wherever the process that does it dies."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from codelab.llm.client.transport import Call
+from codelab.sessions import keys
+from codelab.sessions.items import SummaryItem
+from codelab.sessions.transition import Transition
 
 from tests.functions.recorder import READ, READ_MANY
 from tests.functions.system import Context, System
@@ -146,6 +150,18 @@ def test_a_fork_that_dies_can_be_repeated_when_it_is_erased(filled: System) -> N
     status, history = filled.http("GET", f"/chat/history/{made['session_id']}")
     assert [message["n"] for message in history["messages"]] == [1, 2]
     assert filled.http("POST", "/sessions/s1/fork", **again) == (201, made)
+
+
+@pytest.mark.parametrize("up_to", [2, 4])
+def test_a_fork_has_the_summary_only_with_all_messages_that_it_stands_for(filled: System, up_to: int) -> None:
+    store = filled.function("rest_api").engine.store
+    register = store.read("SESSION#ann#s1")
+    after = replace(register.copy(), summary_n=3)
+    store.commit(Transition(register, after, puts=(SummaryItem(3, "what was said", 0),)))
+    _, made = filled.http("POST", "/sessions/s1/fork", body={"up_to": up_to})
+    pk = keys.partition("ann", made["session_id"])
+    assert ((pk, keys.summary_key(3)) in filled.all_keys()) is (up_to == 4)
+    assert store.read(pk).summary_n == (3 if up_to == 4 else 0)
 
 
 def test_a_fork_without_time_is_refused_and_leaves_nothing(filled: System) -> None:

@@ -77,6 +77,18 @@ def test_a_history_that_was_encoded_before_is_sent_as_one_that_was_not(strategy:
         {"a": {"b": {"c": {"d": Fixed({"e": True})}}}},
         {"keys": {1: "one", None: "none", "x": Fixed({"y": 2})}},
         {"tuple": ({"a": 1}, Fixed({"b": 2}))},
+        {
+            "equal": {
+                "true": True,
+                "one": 1,
+                "one.": 1.0,
+                "zero": 0.0,
+                "-zero": -0.0,
+                "0": 0,
+                "false": False,
+                "no": None,
+            }
+        },
     ],
 )
 def test_parts_that_keep_their_json_may_be_anywhere(body: dict[str, Any]) -> None:

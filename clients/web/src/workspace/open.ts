@@ -47,8 +47,9 @@ export async function openSample(): Promise<void> {
   const directory = await ownDirectory('sample');
   const made = new Folder(directory, 'sample');
   for (const [path, content] of Object.entries(SAMPLE)) {
-    // A page that is left while it writes a file leaves it empty.
-    if (!(await made.has(path)) || !(await made.stat(path)).size) await made.write(path, content);
+    // A page that is left while it writes a file leaves it empty; so one that somebody has emptied is written again, too.
+    const isWritten = (await made.has(path)) && (!content || (await made.stat(path)).size > 0);
+    if (!isWritten) await made.write(path, content);
   }
   await show(directory, { kind: 'own', directory: 'sample', name: 'sample' });
 }

@@ -71,7 +71,7 @@ def _copy(
     Their approximate bytes are counted before they are written, so an unfinished copy counts as well.
     """
     store = engine.store
-    beside = store.items(source.pk, _beside_messages(source)).values()
+    beside = store.items(source.pk, _beside_messages(source, last)).values()
     engine.reserve(caller, Spending(stored_bytes=_bytes(beside)))
     store.bulk.copy(beside, made.pk)
     for first in range(1, last + 1, _BATCH):
@@ -93,6 +93,7 @@ def _bytes(items: Iterable[Mapping[str, Any]]) -> int:
     return sum(len(str(value).encode()) for item in items for value in item.values())
 
 
-def _beside_messages(source: Register) -> list[str]:
-    summary = [keys.summary_key(source.summary_n)] if source.summary_n else []
+def _beside_messages(source: Register, last: int) -> list[str]:
+    # A summary of more than the copied messages would be in the way of the fork's own.
+    summary = [keys.summary_key(source.summary_n)] if 0 < source.summary_n <= last else []
     return [keys.ABOUT, keys.RULES, *summary, *map(keys.file_key, source.files)]

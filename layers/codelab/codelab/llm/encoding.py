@@ -47,7 +47,7 @@ class Text(Fixed):
 
     def __init__(self, role: str, content: str, tokens: int | None = None) -> None:
         super().__init__(role=role, content=content)
-        #: As `estimate_context` counts it, or about that.
+        #: As `estimate_context` counts it; about that for a caller who gives them to save the time.
         self.tokens = estimate_message(self) if tokens is None else tokens
         self._json = _encoded(self)
 
@@ -70,7 +70,7 @@ def _encoded(value: Any) -> bytes:
 #: Names of members, and constants such as `true`, are the same in every body.
 _name = lru_cache(256)(_encoded)
 _constant = lru_cache(256, typed=True)(_encoded)
-_CONSTANTS = frozenset({bool, int, float, type(None)})
+_CONSTANTS = frozenset({bool, int, type(None)})
 
 
 def _joined(value: Any, depth: int) -> bytes:

@@ -48,10 +48,11 @@ class Layout(Generic[T]):
                 self._plain[attribute] = name
             else:
                 self._formed[attribute] = (name, read)
+        assert len(self._written) > 1, "of a single name, attrgetter returns no tuple"
 
     @cached_property
     def _values(self) -> Callable[[T], tuple[Any, ...]]:
-        """The values of the fields (two or more) that are attributes; all at once, because most did not change."""
+        """The values of the fields that are attributes (two or more), all at once."""
         return attrgetter(*(name for name, *_ in self._written))
 
     def write(self, entry: T) -> dict[str, Any]:

@@ -75,12 +75,12 @@ class KeptHistory:
     ) -> None:
         """Keep these messages, from number `first` on, and their summary, in place of the session's others.
 
-        Those that left the context are not read again. Does nothing if there are no new ones.
+        Those that left the context are not read again. Does nothing if nothing is new.
         """
         before, end = self.of(pk), first + len(messages)
         if before.created_at != created_at or not before.first <= first <= before.end:
             size = _size(messages) + _size_of(summary)
-        elif end < before.end or (end == before.end and summary == before.summary):  # there are no new ones
+        elif end < before.end or (end == before.end and summary == before.summary):
             return
         else:
             size = before.size - _size(before.messages[: first - before.first]) + _size(messages[before.end - first :])

@@ -52,7 +52,7 @@ def _readers() -> ThreadPoolExecutor:
 
 
 class DynamoDBStore:
-    """Has no state except the client, and the messages that it has read."""
+    """Has no state except the client, and the messages and summaries that it has read."""
 
     def __init__(self, client: DynamoDB, table: str) -> None:
         self._client = client
