@@ -93,39 +93,30 @@ def test_an_answer_that_comes_before_the_request_is_sent(monkeypatch: pytest.Mon
         assert not connections._idle
 
 
-def test_a_request_that_was_cut_off_has_not_arrived() -> None:
+@pytest.mark.parametrize(
+    ("taken", "told", "body", "never_arrived"),
+    [(100, b"", bytes(8_000_000), True), (65_536, b"HTTP/1.1 200 OK\r\nContent-Le", b"{}", False)],
+    ids=["cut off", "answer begun"],
+)
+def test_a_request_that_is_reset_has_arrived_if_its_answer_had_begun(
+    taken: int, told: bytes, body: bytes, never_arrived: bool
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         connections = Connections("lambda", f"http://127.0.0.1:{listener.getsockname()[1]}")
 
         def reset() -> None:
             with listener.accept()[0] as connection:
-                connection.recv(100)
+                connection.recv(taken)
+                if told:
+                    connection.sendall(told)
+                    time.sleep(0.1)  # A reset discards what was not read before.
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
         thread = threading.Thread(target=reset)
         thread.start()
         with pytest.raises(AwsUnreachable) as error:
-            ask(connections, bytes(8_000_000))
-        assert error.value.never_arrived
-        thread.join(60)
-
-
-def test_a_request_whose_answer_had_begun_has_arrived() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        connections = Connections("lambda", f"http://127.0.0.1:{listener.getsockname()[1]}")
-
-        def reset() -> None:
-            with listener.accept()[0] as connection:
-                connection.recv(65_536)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Le")
-                time.sleep(0.1)  # A reset discards what was not read before.
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-        thread = threading.Thread(target=reset)
-        thread.start()
-        with pytest.raises(AwsUnreachable) as error:
-            ask(connections)
-        assert not error.value.never_arrived
+            ask(connections, body)
+        assert error.value.never_arrived is never_arrived
         thread.join(60)
 
 

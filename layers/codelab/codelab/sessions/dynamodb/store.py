@@ -361,11 +361,11 @@ class DynamoDBStore:
         due_at = after.due_at()
         changed, gone = after.changes_since(before)
         named = [*changed, *gone]
-        aliases, placeholders, settings = _numbered(len(named))
+        aliases, placeholders, assignments = _numbered(len(named))
         names = dict(zip(aliases, named, strict=True))
         values: dict[str, Any] = dict(zip(placeholders, changed.values(), strict=False))
         values[":next"] = after.version + 1
-        sets = [*settings[: len(changed)], "version = :next"]
+        sets = [*assignments[: len(changed)], "version = :next"]
         removes = [*aliases[len(changed) :]]
         # Always written, because a report of posted frames may have changed it since it was read.
         if due_at is None:
