@@ -121,6 +121,10 @@ class Session:
         self._choose = random.Random(name)
         self._told = self._resumed = 0
 
+    def has(self, frame_type: str) -> bool:
+        """Has its client received such a frame?"""
+        return self._client.count(frame_type) > 0
+
     def run(self, until: float) -> None:
         turn = 0
         try:
@@ -221,6 +225,22 @@ def look(cloud: LocalCloud, seen: Soak, ended: threading.Event) -> None:
                     seen.memory.setdefault(function, {}).setdefault(pid, []).append((served, size))
 
 
+def lose_a_step(cloud: LocalCloud, seen: Soak) -> None:
+    """Kill the process that streams an answer, so that the sweep repairs its session.
+
+    It seldom has anything to repair later: what it uses for that first would look like growth.
+    """
+    with ThreadPoolExecutor(1) as threads:
+        session = Session(cloud, "soak-lost", seen)
+        turn = threads.submit(session.run, time.monotonic() + PAUSE_S)
+        while not (session.has("assistant_message") or turn.done()):
+            time.sleep(0.005)
+        cloud.kill("llm_request")
+        turn.result()
+    if not session.has("message_discarded"):
+        seen.failures.append("no step was lost")
+
+
 def soak(minutes: float) -> Soak:
     """Run it, and return what was seen."""
     seen, ended = Soak(), threading.Event()
@@ -229,6 +249,7 @@ def soak(minutes: float) -> Soak:
         system(url, MAX_CONTEXT_TOKENS=str(CONTEXT)) as cloud,
         ThreadPoolExecutor(SESSIONS + 1) as threads,
     ):
+        lose_a_step(cloud, seen)
         looking = threads.submit(look, cloud, seen, ended)
         until = time.monotonic() + 60 * minutes
         sessions = [Session(cloud, f"soak-{n}", seen) for n in range(SESSIONS)]

@@ -257,6 +257,14 @@ def test_estimates_are_remembered_without_the_texts_and_not_for_ever() -> None:
     assert all(isinstance(it, int) for entry in tokens._known.items() for it in entry)
 
 
+def test_a_text_that_is_estimated_once_is_not_remembered() -> None:
+    text = "a sentence that somebody has written to a model, and that another process tells it"
+    before = dict(tokens._known)
+    once = estimate_tokens(text, once=True)
+    assert tokens._known == before
+    assert once == estimate_tokens(text)
+
+
 def test_a_context_is_estimated_with_all_its_messages() -> None:
     messages = [{"role": "user", "content": "word " * 1000}, {"role": "assistant", "content": "Yes."}]
     assert 800 < estimate_context(messages) < 1300

@@ -80,6 +80,11 @@ def test_long_integers_and_long_texts_are_accepted():
     assert parse_frame(body).result[1] == 1e300
 
 
+def test_nothing_of_a_frame_is_kept_for_the_next_one():
+    body = json.dumps({"type": "user_message", "content": "my secret"})
+    assert parse_frame(body).content is not parse_frame(body).content
+
+
 def test_unknown_fields_and_nulls_are_ignored():
     found = frame(
         type="user_message",

@@ -32,9 +32,9 @@ _known: dict[int, int] = {}
 _MOST_KNOWN, _SHORT = 4_096, 8
 
 
-def estimate_tokens(text: str) -> int:
-    """The approximate number of tokens of a text."""
-    if len(text) < _SHORT:
+def estimate_tokens(text: str, *, once: bool = False) -> int:
+    """The approximate number of tokens of a text. `once`: this process will hardly be asked again, so forget it."""
+    if once or len(text) < _SHORT:
         return _estimate(text)
     key = hash(text)
     tokens = _known.get(key)

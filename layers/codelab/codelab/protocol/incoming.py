@@ -523,7 +523,8 @@ NAMING = ("client_msg_id", "request_id")
 def parse_json(body: str) -> Any:
     """Parse JSON. Raises ProtocolError INVALID_FORMAT, also for lone surrogates and numbers beyond a double."""
     try:
-        value = from_json(body, allow_inf_nan=False)
+        # By default it keeps the last 16,384 short strings, of all users, for the life of the process.
+        value = from_json(body, allow_inf_nan=False, cache_strings="none")
         if _HUGE.search(body):
             json.dumps(value, allow_nan=False)  # from_json reads 1e400 as infinity, which JSON cannot represent.
     except ValueError as error:

@@ -225,7 +225,8 @@ class Draft:
         content = within_bytes(content, limits.MESSAGE_BYTES)
         # A context never shows more of it.
         most = models.context_tokens(models.model_of(register, self.settings), self.settings) // 2
-        tokens = message_tokens(content, calls, most=most)
+        # An answer is told at the next step by this process; what users and tools say, by another one.
+        tokens = message_tokens(content, calls, most=most, once=role != "assistant")
         if attached is not None:
             tokens = min(most, tokens + attached_tokens(attached.summaries))
         register.history_tokens += tokens

@@ -47,16 +47,17 @@ def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
     return f"{text[:half]}\n[… {note}, offset {half} …]\n{text[-half:] if half else ''}"
 
 
-def token_estimate(text: str) -> int:
-    """The estimated tokens of a text; a long one is estimated from its beginning."""
+def token_estimate(text: str, *, once: bool = False) -> int:
+    """The estimated tokens of a text; a long one is estimated from its beginning. `once`: see `estimate_tokens`."""
     if len(text) <= _SAMPLE:
-        return estimate_tokens(text)
-    return estimate_tokens(text[:_SAMPLE]) * len(text) // _SAMPLE
+        return estimate_tokens(text, once=once)
+    return estimate_tokens(text[:_SAMPLE], once=once) * len(text) // _SAMPLE
 
 
-def message_tokens(content: str, calls: Sequence[CallRequest], *, most: int) -> int:
-    """The estimated tokens of a message in a context, where it is cut to `most` tokens."""
-    return min(most, sum(token_estimate(dumps(call.arguments)) for call in calls) + token_estimate(content))
+def message_tokens(content: str, calls: Sequence[CallRequest], *, most: int, once: bool = False) -> int:
+    """The estimated tokens of a message in a context, where it is cut to `most` tokens. `once`: as there."""
+    found = sum(token_estimate(dumps(call.arguments), once=once) for call in calls) + token_estimate(content, once=once)
+    return min(most, found)
 
 
 def attached_tokens(summaries: Sequence[Mapping[str, Any]]) -> int:
