@@ -20,7 +20,8 @@ _PIECES = re.compile(
     r"|.",
     re.DOTALL,
 )
-_PER_MESSAGE = 4
+#: The tokens of a message beside its content.
+PER_MESSAGE = 4
 #: Assumed for an image: providers count by its size, mostly less.
 IMAGE_TOKENS = 1_000
 #: The characters of a word that is one token, with its leading space.
@@ -29,7 +30,7 @@ _WORD = 8
 #: Estimates by the hash of a text, because a history is estimated again at each step. The texts themselves are
 #: somebody's, so they are not kept. The shortest texts are estimated as fast as they are found here.
 _known: dict[int, int] = {}
-_MOST_KNOWN, _SHORT = 4_096, 8
+_MOST_KNOWN, _SHORT = 2_048, 8
 
 
 def estimate_tokens(text: str, *, once: bool = False) -> int:
@@ -76,7 +77,7 @@ def estimate_message(message: Mapping[str, Any]) -> int:
     """The approximate tokens of one chat message."""
     calls = message.get("tool_calls")
     asked = estimate_tokens(json.dumps(calls)) if calls else 0
-    return _PER_MESSAGE + estimate_content(message.get("content")) + asked
+    return PER_MESSAGE + estimate_content(message.get("content")) + asked
 
 
 def estimate_content(content: Any) -> int:

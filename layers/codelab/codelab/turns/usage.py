@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from codelab.llm.encoding import Text
 from codelab.llm.outcome import Usage
-from codelab.llm.tokens import estimate_content, estimate_tokens
+from codelab.llm.tokens import PER_MESSAGE, estimate_content, estimate_tokens
 from codelab.protocol.outgoing import PromptDetails, TurnUsage
 from codelab.sessions.items import dumps
 
@@ -62,17 +63,20 @@ def breakdown(
     """
     system, *conversation = messages
     files_tokens = estimate_tokens(files)
-    spoken = sum(
-        estimate_content(message["content"])
-        + (estimate_tokens(dumps(message["tool_calls"])) if "tool_calls" in message else _NO_CALLS)
-        for message in conversation
-    )
+    spoken = sum(map(_spoken, conversation))
     return {
         "system": _fixed_tokens(str(system["content"])),
         "tools": sum(_fixed_tokens(dumps(tool["content"])) for tool in tools),
         "files": files_tokens,
         "history": max(0, spoken - files_tokens),
     }
+
+
+def _spoken(message: Mapping[str, Any]) -> int:
+    if type(message) is Text:
+        return message.tokens - PER_MESSAGE + _NO_CALLS
+    calls = estimate_tokens(dumps(message["tool_calls"])) if "tool_calls" in message else _NO_CALLS
+    return estimate_content(message["content"]) + calls
 
 
 @lru_cache(maxsize=512)
