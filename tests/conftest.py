@@ -90,12 +90,6 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Two for each processor, because tests also wait. More than eight would only wait for the longest file."""
-    return max(4, min(8, 2 * (os.cpu_count() or 1)))
-
-
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
     return FilesOfACloudTogether(config, log)
 
