@@ -1,5 +1,7 @@
 """Twelve sessions for twenty minutes: tools, approvals, reconnects, compaction, and a model that fails now and then.
 
+Before that, a function is killed in the middle of an answer.
+
 Prints a table, and what is wrong: failures that a client sees, turns that become slower, functions whose memory grows.
 `python -m benchmarks.soak [MINUTES]` exits with 1 if anything is.
 """

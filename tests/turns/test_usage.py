@@ -5,6 +5,7 @@ import hashlib
 import pytest
 from codelab.config import ConfigurationError, read_settings
 from codelab.json_settings import Price
+from codelab.llm.encoding import Text
 from codelab.llm.outcome import Usage
 from codelab.turns.usage import breakdown, counted, turn_usage
 
@@ -44,6 +45,14 @@ def test_the_limit_of_steps_is_said_in_a_message_too() -> None:
     world, _ = calling(("update_plan", {"items": []}), max_steps=1)
     (end,) = world.of_type("turn_end")
     assert end["final_text_sha256"] == sha256(world.of_type("assistant_message")[-1]["token"])
+
+
+def test_a_text_that_knows_its_tokens_counts_like_any_other() -> None:
+    said = [("user", "What does main.py do, and why is it so long?"), ("assistant", "It starts the server")]
+    prompt = {"role": "system", "content": "Be brief"}
+    plain = breakdown([], [prompt, *({"role": role, "content": text} for role, text in said)])
+    assert breakdown([], [prompt, *(Text(role, text) for role, text in said)]) == plain
+    assert plain["history"] > 10
 
 
 def test_all_requests_of_a_turn_are_summed_up() -> None:

@@ -225,7 +225,8 @@ class Draft:
         content = within_bytes(content, limits.MESSAGE_BYTES)
         # A context never shows more of it.
         most = models.context_tokens(models.model_of(register, self.settings), self.settings) // 2
-        # An answer is told at the next step by this process; what users and tools say, by another one.
+        # The process that commits an answer mostly tells it at the next step. What users and clients' tools say is
+        # accepted by one process and told by another.
         tokens = message_tokens(content, calls, most=most, once=role != "assistant")
         if attached is not None:
             tokens = min(most, tokens + attached_tokens(attached.summaries))
