@@ -47,6 +47,7 @@ class Terminal:
         self._command, self._environment, self._cwd = command, {**environment, "TERM": "xterm-256color"}, cwd
         self._screen = _Screen(columns, rows, history=100_000)
         self._stream = pyte.ByteStream(self._screen)
+        self._shown: str | None = None  # the screen as text, until more is written
         self._screen.answer = self.type
         self._size = struct.pack("HHHH", rows, columns, 0, 0)
         self._lock = threading.Lock()
@@ -103,7 +104,9 @@ class Terminal:
     def shown(self) -> str:
         """The screen's lines."""
         with self._lock:
-            return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+            if self._shown is None:
+                self._shown = "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+            return self._shown
 
     def all_lines(self) -> str:
         """The screen's lines, and those that have scrolled away."""
@@ -161,3 +164,4 @@ class Terminal:
             with self._lock:
                 self.raw += piece
                 self._stream.feed(piece)
+                self._shown = None

@@ -2,7 +2,8 @@
 
 To be able to undo a transaction it copies the whole table, item by item; of every attribute it sends it tries each
 type under a handful of names; it parses an update's expression twice, copies it and walks it ten times, with work at
-each node that grows with it; and with every attribute of an item it measures all the others.
+each node that grows with it; it parses a condition anew for each item; with every attribute of an item it measures
+all the others; and with every call it looks for the operations that it knows.
 """
 
 import copy
@@ -14,6 +15,8 @@ import pytest
 from botocore.hooks import EventAliaser
 from moto.core.model import StructureShape
 from moto.core.serialize import BaseJSONSerializer
+from moto.core.utils import method_names_from_class
+from moto.dynamodb.comparisons import ConditionExpressionParser, Operand
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType, LimitedSizeDict
 from moto.dynamodb.models.table import Table
@@ -25,8 +28,11 @@ _COPY_ALIASER = EventAliaser.__copy__
 _UPDATE_ITEM = DynamoDBBackend.update_item
 _SERIALIZE_STRUCTURE = BaseJSONSerializer._serialize_type_structure
 _CHECK_SIZE = LimitedSizeDict.__setitem__
+_PARSE_CONDITION = ConditionExpressionParser.parse
+_MAKE_OPERAND = ConditionExpressionParser._make_operand
 #: Nobody changes a parsed expression: a validator works on a copy.
 _PARSED = staticmethod(functools.lru_cache(maxsize=1000)(UpdateExpressionParser.make))
+_METHOD_NAMES = functools.cache(method_names_from_class)
 
 
 def cheapen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +47,9 @@ def cheapen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ActionCountValidator, "traverse", ActionCountValidator.verify_action_counts)
     monkeypatch.setattr(OverlappingPathsValidator, "traverse", OverlappingPathsValidator.check_for_overlapping_paths)
     monkeypatch.setattr(UpdateExpressionParser, "make", _PARSED)
+    monkeypatch.setattr(ConditionExpressionParser, "parse", _parse_condition)
+    monkeypatch.setattr(ConditionExpressionParser, "_make_operand", _make_operand)
+    monkeypatch.setattr("moto.core.responses.method_names_from_class", _METHOD_NAMES)
     monkeypatch.setattr(LimitedSizeDict, "__setitem__", _set_attribute)
 
 
@@ -79,6 +88,38 @@ def _serialize_structure(
     return serializer._default_serialize(serialized, wrapper, shape, key)
 
 
+class _Tree(ConditionExpressionParser):
+    """Of a condition, before the values of one call are put into it."""
+
+    def _lookup_expression_attribute_value(self, name: str) -> Any:
+        return None
+
+    def _make_op_condition(self, node: Any) -> Any:
+        return node
+
+
+@functools.lru_cache(maxsize=1000)
+def _tree(expression: str, names: tuple[tuple[str, str], ...]) -> tuple[Any, _Tree]:
+    parser = _Tree(expression, dict(names), None)
+    return _PARSE_CONDITION(parser), parser
+
+
+def _parse_condition(parser: ConditionExpressionParser) -> Any:
+    """Conditions are few, the values that they compare with are many."""
+    if not parser.condition_expression:
+        return _PARSE_CONDITION(parser)
+    node, parsed = _tree(parser.condition_expression, tuple((parser.expression_attribute_names or {}).items()))
+    parser.expr_attr_names_found.extend(parsed.expr_attr_names_found)
+    parser.expr_attr_values_found.extend(parsed.expr_attr_values_found)
+    return parser._make_op_condition(node)
+
+
+def _make_operand(parser: ConditionExpressionParser, node: Any) -> Operand:
+    if node.kind == parser.Kind.EXPRESSION_ATTRIBUTE_VALUE:
+        node = node._replace(value=parser._lookup_expression_attribute_value(node.text))
+    return _MAKE_OPERAND(parser, node)
+
+
 def _set_attribute(attributes: LimitedSizeDict, name: str, value: Any) -> None:
     """Measures an item only at first, and when what was set since then may be too much."""
     kept = attributes.__dict__
@@ -111,12 +152,14 @@ def _copy_node(node: Any, memo: dict[int, Any]) -> Any:
     made = object.__new__(type(node))
     made.__dict__.update(node.__dict__, parent=None)
     if node.children is not None:
-        made.children = [
-            _copy_node(child, memo) if _is_node(type(child)) else copy.deepcopy(child, memo) for child in node.children
-        ]
-        for child in made.children:
+        made.children = children = []
+        for child in node.children:
             if _is_node(type(child)):
+                child = _copy_node(child, memo)
                 child.parent = made
+            elif type(child) is not str:
+                child = copy.deepcopy(child, memo)
+            children.append(child)
     return made
 
 

@@ -114,3 +114,41 @@ def test_an_item_that_grows_beyond_400_kb_is_refused(system: System) -> None:
         set_one(name)
     with pytest.raises(ClientError, match="size"):
         set_one("c")
+
+
+CONDITION = "(attribute_exists(#name) AND #name IN (:one, :two)) OR size(#name) BETWEEN :low AND :high"
+
+
+def guarded(name: str, **values: Any) -> dict[str, Any]:
+    """A put that counts on an attribute of what it replaces."""
+    return {
+        "TableName": "Table",
+        "Item": {**key("one"), "text": {"S": "abc"}, "other": {"S": "a longer text"}},
+        "ConditionExpression": CONDITION,
+        "ExpressionAttributeNames": {"#name": name},
+        "ExpressionAttributeValues": {f":{value}": it for value, it in values.items()},
+    }
+
+
+def test_the_same_condition_with_other_names_and_values_is_another(system: System) -> None:
+    def outcome(name: str, one: str, low: int = 100) -> str:
+        values = {"one": {"S": one}, "two": {"S": "-"}, "low": {"N": str(low)}, "high": {"N": "200"}}
+        try:
+            system.table.put_item(**guarded(name, **values))
+        except ClientError as error:
+            return str(error.response["Error"]["Code"])
+        return "put"
+
+    system.table.put_item(TableName="Table", Item=guarded("text")["Item"])
+    assert outcome("text", "abc") == "put"
+    assert outcome("text", "abd") == outcome("other", "abc") == "ConditionalCheckFailedException"
+    assert outcome("text", "abc") == outcome("text", "-", low=3) == "put"
+
+
+def test_a_condition_without_one_of_its_values_is_wrong_also_when_it_is_known(system: System) -> None:
+    values = {"one": {"S": "abc"}, "two": {"S": "-"}, "low": {"N": "1"}, "high": {"N": "2"}}
+    system.table.put_item(TableName="Table", Item=guarded("text")["Item"])
+    system.table.put_item(**guarded("text", **values))
+    del values["two"]
+    with pytest.raises(KeyError, match=":two"):
+        system.table.put_item(**guarded("text", **values))

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,6 +51,13 @@ METRICS = [
 ]
 
 
+@cache
+def nested() -> dict[str, Any]:
+    template: dict[str, Any] = yaml.safe_load(NESTED.read_text())
+    return template
+
+
+@cache
 def sections() -> dict[str, str]:
     """The runbook's sections, by anchor."""
     _, _, runbook = PAGE.partition("\n## Alarms\n")
@@ -67,8 +75,7 @@ def test_a_section_names_its_alarms(name: str) -> None:
     (named,) = re.findall(r"^\*(.+)\*$", sections()[alarm.section], flags=re.M)
     assert name in named.split(", ") or "one for each function" in named
     assert (
-        f"docs/operations.md#{alarm.section}"
-        in yaml.safe_load(NESTED.read_text())["Resources"][logical(name)]["Properties"]["AlarmDescription"]
+        f"docs/operations.md#{alarm.section}" in nested()["Resources"][logical(name)]["Properties"]["AlarmDescription"]
     )
 
 
@@ -202,7 +209,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def test_cloudformation_makes_the_alarms_the_topic_and_the_dashboard(aws: Any) -> None:
     """Without what the emulator lacks: saved queries, and formulas over metrics. cfn-lint checks them (`make lint`)."""
-    template = yaml.safe_load(NESTED.read_text())
+    template = dict(nested())
     template["Resources"] = {
         name: resource
         for name, resource in template["Resources"].items()
