@@ -89,7 +89,7 @@ def _serialize_structure(
 
 
 class _Tree(ConditionExpressionParser):
-    """Of a condition, before the values of one call are put into it."""
+    """Parses a condition without the values of a call, as far as moto's tree of tokens."""
 
     def _lookup_expression_attribute_value(self, name: str) -> Any:
         return None
@@ -100,6 +100,7 @@ class _Tree(ConditionExpressionParser):
 
 @functools.lru_cache(maxsize=1000)
 def _tree(expression: str, names: tuple[tuple[str, str], ...]) -> tuple[Any, _Tree]:
+    """The tree, and the parser that knows which names and values it found. Nobody changes either."""
     parser = _Tree(expression, dict(names), None)
     return _PARSE_CONDITION(parser), parser
 
@@ -115,6 +116,7 @@ def _parse_condition(parser: ConditionExpressionParser) -> Any:
 
 
 def _make_operand(parser: ConditionExpressionParser, node: Any) -> Operand:
+    """With the value of this call, which the tree lacks."""
     if node.kind == parser.Kind.EXPRESSION_ATTRIBUTE_VALUE:
         node = node._replace(value=parser._lookup_expression_attribute_value(node.text))
     return _MAKE_OPERAND(parser, node)

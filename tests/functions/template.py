@@ -19,11 +19,11 @@ _PSEUDO = {
 }
 
 
-class _Loader(yaml.CSafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML with CloudFormation's short forms: `!Ref x` is {"Ref": x}, `!Sub x` is {"Fn::Sub": x}, and so on."""
 
 
-def _short_form(loader: yaml.CSafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+def _short_form(loader: Any, suffix: str, node: yaml.Node) -> dict[str, Any]:
     if isinstance(node, yaml.ScalarNode):
         value: Any = loader.construct_scalar(node)
     elif isinstance(node, yaml.SequenceNode):

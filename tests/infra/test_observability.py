@@ -53,6 +53,7 @@ METRICS = [
 
 @cache
 def nested() -> dict[str, Any]:
+    """The template of what watches the stack, for reading."""
     template: dict[str, Any] = yaml.safe_load(NESTED.read_text())
     return template
 
