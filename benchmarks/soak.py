@@ -17,10 +17,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
+from codelab.sessions import keys
 from codelab_local import LocalCloud
 
 from benchmarks.rig import instant_model, system
@@ -243,6 +245,24 @@ def lose_a_step(cloud: LocalCloud, seen: Soak) -> None:
         seen.failures.append("no step was lost")
 
 
+def leave_to_the_sweep(cloud: LocalCloud) -> None:
+    """Have the sweep look at the sessions, which it does in threads that it starts for the first one.
+
+    A step that was lost is repaired without them, because OnFailure tells of it.
+    """
+    table = cloud.client("dynamodb")
+    (name,) = table.list_tables()["TableNames"]
+    for item in table.scan(TableName=name)["Items"]:
+        if item["sk"]["S"] == keys.REGISTER:
+            table.update_item(
+                TableName=name,
+                Key={"pk": item["pk"], "sk": item["sk"]},
+                UpdateExpression="SET due_at = :due, due_shard = :shard",
+                ExpressionAttributeValues={":due": {"N": "1"}, ":shard": {"S": keys.due_shard(item["pk"]["S"])}},
+            )
+    cloud.invoke("sweep", {"time": datetime.now(UTC).isoformat()})
+
+
 def soak(minutes: float) -> Soak:
     """Run it, and return what was seen."""
     seen, ended = Soak(), threading.Event()
@@ -252,6 +272,7 @@ def soak(minutes: float) -> Soak:
         ThreadPoolExecutor(SESSIONS + 1) as threads,
     ):
         lose_a_step(cloud, seen)
+        leave_to_the_sweep(cloud)
         looking = threads.submit(look, cloud, seen, ended)
         until = time.monotonic() + 60 * minutes
         sessions = [Session(cloud, f"soak-{n}", seen) for n in range(SESSIONS)]
