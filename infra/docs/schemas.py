@@ -162,15 +162,20 @@ def _gateway_error() -> Schema:
     text = {"type": "string"}
     return {
         "title": "GatewayErrorFrame",
-        "description": "Sent by API Gateway, without a `type`, when a function failed or took longer than 29 seconds. "
-        "The connection stays open; send the frame again. It may have been accepted: a `user_message` is recognised as "
-        "a repeat only by its `client_msg_id`.",
+        "description": "Sent by API Gateway, without a `type`, when it throttles frames, or when a function failed or "
+        "took longer than 29 seconds. The connection stays open. Wait for a random time that grows with each refusal "
+        "(half a second to a minute), then send `resume` alone; after `resumed`, send the frame again. It may have "
+        "been accepted: a `user_message` is recognised as a repeat only by its `client_msg_id`.",
         "type": "object",
         "properties": {
-            "message": {**text, "description": "`Internal server error` or `Endpoint request timed out`."},
+            "message": {
+                **text,
+                "description": "`Too Many Requests` (the throttle of the stage or of a route), "
+                "`Internal server error`, `Endpoint request timed out`, or `Forbidden` (no route takes the frame).",
+            },
             "connectionId": {**text, "description": "API Gateway's id of the connection."},
             "requestId": {**text, "description": "API Gateway's id of the request, as in its log."},
         },
         "required": ["message", "connectionId", "requestId"],
-        "examples": [GATEWAY_ERROR],
+        "examples": [GATEWAY_ERROR, {**GATEWAY_ERROR, "message": "Too Many Requests"}],
     }

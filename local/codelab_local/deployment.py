@@ -8,7 +8,8 @@ import io
 import re
 import time
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from urllib.parse import quote
 from codelab_local.aws_api import AwsApi, AwsError
 from codelab_local.errors import StartError
 from codelab_local.template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, Source, Template
+from codelab_local.throttle import Limit, limit_of
 
 STACK = "codelab-local"
 DEPLOY_TIMEOUT = 120.0
@@ -70,13 +72,18 @@ class Authorizer:
 
 @dataclass(frozen=True)
 class Api:
-    """A deployed WebSocket or HTTP API with its stage. `selection` is the expression that selects a message's route."""
+    """A deployed WebSocket or HTTP API with its stage. `selection` is the expression that selects a message's route.
+
+    `limit` is the stage's throttle, `limits` those of routes with their own, by route key.
+    """
 
     api_id: str
     stage: str
     selection: str
     routes: dict[str, Route]
     stage_variables: dict[str, str]
+    limit: Limit | None = None
+    limits: Mapping[str, Limit] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -277,7 +284,16 @@ def _read_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) 
         return None
     stage, routes = _read_stage_and_routes(aws, api)
     selection = api.get("routeSelectionExpression") or "$request.body.action"
-    return Api(api["apiId"], stage["stageName"], selection, routes, dict(stage.get("stageVariables") or {}))
+    limits = {key: limit_of(settings) for key, settings in (stage.get("routeSettings") or {}).items()}
+    return Api(
+        api["apiId"],
+        stage["stageName"],
+        selection,
+        routes,
+        dict(stage.get("stageVariables") or {}),
+        limit_of(stage.get("defaultRouteSettings")),
+        {key: limit for key, limit in limits.items() if limit is not None},
+    )
 
 
 def _find_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) -> dict[str, Any] | None:

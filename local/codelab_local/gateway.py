@@ -26,6 +26,7 @@ from codelab_local.lambda_service import LambdaService
 from codelab_local.paths import PathForms
 from codelab_local.pool import Result
 from codelab_local.settings import Settings
+from codelab_local.throttle import TOO_MANY_REQUESTS, Throttle
 
 MAX_URL = 4096
 SHUFFLE_DELAY = 0.02  # The longest delay of a message in shuffle mode.
@@ -51,6 +52,7 @@ class Gateway:
         self._settings = settings
         self._shuffle = None if settings.shuffle_seed is None else random.Random(settings.shuffle_seed)
         self._select = _selector(api.selection)
+        self._throttle = Throttle(api.limit, api.limits)
         self._accepted: dict[ServerConnection, tuple[Caller, str | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -113,6 +115,8 @@ class Gateway:
         headers |= {"X-Forwarded-For": [peer], "X-Forwarded-Port": ["443"], "X-Forwarded-Proto": ["https"]}
         caller = Caller(new_connection_id(), peer, request.headers.get("User-Agent", ""), now, headers, match)
         self._accepted[socket] = (caller, None)
+        if not self._throttle.admits("$connect"):
+            raise Refused(429, TOO_MANY_REQUESTS)
         route = self._api.routes.get("$connect")
         if route is None:
             return
@@ -149,6 +153,9 @@ class Gateway:
         route = self._api.routes.get(self._select(body)) or self._api.routes.get("$default")
         if route is None or route.function is None:
             await self._send_error(connection, "Forbidden", new_request_id())
+            return
+        if not self._throttle.admits(route.key):
+            await self._send_error(connection, TOO_MANY_REQUESTS, new_request_id())
             return
         event = self._events.message(connection.caller, route.key, body)
         answer = await self._integrate(route, event)

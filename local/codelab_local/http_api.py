@@ -16,6 +16,7 @@ from codelab_local.http_events import HttpEventBuilder
 from codelab_local.http_protocol import Request, Response, loads
 from codelab_local.lambda_service import MAX_SYNCHRONOUS, LambdaService
 from codelab_local.pool import Result
+from codelab_local.throttle import TOO_MANY_REQUESTS, Throttle
 
 MAX_BODY = 10 * 1024 * 1024
 
@@ -29,6 +30,7 @@ class HttpGateway:
         self._events = events
         self._lambdas = lambdas
         self._integration_timeout = integration_timeout
+        self._throttle = Throttle(api.limit, api.limits)
         self._routes = [(_Pattern(route.key), route) for route in api.routes.values()]
 
     def serves(self, method: str, path: str) -> bool:
@@ -39,6 +41,8 @@ class HttpGateway:
         found = self._match(request.method, request.path)
         if found is None:
             return _refusal(404, "Not Found")
+        if not self._throttle.admits(found[0].key):
+            return _refusal(429, TOO_MANY_REQUESTS)
         if len(request.body) > MAX_BODY:
             return _refusal(413, "Request Entity Too Large")
         route, parameters = found

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from codelab_client import waiting
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Address, connect
@@ -19,7 +20,7 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
     """Execute the calls of a session until it ends. Others send its messages and decide about its calls."""
     local = LocalExecutor(workspace, None, state_folder())
     executor = await unattended_executor(local, workspace, _say)
-    opening = connect(address, workspace, session_id=session_id, token=token, executor=executor)
+    opening = connect(address, workspace, session_id=session_id, token=token, executor=executor, on_event=waiting.tell)
     async with opening as session:
         await session.instruct(await local.instructions())
         _say(f"Executing the tools of session {session_id} in {workspace}. Other windows talk and decide. Ctrl-C ends.")
@@ -45,8 +46,6 @@ def _told(event: on.Event) -> str:
             return f"{event.tool_name} failed: {safe_line(event.outcome.error.message)}"
         case on.ToolCall(requires_approval=True):
             return f"{event.tool_name} {_gist(event.arguments or {})} waits for a decision in another window"
-        case on.Disconnected():
-            return f"Connection lost: {safe_line(event.why)}"
         case on.Connected(again=True):
             return "Connected again"
         case on.Ignored():

@@ -154,7 +154,7 @@ async def _talk_to(address: Address, workspace: Path, options: argparse.Namespac
 
 
 async def _exec(options: argparse.Namespace) -> int:
-    from codelab_client import last_sessions, one_prompt
+    from codelab_client import last_sessions, one_prompt, waiting
     from codelab_client.local_executor import LocalExecutor
     from codelab_client.policy import Policy, PolicyError
     from codelab_client.session import Refused, connect
@@ -176,7 +176,7 @@ async def _exec(options: argparse.Namespace) -> int:
     executor = await unattended_executor(local, workspace, one_prompt.say)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     token = partial(newest_token, address)
-    opening = connect(address, workspace, session_id=session_id, token=token, executor=executor)
+    opening = connect(address, workspace, session_id=session_id, token=token, executor=executor, on_event=waiting.tell)
     instructing = asyncio.ensure_future(local.instructions())
     async with opening as session:
         last_sessions.remember(address, workspace, session.session_id)

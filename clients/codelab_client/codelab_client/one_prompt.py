@@ -82,8 +82,6 @@ class _Turn:
                 say(f"{event.error_code}: {safe_line(event.message, 1_000)}")
             case on.Ignored(why=why):
                 say(safe_line(why))
-            case on.Disconnected():
-                say(f"Connection lost: {safe_line(event.why)}")
             case on.TurnEnd():
                 self._reason = event.reason
 

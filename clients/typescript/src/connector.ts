@@ -1,7 +1,7 @@
 import type { Address } from "./address.ts";
+import type { BackOff } from "./backoff.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import type { LinkEnd } from "./link.ts";
-import type { Timing } from "./options.ts";
 import type { Rest } from "./rest.ts";
 import { expiresAt } from "./tokens.ts";
 
@@ -13,7 +13,7 @@ const WHY_MS = 5_000;
 interface ConnectorOptions {
   address: Address;
   rest: Rest;
-  timing: Timing;
+  backOff: BackOff;
   token(): Promise<string>;
   /** Keeps one connection until it has ended. */
   connect(token: string): Promise<LinkEnd>;
@@ -23,7 +23,7 @@ interface ConnectorOptions {
 /** Opens one connection after another, until the session ends or there is no hope. */
 export class Connector {
   readonly #options: ConnectorOptions;
-  #failures = 0;
+  #tries = 0;
   #wasOnline = false;
   #stopped = false;
   #replacing = false;
@@ -41,7 +41,6 @@ export class Connector {
 
   /** The connection is online. */
   online(): void {
-    this.#failures = 0;
     this.#wasOnline = true;
   }
 
@@ -63,6 +62,7 @@ export class Connector {
   async run(): Promise<void> {
     const { token: newest, connect } = this.#options;
     let refused: string | undefined;
+    let isRenewed = false;
     while (!this.#stopped) {
       let token: string;
       try {
@@ -76,6 +76,7 @@ export class Connector {
       if (token === refused) {
         throw new SessionError("unauthorized", token ? "The server does not accept the token" : "The server needs a token");
       }
+      isRenewed = refused !== undefined;
       refused = undefined;
       const end = await connect(token);
       if (this.#stopped) return;
@@ -93,18 +94,17 @@ export class Connector {
       }
       if (!end.opened && (await this.#isRefused(token))) {
         refused = token;
-        continue;
+        if (!isRenewed) continue;
       }
       await this.#pause(end.why);
     }
   }
 
-  /** Wait for a random time that grows with each failure. */
+  /** Wait for a time that grows with each failure. */
   async #pause(why: string): Promise<void> {
     if (this.#stopped) return;
-    const { offline, timing } = this.#options;
-    const pause = Math.random() * Math.min(timing.longestPauseMs, timing.pauseMs * 2 ** Math.min(this.#failures, 20));
-    this.#failures++;
+    const { offline, backOff } = this.#options;
+    const pause = backOff.pause(Date.now());
     offline(why, Math.round(pause));
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, pause);
@@ -132,12 +132,12 @@ export class Connector {
     if (this.#stopped) return false;
     const expires = expiresAt(token);
     if (status === 401 || (expires !== undefined && expires < Date.now())) return true;
-    if (this.#wasOnline) return false;
+    if (this.#wasOnline || status === 429) return false;
     if (!status) {
       const refuses = rest.url ? "does not allow this page" : "refuses the token or this page";
       throw new SessionError("unreachable", `Nothing answers at ${address.shown}, or it ${refuses}`);
     }
-    if (status === 404 || this.#failures + 1 >= FIRST_TRIES) {
+    if (status === 404 || ++this.#tries >= FIRST_TRIES) {
       throw new SessionError("unreachable", `${address.shown} answers, but does not accept a WebSocket for this session`);
     }
     return false;

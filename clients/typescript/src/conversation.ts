@@ -1,5 +1,6 @@
 import { checkedSessionId, newSessionId, parseAddress, socketUrl, type Address } from "./address.ts";
 import { Asking } from "./asking.ts";
+import { BackOff } from "./backoff.ts";
 import { Calls } from "./calls.ts";
 import { Connector } from "./connector.ts";
 import { SessionError, messageOf } from "./errors.ts";
@@ -34,6 +35,9 @@ const DOUBT_MS = 5_000;
 /** After such a pause between two looks at the clock, the machine was asleep. */
 const ASLEEP_MS = 90_000;
 
+/** The frames that bring a session up to date; `upload_request` is for a `hello` that is large. */
+const HANDSHAKE: readonly string[] = ["hello", "resume", "refresh_token", "upload_request"];
+
 /** The parts of the session's state that are known about the open connection. */
 interface Connection {
   link: Link;
@@ -47,6 +51,15 @@ interface Connection {
   announced: boolean;
   onlineAt: number;
   resumeSentAt: number;
+  /**
+   * Which frames may be sent: `nothing` during a pause after the gateway refused one, then only the `handshake`, until
+   * it is answered.
+   */
+  sending: "all" | "handshake" | "nothing";
+  /** The handshake has begun again since the last `resumed`. */
+  begunAgain: boolean;
+  /** The answer to `refresh_token` has not come. */
+  renewing: boolean;
   refreshing: boolean;
   /** A token is not asked for before. */
   refreshAfter: number;
@@ -81,6 +94,7 @@ export class Conversation {
   readonly #uploads: Uploads;
   readonly subscribers = new Subscribers();
   readonly #connector: Connector;
+  readonly #backOff: BackOff;
   readonly openCalls: OpenCalls;
   /** Those that want to see every event. */
   readonly turns = new Set<Turn>();
@@ -98,6 +112,9 @@ export class Conversation {
   #turnId: string | undefined;
   #ticking: ReturnType<typeof setInterval> | undefined;
   #tickedAt = 0;
+  #retrying: ReturnType<typeof setTimeout> | undefined;
+  /** The position that the last `resume` named. */
+  #resumedFrom = 0;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -127,10 +144,11 @@ export class Conversation {
       execute: (call) => this.#calls?.take(call),
       download: (call) => this.download(call),
     });
+    this.#backOff = new BackOff(this.#timing.pauseMs, this.#timing.longestPauseMs);
     this.#connector = new Connector({
       address: this.#address,
       rest: this.rest,
-      timing: this.#timing,
+      backOff: this.#backOff,
       token: () => this.#token(),
       connect: (token) => this.#connect(token),
       offline: (why, retryInMs) => this.#show({ type: "offline", why, retryInMs }),
@@ -314,6 +332,9 @@ export class Conversation {
       announced: false,
       onlineAt: 0,
       resumeSentAt: 0,
+      sending: "all",
+      begunAgain: false,
+      renewing: false,
       refreshing: false,
       refreshAfter: 0,
       doubtedAt: 0,
@@ -323,6 +344,7 @@ export class Conversation {
     this.#ticking = setInterval(() => this.#tick(), tickMs);
     const end = await link.ended;
     clearInterval(this.#ticking);
+    clearTimeout(this.#retrying);
     this.#connection = undefined;
     this.#uploads.fail("the connection broke");
     this.#report.report("close", `${end.code || ""} ${end.why}`.trim(), { bytes: 0 });
@@ -349,7 +371,38 @@ export class Conversation {
     this.openCalls.resuming();
     connection.resumeSentAt = Date.now();
     this.#sequence.asked(connection.resumeSentAt);
+    this.#resumedFrom = lastSeq;
     this.#send({ type: "resume", last_seq: lastSeq });
+  }
+
+  /**
+   * A frame was refused, and perhaps others with it: send nothing for a while, then only the handshake. Refusals during
+   * the pause are of frames that were on their way: they make it no longer.
+   */
+  #busy(connection: Connection, why: string): void {
+    if (connection.sending === "nothing") return;
+    const now = Date.now();
+    const pause = this.#backOff.pause(now);
+    connection.sending = "nothing";
+    connection.announced = false;
+    connection.resuming = true;
+    this.openCalls.resuming();
+    connection.resumeSentAt = now + pause;
+    this.#show({ type: "busy", why, retryInMs: Math.round(pause) });
+    this.#retrying = setTimeout(() => this.#tryAgain(connection), pause);
+  }
+
+  /** Send the frame of the handshake whose answer has not come, once. */
+  #tryAgain(connection: Connection): void {
+    connection.sending = "handshake";
+    if (connection.renewing) this.#sendToken(connection);
+    else if (connection.greeting) this.#greet();
+    else this.#resume();
+  }
+
+  #sendToken(connection: Connection): void {
+    connection.resumeSentAt = Date.now();
+    this.#send({ type: "refresh_token", token: connection.token });
   }
 
   /** Do what has become due. */
@@ -401,10 +454,10 @@ export class Conversation {
         return;
       }
       connection.token = token;
-      connection.greeting = connection.resuming = true;
+      connection.greeting = connection.resuming = connection.renewing = true;
       this.openCalls.resuming();
-      connection.resumeSentAt = Date.now();
-      this.#send({ type: "refresh_token", token });
+      this.#sendToken(connection);
+      this.#asking.hurry(); // what was refused because of the old token
     } catch (error) {
       this.#fail(error instanceof SessionError ? error : new SessionError("unauthorized", messageOf(error)));
     } finally {
@@ -465,7 +518,7 @@ export class Conversation {
         this.plan = event.plan;
         this.#turnId = event.turn_id;
         if (connection.greeting) {
-          connection.greeting = false;
+          connection.greeting = connection.renewing = false;
           this.openCalls.takePending(event.pending_calls);
           this.#resume();
           return this.#show(event); // the answer to `hello`, not to what was asked
@@ -485,9 +538,9 @@ export class Conversation {
         if (this.#takeError(connection, event)) return;
         break;
       case "gateway_error":
-        this.#asking.hurry(); // it may have been accepted: the repeat has the same id
-        this.#resume();
-        break;
+        this.#uploads.fail("the server is busy");
+        this.#show(event);
+        return this.#busy(connection, event.message);
       default:
     }
     this.#asking.answer(event);
@@ -537,14 +590,20 @@ export class Conversation {
   }
 
   #resumed(connection: Connection, event: ResumedFrame): void {
-    if (event.more) return this.#resume();
-    connection.resuming = false;
+    if (connection.sending === "nothing") return; // frames sent after it were refused: it is asked for again
+    if (event.more) {
+      if (this.#sequence.lastSeq > this.#resumedFrom) return this.#resume();
+      return this.#busy(connection, "it replays nothing");
+    }
+    if (connection.sending !== "all") this.#asking.hurry(); // they may have been accepted: repeats have the same ids
+    connection.sending = "all";
+    connection.resuming = connection.begunAgain = false;
     const again = this.#connector.wasOnline;
     this.#connector.online();
     const open = this.openCalls.resumed(event);
     if (!connection.announced) {
       connection.announced = true;
-      connection.onlineAt = Date.now();
+      connection.onlineAt ||= Date.now();
       this.#show({ type: "online", again });
     }
     this.#opened();
@@ -564,13 +623,15 @@ export class Conversation {
     this.openCalls.byId.clear();
     this.#sequence.restart(isOtherSession ? 0 : event.last_seq);
     connection.greeting = true;
+    // A server that answers each `resume` so is asked again after a pause.
+    if (connection.begunAgain) return this.#busy(connection, "it has frames missing again and again");
+    connection.begunAgain = true;
     this.#greet(); // then `resume`
   }
 
   /** The server refused a frame. Gives whether somebody waits for the reply, and is told. */
   #takeError(connection: Connection, event: ErrorFrame): boolean {
     if (event.error_code === "SESSION_EXPIRED") {
-      this.#asking.hurry(); // once the token is refreshed
       void this.#refresh(connection);
     } else if (event.error_code === "UNAUTHORIZED") {
       connection.link.cut("the server does not accept the token any more"); // the next connection tells
@@ -583,9 +644,9 @@ export class Conversation {
 
   // -- sending -------------------------------------------------------------------------------------------------
 
-  /** Send a frame on the current connection, a large one by reference; drop it if there is no connection. */
+  /** Send a frame on the current connection, a large one by reference; drop it if it may not be sent now. */
   #send(frame: ClientFrame): void {
-    const link = this.#connection?.link;
+    const link = this.#linkFor(frame.type);
     if (!link) return;
     const { text, body } = encoded(frame);
     const parsed = frame as unknown as Record<string, unknown>;
@@ -599,7 +660,7 @@ export class Conversation {
         const request = frame.request_id ? { request_id: frame.request_id } : {};
         const short = { type: frame.type, ...callId, ...request, payload_ref: reference };
         const shortText = JSON.stringify(short);
-        if (this.#connection?.link.send(shortText)) this.#report.report("out", shortText, { frame: short });
+        if (this.#linkFor(frame.type)?.send(shortText)) this.#report.report("out", shortText, { frame: short });
       },
       (error: unknown) => {
         this.#show({ type: "ignored", why: `A large frame could not be uploaded: ${messageOf(error)}` });
@@ -607,6 +668,13 @@ export class Conversation {
         if (error instanceof SessionError && error.kind === "refused") this.#asking.failed(frame, error);
       },
     );
+  }
+
+  /** The connection, if frames of a type may be sent on it now; others are repeated after `resumed`. */
+  #linkFor(type: string): Link | undefined {
+    const connection = this.#connection;
+    if (!connection || connection.sending === "nothing") return undefined;
+    return connection.sending === "all" || HANDSHAKE.includes(type) ? connection.link : undefined;
   }
 
   // -- showing -------------------------------------------------------------------------------------------------

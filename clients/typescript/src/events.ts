@@ -5,6 +5,8 @@ import type { Outcome } from "./journal.ts";
 export type LocalEvent =
   /** The connection is open, and everything missed has been replayed. */
   | { type: "online"; again: boolean }
+  /** The server takes no frames for the moment: the session sends nothing for that time, then tries again. */
+  | { type: "busy"; why: string; retryInMs: number }
   /** The connection broke; the session tries again. */
   | { type: "offline"; why: string; retryInMs: number }
   /** The session ended: with an error, unless it was closed here. The last event. */
@@ -15,7 +17,7 @@ export type LocalEvent =
   | { type: "call_output"; callId: string; stdout: string; stderr: string }
   /** A call has run here. */
   | { type: "call_finished"; callId: string; toolName: string; outcome: Outcome }
-  /** API Gateway failed; the session sends again what it has to. */
+  /** API Gateway could not process a frame. `busy` says when the session sends again what it has to. */
   | { type: "gateway_error"; message: string }
   /** The server sent something that the client cannot use, or a transfer failed. */
   | { type: "ignored"; why: string };
@@ -66,6 +68,7 @@ const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
 /** Types of events that no frame may have. */
 const LOCAL: readonly string[] = [
   "online",
+  "busy",
   "offline",
   "ended",
   "call_started",

@@ -86,7 +86,7 @@ export class OpenCalls {
 
   /** Fetch a call's arguments; after three failures, it has none. */
   async #fetchArguments(call: ToolCallFrame, isNew: boolean): Promise<void> {
-    for (const pause of [5, 20, 0]) {
+    for (const pause of [1, 4, 0]) {
       try {
         const found = await this.#options.download(call);
         if (typeof found !== "object" || found === null || Array.isArray(found)) throw new Error("they are not an object");

@@ -17,7 +17,7 @@ export interface Timing {
   pingMs: number;
   /** Until an idle connection is replaced; API Gateway closes each after two hours. */
   lifetimeMs: number;
-  /** Before the second try to connect, at most; it doubles with each, up to `longestPauseMs`. */
+  /** The shortest pause after a failure; pauses grow up to `longestPauseMs`. */
   pauseMs: number;
   longestPauseMs: number;
   /** Between two looks at the clock. */
@@ -29,8 +29,8 @@ export const TIMING: Timing = {
   repeatMs: 15_000,
   pingMs: 300_000,
   lifetimeMs: 6_600_000,
-  pauseMs: 100,
-  longestPauseMs: 30_000,
+  pauseMs: 500,
+  longestPauseMs: 60_000,
   tickMs: 250,
 };
 

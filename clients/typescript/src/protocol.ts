@@ -807,12 +807,16 @@ export interface ReferencedFrame {
 }
 
 /**
- * Sent by API Gateway, without a `type`, when a function failed or took longer than 29 seconds. The connection stays
- * open; send the frame again. It may have been accepted: a `user_message` is recognised as a repeat only by its
- * `client_msg_id`.
+ * Sent by API Gateway, without a `type`, when it throttles frames, or when a function failed or took longer than 29
+ * seconds. The connection stays open. Wait for a random time that grows with each refusal (half a second to a minute),
+ * then send `resume` alone; after `resumed`, send the frame again. It may have been accepted: a `user_message` is
+ * recognised as a repeat only by its `client_msg_id`.
  */
 export interface GatewayErrorFrame {
-  /** `Internal server error` or `Endpoint request timed out`. */
+  /**
+   * `Too Many Requests` (the throttle of the stage or of a route), `Internal server error`, `Endpoint request timed
+   * out`, or `Forbidden` (no route takes the frame).
+   */
   message: string;
   /** API Gateway's id of the connection. */
   connectionId: string;

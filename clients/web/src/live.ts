@@ -13,7 +13,7 @@ import { stored } from './shell/stored.ts';
 
 export type LinkState =
   | { state: 'connecting' | 'online' }
-  | { state: 'offline'; until: number }
+  | { state: 'offline' | 'busy'; until: number }
   | { state: 'ended'; why: string; unauthorized: boolean };
 
 /** The open session, with what it has said and what went over the wire. */
@@ -164,7 +164,8 @@ function take(event: SessionEvent, conversation: Conversation, session: Session)
       link.value = { state: 'online' };
       break;
     case 'offline':
-      link.value = { state: 'offline', until: Date.now() + event.retryInMs };
+    case 'busy':
+      link.value = { state: event.type, until: Date.now() + event.retryInMs };
       break;
     case 'ended':
       ended(event.error);

@@ -265,7 +265,7 @@ class Agent:
         self, session_id: str, params: Params, last_seq: int | None, replays: str | None = None
     ) -> "Conversation":
         """Open a session in the editor's folder. Raises RpcError."""
-        from codelab_client import last_sessions
+        from codelab_client import last_sessions, waiting
         from codelab_client.acp.conversation import Conversation
         from codelab_client.acp.mcp_servers import SessionServers, named_servers
         from codelab_client.session import connect
@@ -291,6 +291,7 @@ class Agent:
                 executor=conversation.executor,
                 last_seq=last_seq,
                 instructions=conversation.topmost_instructions,
+                on_event=waiting.tell_until_open(),
             )
             await conversation.open(opening, replays)
         except SessionError as error:

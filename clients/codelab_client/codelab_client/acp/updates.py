@@ -10,6 +10,7 @@ from typing import Any
 from codelab_client.acp import tool_calls
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import events as on
+from codelab_client.waiting import notice
 
 #: Sends a `session/update` with this update.
 Send = Callable[[dict[str, Any]], None]
@@ -19,6 +20,8 @@ _OUTPUT_S = 0.3
 _OUTPUT_CHARS = 8_000
 #: Calls that are remembered after their end, so that a late frame does not announce them again.
 _KEPT_CALLS = 1_000
+#: Seconds of the shortest pause that is told: ACP has no status line, and a text stays.
+_NOTICED_S = 2.0
 _CUT_OFF = "*The answer above was cut off; another one follows.*"
 
 
@@ -71,6 +74,8 @@ class Updates:
                 self._end_turn(event)
             case on.SessionInfo():
                 self._entitle(event.title)
+            case on.Busy() | on.Disconnected() if event.retry_in >= _NOTICED_S:
+                self.say(f"*{notice(event)}*")
             case on.ResyncRequired():
                 self.say("*Some updates are missing: the server no longer has them. Load the session again.*")
 

@@ -290,7 +290,7 @@ class Pong(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayError(Event):
-    """API Gateway could not process a frame, which may have been accepted."""
+    """API Gateway could not process a frame, which may have been accepted. `Busy` says when it is sent again."""
 
     message: str
 
@@ -304,7 +304,7 @@ class UnknownFrame(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Connected(Event):
-    """The connection is open, and everything missed has been replayed."""
+    """The connection is open, and everything missed has been replayed. again: after `Disconnected` or `Busy`."""
 
     again: bool
 
@@ -312,6 +312,14 @@ class Connected(Event):
 @dataclass(frozen=True, kw_only=True)
 class Disconnected(Event):
     """The connection is lost. The session connects again after `retry_in` seconds."""
+
+    why: str
+    retry_in: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Busy(Event):
+    """The server takes no frames for the moment. The session sends nothing for `retry_in` seconds, then tries again."""
 
     why: str
     retry_in: float
@@ -441,6 +449,7 @@ def event_of(frame: dict[str, Any]) -> Event:
 _OF_CLIENT: dict[type[Event], str] = {
     Connected: "client.connected",
     Disconnected: "client.disconnected",
+    Busy: "client.busy",
     CallStarted: "client.call_started",
     CallOutput: "client.call_output",
     CallFinished: "client.call_finished",

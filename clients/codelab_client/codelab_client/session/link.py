@@ -1,4 +1,7 @@
-"""The connection of a session: opened, kept alive, replaced before its end, and opened again when it breaks."""
+"""The connection of a session: opened, kept alive, replaced before its end, and opened again when it breaks.
+
+A connection that breaks and a gateway that refuses frames share one back-off, so that no failure is answered at once.
+"""
 
 import asyncio
 import contextlib
@@ -20,12 +23,15 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMes
 from codelab_client import __version__
 from codelab_client.session import tokens
 from codelab_client.session.address import Address, is_loopback
+from codelab_client.session.backoff import BackOff
 from codelab_client.session.errors import InvalidAddress, SessionClosed, SessionError, Unauthorized, Unreachable
-from codelab_client.session.events import Connected, Disconnected, Event
+from codelab_client.session.events import Busy, Connected, Disconnected, Event
 from codelab_client.session.timing import Timing
 
 #: Bytes of the largest message that is read; the server sends 128 KB at most.
 _MESSAGE_BYTES = 1_000_000
+#: The frames that bring a session up to date; `upload_request` is for a `hello` that is large.
+_HANDSHAKE = ("hello", "resume", "refresh_token", "upload_request")
 
 
 class Phase(Enum):
@@ -36,16 +42,26 @@ class Phase(Enum):
     ONLINE = auto()
 
 
+class _Sending(Enum):
+    """Which frames may be sent."""
+
+    ALL = auto()
+    HANDSHAKE = auto()  # the gateway refused a frame, and has not answered one since
+    NOTHING = auto()  # it refused one just now
+
+
 @dataclass(frozen=True)
 class Owner:
     """What a link asks of its session.
 
-    greet: begins the handshake of a new connection. receive: takes a message. look: does what is due while it is
-    online (the time, monotonic). lost: the connection is closed. is_idle: whether it may be replaced now.
+    greet: begins the handshake of a new connection. resume: goes on with it when `session_info` has come.
+    receive: takes a message. look: does what is due while it is online (the time, monotonic). lost: the connection is
+    closed. is_idle: whether it may be replaced now.
     show: shows an event to the user. start: runs a coroutine, whose error ends the session.
     """
 
     greet: Callable[[], Awaitable[None]]
+    resume: Callable[[], Awaitable[None]]
     receive: Callable[[str | bytes], None]
     look: Callable[[float], Awaitable[None]]
     lost: Callable[[], None]
@@ -66,6 +82,9 @@ class _Connection:
     greeting: bool = True  # `session_info` has not come, and `resume` follows it
     resuming: bool = True  # `resumed` has not come: which calls are open is not known
     announced: bool = False  # the user knows that it is online
+    sending: _Sending = _Sending.ALL
+    renewing: bool = False  # the answer to `refresh_token` has not come
+    begun_again: bool = False  # the handshake, since the last `resumed`
     online_at: float = 0.0
     resume_sent_at: float = 0.0
 
@@ -82,7 +101,7 @@ class Link:
         self._stopped = False
         self._replacing = False
         self._was_online = False
-        self._failures = 0
+        self._back_off = BackOff(timing.pause_s, timing.longest_pause_s)
         self.clock_skew_ms = 0  # how far this machine's clock is ahead of the server's
 
     @property
@@ -109,7 +128,7 @@ class Link:
             token = await tokens.current(self._token)
             if token == refused_token:
                 raise Unauthorized("The server does not accept the token" if token else "The server needs a token")
-            refused_token, why, pause = None, "", 0.0
+            is_renewed, refused_token, why, least = refused_token is not None, None, "", 0.0
             try:
                 why = await self._connect(token)
             except InvalidStatus as refusal:
@@ -118,7 +137,8 @@ class Link:
                 if status == 401:
                     refused_token = token
                 elif status == 429:
-                    pause = _seconds(refusal.response.headers.get("Retry-After")) or 60.0
+                    why = "the server is busy (HTTP 429)"
+                    least = _seconds(refusal.response.headers.get("Retry-After")) or 0.0
                 elif status in (400, 403, 404) or (status not in (409, 500, 502, 503, 504) and not self._was_online):
                     raise _refused_upgrade(self._address, status) from None
             except (InvalidMessage, InvalidHandshake, EOFError, TimeoutError, OSError) as error:
@@ -127,13 +147,10 @@ class Link:
                     raise Unreachable(f"No CodeLab server answers at {self._address.shown}: {why}") from None
             if self._stopped:
                 return
-            if refused_token is not None or self._replacing:
+            if self._replacing or (refused_token is not None and not is_renewed):
                 self._replacing = False
                 continue
-            pause += random.uniform(
-                0, min(self._timing.longest_pause_s, self._timing.pause_s * 2 ** min(self._failures, 20))
-            )
-            self._failures += 1
+            pause = least + self._back_off.pause(time.monotonic())
             self._owner.show(Disconnected(why=why, retry_in=pause))
             await asyncio.sleep(pause)
 
@@ -148,12 +165,54 @@ class Link:
         if self._connection is not None:
             await self._connection.socket.close(1001)
 
+    def takes(self, frame_type: str) -> bool:
+        """Whether frames of a type may be sent now; others are dropped, and repeated after `resumed`."""
+        connection = self._connection
+        if connection is None or connection.sending is _Sending.NOTHING:
+            return False
+        return connection.sending is _Sending.ALL or frame_type in _HANDSHAKE
+
     async def write(self, message: bytes) -> None:
-        """Send a message on the current connection; drop it if there is none."""
-        if self._connection is not None:
+        """Send a message on the current connection; drop it if there is none, or if nothing may be sent."""
+        if self._connection is not None and self._connection.sending is not _Sending.NOTHING:
             self._connection.used_at = time.monotonic()
             with contextlib.suppress(ConnectionClosed):
                 await self._connection.socket.send(message.decode())
+
+    # -- a gateway that refuses frames -----------------------------------------------------------------------------
+
+    def busy(self, why: str) -> None:
+        """A frame was refused, and perhaps others with it: send nothing for a while, then only the handshake.
+
+        Refusals during the pause are of frames that were on their way: they make it no longer.
+        """
+        connection = self._connection
+        if connection is None or connection.sending is _Sending.NOTHING:
+            return
+        now = time.monotonic()
+        pause = self._back_off.pause(now)
+        connection.sending, connection.announced = _Sending.NOTHING, False
+        connection.resuming, connection.resume_sent_at = True, now + pause
+        self._owner.show(Busy(why=why, retry_in=pause))
+        self._owner.start(self._try_again(connection, pause))
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether nothing may be sent."""
+        return self._connection is not None and self._connection.sending is _Sending.NOTHING
+
+    async def _try_again(self, connection: _Connection, pause: float) -> None:
+        """Send the frame of the handshake whose answer has not come, once."""
+        await asyncio.sleep(pause)
+        if self._connection is not connection:
+            return
+        connection.sending = _Sending.HANDSHAKE
+        if connection.renewing:
+            await self._write_token(connection)
+        elif connection.greeting:
+            await self._owner.greet()
+        else:
+            await self._owner.resume()
 
     async def refresh(self) -> None:
         """Give the server a newer token, if there is one. Raises Unauthorized if there is none after the expiry."""
@@ -168,15 +227,23 @@ class Link:
             return
         self._address.headers(token, self._address.url)
         connection.token, connection.greeting, connection.resuming = token, True, True
-        connection.resume_sent_at = time.monotonic()
-        await self._write_frame({"type": "refresh_token", "token": token})
+        connection.renewing = True
+        await self._write_token(connection)
 
     # -- the handshake: `session_info`, then `resume`, until `resumed` ---------------------------------------------
 
-    def greet_again(self) -> None:
-        """The next `session_info` begins the handshake again."""
-        if self._connection is not None:
-            self._connection.greeting = True
+    def greet_again(self) -> bool:
+        """The next `session_info` begins the handshake again. Returns whether to ask for it now.
+
+        Only once: a server that answers each `resume` by `resync_required` is asked again after a pause.
+        """
+        connection = self._connection
+        if connection is None:
+            return False
+        is_first, connection.begun_again, connection.greeting = not connection.begun_again, True, True
+        if not is_first:
+            self.busy("it has frames missing again and again")
+        return is_first
 
     @property
     def is_greeting(self) -> bool:
@@ -188,7 +255,7 @@ class Link:
         connection = self._connection
         if connection is None or not connection.greeting:
             return False
-        connection.greeting = False
+        connection.greeting = connection.renewing = False
         return True
 
     def resuming(self, now: float) -> None:
@@ -201,10 +268,11 @@ class Link:
         connection = self._connection
         if connection is None:
             return
-        connection.resuming = False
-        self._failures = 0
+        connection.resuming = connection.begun_again = False
+        connection.sending = _Sending.ALL
+        connection.online_at = connection.online_at or time.monotonic()
         if not connection.announced:
-            connection.announced, connection.online_at = True, time.monotonic()
+            connection.announced = True
             self._owner.show(Connected(again=self._was_online))
         self._was_online = True
 
@@ -278,6 +346,10 @@ class Link:
                 await connection.socket.close()
             if callable(self._token) and (due := tokens.refresh_at(connection.token)) and time.time() > due:
                 await self.refresh()
+
+    async def _write_token(self, connection: _Connection) -> None:
+        connection.resume_sent_at = time.monotonic()
+        await self._write_frame({"type": "refresh_token", "token": connection.token})
 
     async def _write_frame(self, frame: Mapping[str, Any]) -> None:
         await self.write(json.dumps(frame).encode())

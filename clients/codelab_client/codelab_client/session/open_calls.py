@@ -128,7 +128,7 @@ class OpenCalls:
 
     async def _fetch(self, call: ToolCall, is_new: bool) -> None:
         """Fetch a call's arguments; after three failures, they stay None."""
-        for wait in (5 * self._pause_s, 20 * self._pause_s, None):
+        for wait in (self._pause_s, 4 * self._pause_s, None):
             try:
                 found = await payloads.fetch(call.payload_url or "", call.payload_bytes, secure=self._secure)
                 if not isinstance(found, dict):

@@ -4,12 +4,13 @@ import contextlib
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from codelab_client.execution import ToolExecutor
 from codelab_client.session import tokens
 from codelab_client.session.address import Address, checked_session_id
+from codelab_client.session.events import Event
 from codelab_client.session.journal import Journal, state_folder
 from codelab_client.session.session import Session
 from codelab_client.session.timing import Timing
@@ -29,6 +30,7 @@ async def connect(
     rest_url: str = "",
     timing: Timing | None = None,
     instructions: Sequence[Mapping[str, str]] | None = None,
+    on_event: Callable[[Event], None] | None = None,
 ) -> AsyncIterator[Session]:
     """Open a session, and close it at the end of the block.
 
@@ -39,6 +41,7 @@ async def connect(
     last_seq: frames after this one are shown; None: those after the last finished turn that this machine has seen.
     state: the folder of the journal; None: see `state_folder`.
     instructions: the project's for the agent, each with `path` and `content`; None leaves those of the session.
+    on_event: called for each event from the very first, also while the session is being opened.
     Raises SessionError if no session can be opened.
     """
     address = url if isinstance(url, Address) else Address.parse(url, rest_url)
@@ -60,6 +63,7 @@ async def connect(
             last_seq,
             timing or Timing(),
             instructions,
+            on_event,
         )
         try:
             await session.open()

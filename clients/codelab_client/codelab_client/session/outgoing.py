@@ -12,27 +12,28 @@ from codelab_client.session.events import Error, Event, Ignored, UploadTicket
 class Outgoing:
     """Sends the frames of a session.
 
-    write: writes a message to the current connection, and drops it if there is none. is_open: whether there is one.
-    show: shows an event to the user. secure: whether uploads must go over TLS. ticket_s: how long to wait for a ticket.
+    write: writes a message to the current connection, and drops it if there is none. takes: whether frames of a type
+    may be sent now. show: shows an event to the user. secure: whether uploads must go over TLS. ticket_s: how long to
+    wait for a ticket.
     """
 
     def __init__(
         self,
         write: Callable[[bytes], Awaitable[None]],
-        is_open: Callable[[], bool],
+        takes: Callable[[str], bool],
         show: Callable[[Event], None],
         *,
         secure: bool,
         ticket_s: float,
     ) -> None:
-        self._write, self._is_open, self._show = write, is_open, show
+        self._write, self._takes, self._show = write, takes, show
         self._secure, self._ticket_s = secure, ticket_s
         self._uploading = asyncio.Lock()
         self._ticket: asyncio.Future[UploadTicket] | None = None
 
     async def send(self, frame: Mapping[str, Any]) -> None:
-        """Send a frame on the current connection, a large one by reference; drop it if there is no connection."""
-        if not self._is_open():
+        """Send a frame on the current connection, a large one by reference; drop it if it may not be sent now."""
+        if not self._takes(str(frame["type"])):
             return
         body = json.dumps(frame, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
         if len(body) > payloads.INLINE_BYTES:

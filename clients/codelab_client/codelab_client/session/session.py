@@ -76,6 +76,7 @@ class Session:
         last_seq: int | None,
         timing: Timing,
         instructions: Sequence[Mapping[str, str]] | None = None,
+        on_event: Callable[[Event], None] | None = None,
     ) -> None:
         self.address, self.session_id = address, session_id
         self.status, self.agent, self.title = "idle", "", ""
@@ -84,6 +85,8 @@ class Session:
         self._journal, self._executor = journal, executor
         self._hello = Hello(executor, None if executor is None else instructions)
         self._sequence = FrameSequence(journal.position if last_seq is None else last_seq)
+        self._resumed_from = 0  # the position that the last `resume` named
+        self._on_event = on_event
         self._streams: list[EventStream] = []
         self._events = self._subscribe()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -96,13 +99,20 @@ class Session:
         self._turn_id: str | None = None
         self._cancelling = False
         owner = Owner(
-            self._greet, self._receive, self._look, self._lost, lambda: self.status == "idle", self._show, self._start
+            self._greet,
+            self._resume,
+            self._receive,
+            self._look,
+            self._lost,
+            lambda: self.status == "idle",
+            self._show,
+            self._start,
         )
         self._link = Link(address, session_id, token, owner, timing, viewer=executor is None)
         secure = address.url.startswith("wss:")
         self._outgoing = Outgoing(
             self._link.write,
-            lambda: self._link.phase is not Phase.OFFLINE,
+            self._link.takes,
             self._show,
             secure=secure,
             ticket_s=timing.open_s,
@@ -385,6 +395,7 @@ class Session:
         now = time.monotonic()
         self._link.resuming(now)
         self._sequence.asked(now)
+        self._resumed_from = self._sequence.last_seq
         await self._outgoing.send({"type": "resume", "last_seq": self._sequence.last_seq})
 
     async def _look(self, now: float) -> None:
@@ -447,8 +458,7 @@ class Session:
                 if self._take_error(event):
                     return
             case GatewayError():
-                self._replies.hurry()
-                self._start(self._resume())
+                self._refused_by_gateway(event)
         self._replies.take(event)
         self._show(event)
 
@@ -503,9 +513,20 @@ class Session:
         if not self._open_calls.known:
             self._journal.position = self._sequence.last_seq
 
+    def _refused_by_gateway(self, event: GatewayError) -> None:
+        """A frame may be lost: after a pause, `resume` and what follows `resumed` send it again."""
+        self._replies.hurry()
+        self._outgoing.give_up(payloads.TransferError("the server is busy"))
+        self._link.busy(event.message)
+
     def _resumed(self, event: Resumed) -> None:
+        if self._link.is_pausing:
+            return  # frames sent after it were refused: it is asked for again
         if event.more:
-            self._start(self._resume())
+            if self._sequence.last_seq > self._resumed_from:
+                self._start(self._resume())
+            else:
+                self._link.busy("it replays nothing")
             return
         self._open_calls.resumed(event)
         self._link.resumed()
@@ -528,8 +549,8 @@ class Session:
             self._journal.forget()
         self._open_calls.clear()
         self._sequence.restart(0 if is_other_session else event.last_seq)
-        self._link.greet_again()
-        self._start(self._say_hello())  # then `resume`
+        if self._link.greet_again():
+            self._start(self._say_hello())  # then `resume`
 
     def _take_error(self, event: Error) -> bool:
         """The server refused a frame. Returns whether somebody waits for the reply, and is told."""
@@ -584,6 +605,8 @@ class Session:
         return stream
 
     def _show(self, event: Event) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
         for stream in self._streams:
             stream.put(event)
 

@@ -11,6 +11,6 @@ class Timing:
     repeat_s: float = 15.0  # until a frame without a reply is sent again
     ping_s: float = 300.0  # of silence until a ping; API Gateway closes a silent connection after ten minutes
     lifetime_s: float = 6_600.0  # until an idle connection is replaced; API Gateway closes each after two hours
-    pause_s: float = 0.1  # before the second try to connect; it doubles with each, up to `longest_pause_s`
-    longest_pause_s: float = 30.0
+    pause_s: float = 0.5  # at least, after a failure; see `BackOff`
+    longest_pause_s: float = 60.0
     tick_s: float = 0.25  # between two looks at the clock

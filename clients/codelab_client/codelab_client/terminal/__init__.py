@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from codelab_client import last_sessions
+from codelab_client import last_sessions, waiting
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import ToolSource, WithOwnTools
 from codelab_client.session import Address, Refused, Session, connect, new_session_id
@@ -56,6 +56,7 @@ async def talk(
             executor=WithOwnTools(executor, own_tools, executor.before_change),
             last_seq=history.get("last_seq"),
             instructions=topmost_instructions(Tree(workspace)),
+            on_event=waiting.tell_until_open(),
         )
         async with opening as session:
             conversation.session = session

@@ -16,6 +16,7 @@ from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.terminal import cards
 from codelab_client.terminal.markdown_blocks import complete_length
+from codelab_client.waiting import Waiting, waiting
 
 #: Lines of a running command's output that are shown live.
 _LIVE_LINES = 6
@@ -87,7 +88,7 @@ class Conversation:
         self.model = ""
         self.usage: Mapping[str, Any] = {}
         self._context_used: object = None  # tokens of the newest prompt
-        self.offline = ""
+        self.pause: Waiting | None = None  # of a session that is not online
         self.thoughts = ""  # the last ones
         self._is_thinking, self._thinks_since = False, 0.0
         self._message_id = ""
@@ -162,11 +163,11 @@ class Conversation:
             case on.SessionInfo():
                 self.model = event.model or str(event.settings.get("model") or "")
             case on.Connected(again=again):
-                self.offline = ""
+                self.pause = None
                 if again:
                     self._say("connected again")
-            case on.Disconnected():
-                self.offline = safe_line(event.why)
+            case on.Disconnected() | on.Busy():
+                self.pause = None if self.session.is_online else waiting(event)
             case on.ResyncRequired():
                 self._say("Frames are missing: the server no longer has them. /resume shows the history.", "yellow")
             case on.Ignored():
@@ -441,6 +442,6 @@ class Conversation:
             parts.append(f"${usage['cost_usd']:.4f}")
         if self.waiting:
             parts.append(f"{self.waiting} waiting")
-        if self.offline:
-            parts.append(f"offline: {self.offline}")
+        if self.pause is not None:
+            parts.append(str(self.pause))
         return " · ".join(part for part in parts if part)

@@ -14,6 +14,7 @@ from codelab_client.terminal import cards
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.editor import EditError, edited
+from codelab_client.waiting import Waiting
 
 #: Two Ctrl-C within this time quit (seconds).
 _TWICE_S = 3.0
@@ -30,6 +31,7 @@ class PlainScreen:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._shown_asked_at = 0.0
         self._status = ""
+        self._pause: Waiting | None = None
         self._begun = b""
         self._always = False
 
@@ -46,6 +48,10 @@ class PlainScreen:
         if conversation.approvals and conversation.asked_at != self._shown_asked_at:
             self._shown_asked_at = conversation.asked_at
             self.show(cards.notice(_HELP))
+        if conversation.pause != self._pause:
+            self._pause = conversation.pause
+            if self._pause is not None:
+                self.show(cards.notice(str(self._pause)))
         status = "" if conversation.is_busy else "Ready."
         if status != self._status:
             self._status = status

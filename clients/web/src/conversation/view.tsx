@@ -171,16 +171,17 @@ function Thought({ entry }: { entry: Extract<Entry, { kind: 'thought' }> }) {
 function StatusLine({ live }: { live: Live }) {
   const now = useSignal(Date.now());
   useSignalEffect(() => {
-    if (link.value.state !== 'offline') return;
+    if (!('until' in link.value)) return;
+    now.value = Date.now();
     const timer = setInterval(() => (now.value = Date.now()), 500);
     return () => clearInterval(timer);
   });
   const status = live.conversation.status.value;
   const state = link.value;
-  const offline = state.state === 'offline' ? t('link.offline', { s: Math.max(0, Math.ceil((state.until - now.value) / 1000)) }) : '';
+  const pause = 'until' in state ? t(`link.${state.state}`, { s: Math.max(0, Math.ceil((state.until - now.value) / 1000)) }) : '';
   return (
     <p class={`status ${status}`} role="status">
-      {offline || (status === 'idle' ? '' : t(`status.${status}`))}
+      {pause || (status === 'idle' ? '' : t(`status.${status}`))}
     </p>
   );
 }

@@ -23,6 +23,7 @@ export const en = {
   'link.connecting': 'Connecting…',
   'link.online': 'Connected',
   'link.offline': 'Connection lost, trying again in {s} s',
+  'link.busy': 'The server is busy, trying again in {s} s',
   'link.ended': 'Disconnected',
   'link.again': 'Connect again',
   'signin.title': 'Sign in',

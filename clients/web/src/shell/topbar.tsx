@@ -12,7 +12,7 @@ export function TopBar() {
   const open = live.value;
   const state = link.value.state;
   const title = open?.conversation.title.value ?? '';
-  const linkText = state === 'offline' ? t('link.offline', { s: '…' }) : t(`link.${state}`);
+  const linkText = state === 'offline' || state === 'busy' ? t(`link.${state}`, { s: '…' }) : t(`link.${state}`);
   return (
     <header class="top">
       <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">

@@ -1,0 +1,157 @@
+"""A gateway that throttles is not stormed by the clients it refuses, and they lose nothing.
+
+A minute is a second and a half here: the pauses and the time of the throttle are both shortened.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_client.session import Session, Timing, connect
+from codelab_client.session import events as on
+from codelab_client.session.backoff import BackOff
+from codelab_local import LocalCloud
+from codelab_local.throttle import Bucket, Limit
+from websockets.asyncio.server import ServerConnection, serve
+
+from tests.client.executing import CountingExecutor
+from tests.scripted_model import Says, ScriptedModel, call
+from tests.throttling_proxy import ThrottlingProxy
+
+#: Seconds of this test for a second of the real world.
+UNIT = 1 / 40
+STORM_S = 30 * UNIT
+TIMING = Timing(tick_s=0.02, pause_s=Timing().pause_s * UNIT, longest_pause_s=Timing().longest_pause_s * UNIT)
+#: Frames that one client may send in 30 s of throttling.
+MOST_FRAMES = 12
+
+
+@pytest.mark.parametrize("first", ["hello", "resume", "user_message", "tool_result", "hitl_decision"])
+def test_a_throttling_gateway_gets_a_dozen_frames_and_the_turn_ends_well(
+    cloud: LocalCloud, model: ScriptedModel, tmp_path: Path, first: str
+) -> None:
+    read, write = call("read_file", path="a.py"), call("write_file", path="a.py", content="x")
+    script = model.script(f"storm-{first}", Says("I read", [read]), Says("I write", [write]), Says("Done"))
+    executor = CountingExecutor()
+
+    async def talk(port: int) -> list[on.Event]:
+        url = f"ws://127.0.0.1:{port}"
+        seen: list[on.Event] = []
+        options: dict[str, Any] = {
+            "session_id": f"storm_{first}",
+            "state": tmp_path,
+            "executor": executor,
+            "timing": TIMING,
+        }
+        async with asyncio.timeout(60), connect(url, tmp_path, on_event=seen.append, **options) as session:
+            await _approve_all(session, script)
+        return seen
+
+    with ThrottlingProxy(cloud.info["port"], first, STORM_S) as proxy:
+        seen = asyncio.run(talk(proxy.port))
+    pauses = [event.retry_in / UNIT for event in seen if isinstance(event, on.Busy)]
+    end = [event for event in seen if isinstance(event, on.TurnEnd)]
+    waits, twice = [f"{pause:.1f}" for pause in pauses], sum(count > 1 for count in executor.executed.values())
+    print(  # noqa: T201 - the figures
+        f"storm from {first}: {len(proxy.refused)} frames in 30 s ({', '.join(proxy.refused)}), pauses of "
+        f"{', '.join(waits)} s, calls lost: {2 - len(executor.executed)}, executed twice: {twice}"
+    )
+    assert 1 < len(proxy.refused) <= MOST_FRAMES
+    assert set(proxy.refused[1:]) <= {first, "hello", "resume"}, "only the handshake tries again"
+    assert all(0.49 < pause <= 60 for pause in pauses)
+    assert pauses == sorted(pauses)
+    assert [event.reason for event in end] == ["completed"]
+    assert sorted(one.tool_name for one in executor.calls) == ["read_file", "write_file"], "each call ran, once"
+    assert model.requests[f"storm-{first}"][-1]["messages"][-1]["role"] == "tool", "the results came"
+
+
+async def _approve_all(session: Session, prompt: str) -> None:
+    async for event in session.prompt(prompt):
+        if isinstance(event, on.ToolCall) and event.requires_approval:
+            await session.approve(event.call_id)
+
+
+def test_a_gateway_that_takes_the_handshake_and_refuses_every_message_is_not_stormed(
+    cloud: LocalCloud, model: ScriptedModel, tmp_path: Path
+) -> None:
+    """A route of its own can be throttled: one success must not shorten the pauses."""
+    script = model.script("storm-route", Says("Done"))
+
+    async def talk(port: int) -> None:
+        options: dict[str, Any] = {"session_id": "storm_route", "state": tmp_path, "timing": TIMING}
+        async with asyncio.timeout(60), connect(f"ws://127.0.0.1:{port}", tmp_path, viewer=True, **options) as session:
+            await _approve_all(session, script)
+
+    with ThrottlingProxy(cloud.info["port"], "user_message", STORM_S, only_first=True) as proxy:
+        asyncio.run(talk(proxy.port))
+    print(f"one route throttled: {len(proxy.refused)} messages refused in 30 s")  # noqa: T201 - the figures
+    assert proxy.refused == ["user_message"] * len(proxy.refused)
+    assert len(proxy.refused) <= MOST_FRAMES / 2
+
+
+@pytest.mark.parametrize(("clients", "rate", "burst"), [(125, 25, 25), (125, 5, 5), (1_000, 200, 200)])
+def test_clients_that_were_refused_together_do_not_keep_the_stage_at_its_limit(
+    clients: int, rate: int, burst: int
+) -> None:
+    """The client's own back-off against the local cloud's own bucket, on a clock of their own.
+
+    Each client needs five frames to be up to date and send its message, and begins again with each refusal.
+    """
+    dice = random.Random(clients)
+    now = 0.0
+    bucket = Bucket(Limit(rate, burst), lambda: now)
+    while bucket.take():
+        pass  # the stage is at its limit when they begin
+    back_offs = [BackOff(Timing().pause_s, Timing().longest_pause_s, dice.random) for _ in range(clients)]
+    due = [(dice.random() * 0.1, client) for client in range(clients)]
+    heapq.heapify(due)
+    left, frames, refused, last_refused = [5] * clients, 0, 0, 0.0
+    while due:
+        now, client = heapq.heappop(due)
+        frames += 1
+        if bucket.take():
+            left[client] -= 1
+            if left[client]:
+                heapq.heappush(due, (now + 0.06, client))
+        else:
+            refused, last_refused, left[client] = refused + 1, now, 5
+            heapq.heappush(due, (now + back_offs[client].pause(now), client))
+    print(  # noqa: T201 - the figures
+        f"{clients} clients, {rate} frames a second: all done after {now:.0f} s, {frames} frames, {refused} refused, "
+        f"the last one at {last_refused:.0f} s; {frames / clients:.1f} frames a client, {frames / now:.1f} a second"
+    )
+    assert left == [0] * clients
+    assert refused < 12 * clients
+
+
+INFO = {"session_id": "s", "agent": "coder", "status": "idle", "last_seq": 5, "settings": {}, "limits": {}}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"type": "resync_required", "last_seq": 5}, {"type": "resumed", "last_seq": 5, "open_calls": [], "more": True}],
+)
+def test_a_server_that_never_lets_the_handshake_end_is_not_stormed(tmp_path: Path, answer: dict[str, object]) -> None:
+    frames: list[str] = []
+
+    async def serve_it(socket: ServerConnection) -> None:
+        async for message in socket:
+            frames.append(json.loads(message)["type"])
+            reply = {"type": "session_info", **INFO} if frames[-1] == "hello" else answer
+            await socket.send(json.dumps(reply))
+
+    async def talk() -> None:
+        async with serve(serve_it, "127.0.0.1", 0) as server:
+            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STORM_S), connect(url, tmp_path, viewer=True, timing=TIMING, state=tmp_path):
+                    pytest.fail("it is never up to date")
+
+    asyncio.run(talk())
+    print(f"{answer['type']} again and again: {len(frames)} frames in 30 s")  # noqa: T201 - the figures
+    assert len(frames) <= 2 * MOST_FRAMES
