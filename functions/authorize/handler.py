@@ -1,9 +1,9 @@
-"""The authorizer of both APIs: identifies the user of a connection or of one HTTP request."""
+"""The authorizer of the WebSocket API: identifies the user of a connection."""
 
 import secrets
 from typing import Any
 
-from codelab.gateway.identity import SESSION_ID, context_of, plan_of, query_of
+from codelab.gateway.identity import SESSION_ID, context_of, query_of
 from codelab.gateway.tokens import InvalidToken, bearer_of
 from codelab.observability import begin, logger
 
@@ -13,10 +13,10 @@ bearer = bearer_of()
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     connection = event.get("requestContext", {}).get("connectionId", "")
     begin(connection=connection, request_id=context.aws_request_id)
-    return authorize_request(event) if event.get("version") == "2.0" else authorize_connection(event)
+    return authorize(event)
 
 
-def authorize_connection(event: dict[str, Any]) -> dict[str, Any]:
+def authorize(event: dict[str, Any]) -> dict[str, Any]:
     """Allow with the caller's context; deny (403) an invalid session id; raise Unauthorized (401) for a bad token."""
     try:
         identity = bearer(event)
@@ -34,17 +34,3 @@ def authorize_connection(event: dict[str, Any]) -> dict[str, Any]:
         },
         "context": context_of(identity.user, session_id, identity.issued, identity.expires, identity.plan, query),
     }
-
-
-def authorize_request(event: dict[str, Any]) -> dict[str, Any]:
-    """The user of an HTTP request. Without a valid token there is no user, and `rest_api` refuses with 401.
-
-    The HTTP API would turn a refusal here into a 403 in a form that no client of this API expects.
-    """
-    try:
-        identity = bearer(event)
-    except InvalidToken as error:
-        logger().info("request refused", extra={"reason": str(error)})
-        return {"isAuthorized": True}
-    known = {"user": identity.user, "issued": identity.issued, **plan_of(identity.plan)}
-    return {"isAuthorized": True, "context": known}

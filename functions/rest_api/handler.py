@@ -4,11 +4,14 @@ from typing import Any
 
 from codelab.observability import begin
 from codelab.rest.app import create_app
+from codelab.rest.identity import verify_tokens
 from codelab.wiring import engine
 from mangum import Mangum
 
 engine()  # at init, so that clients are warm before the first request
-adapter = Mangum(create_app(), lifespan="off")
+app = create_app()
+verify_tokens(app)
+adapter = Mangum(app, lifespan="off")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

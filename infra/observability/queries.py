@@ -79,7 +79,7 @@ filter message in ["connection refused", "request refused"]
 | stats count(*) as refused, max(@timestamp) as last by reason
 | sort refused desc
 """,
-        ("authorize",),
+        ("authorize", "rest-api"),
     ),
     Query(
         "sweep",

@@ -100,7 +100,7 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
     yield from _state(stack, described)
     if described is None:
         yield from _left_logs(stack, template)
-    yield from _concurrency(stack, sum(int(values[name] or 0) for name in values if name.endswith(_RESERVED)))
+    yield from _concurrency(stack, values, _reserved(before))
     if values["LlmProvider"] == "bedrock" and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
         yield from _model(stack, values.get("LlmFoundationModel") or values["LlmModel"])
 
@@ -165,15 +165,31 @@ def log_groups(stack: Stack, template: Mapping[str, Any]) -> list[str]:
     return _ask(there) or []
 
 
-def _concurrency(stack: Stack, reserved: int) -> Iterator[Finding]:
-    """reserved: the concurrent executions that the parameters reserve for single functions."""
+def _reserved(values: Mapping[str, str]) -> int:
+    """The concurrent executions that a stack's parameters reserve for single functions."""
+    return sum(int(value or 0) for name, value in values.items() if name.endswith(_RESERVED))
+
+
+def _concurrency(stack: Stack, values: Mapping[str, str], has: int) -> Iterator[Finding]:
+    """values: the parameters. has: what the deployed stack reserves, which the new values replace."""
+    wanted = _reserved(values)
+    is_open = values.get("RestStreaming") == "true" and not int(values.get(f"Stream{_RESERVED}") or 0)
     answer = _ask(stack.client("lambda").get_account_settings)
-    limit = answer["AccountLimit"]["ConcurrentExecutions"] if answer else ENOUGH_CONCURRENCY + reserved
-    if reserved and limit - reserved < ENOUGH_CONCURRENCY:
+    if answer is None:
+        if is_open:
+            yield _unbounded_streams("What it can reserve was not checked: that needs lambda:GetAccountSettings")
+        return
+    limit = answer["AccountLimit"]["ConcurrentExecutions"]
+    unreserved = answer["AccountLimit"].get("UnreservedConcurrentExecutions", limit) + has
+    most = max(0, unreserved - ENOUGH_CONCURRENCY)
+    if wanted > most:
         yield Finding(
-            f"{reserved} concurrent executions cannot be reserved: this account has {limit} in {stack.region}, and "
-            f"Lambda keeps {ENOUGH_CONCURRENCY} for the other functions. Reserve less (…{_RESERVED}), or request more"
+            f"{wanted} concurrent executions cannot be reserved: this account has {limit} in {stack.region}, "
+            f"{unreserved} of them are unreserved, and Lambda keeps {ENOUGH_CONCURRENCY} for the other functions. "
+            f"Reserve at most {most} (…{_RESERVED}), or request more"
         )
+    elif is_open:
+        yield _unbounded_streams(f"It can reserve {most - wanted} more in {stack.region}")
     if limit < ENOUGH_CONCURRENCY:
         yield Finding(
             f"this account runs at most {limit} concurrent Lambda executions in {stack.region}; more are "
@@ -181,6 +197,14 @@ def _concurrency(stack: Stack, reserved: int) -> Iterator[Finding]:
             "--service-code lambda --quota-code L-B99A9384 --desired-value 1000'",
             stops=False,
         )
+
+
+def _unbounded_streams(hint: str) -> Finding:
+    return Finding(
+        "RestStreaming=true without a reservation: each open stream holds a concurrent execution, so streams can take "
+        f"all of the account's. Set it with PARAMETERS='Stream{_RESERVED}=…'. {hint}",
+        stops=False,
+    )
 
 
 def _model(stack: Stack, model: str) -> Iterator[Finding]:

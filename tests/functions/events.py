@@ -6,7 +6,13 @@ the authorizer's context is on every one of them, its values turned into strings
 """
 
 import json
+import time
 from typing import Any
+
+import jwt
+
+#: What Secrets Manager keeps under `JwtSecret`; 64 bytes, as the template has it generated.
+JWT_SECRET = "the secret that signs the tokens of these tests, 64 bytes of it."
 
 _API, _STAGE = "a1b2c3d4e5", "v1"
 _DOMAIN = f"{_API}.execute-api.eu-central-1.amazonaws.com"
@@ -94,17 +100,20 @@ def http(
     query: str = "",
     headers: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A request to the HTTP API, payload format 2.0, with the authorizer's context."""
+    """A request to the HTTP API, payload format 2.0, with the token of a user, if one is named.
+
+    `headers` may carry another one.
+    """
+    bearer = {"authorization": f"Bearer {token(user, plan)}"} if user else {}
     event: dict[str, Any] = {
         "version": "2.0",
         "routeKey": "ANY /api/v1/{proxy+}",
         "rawPath": path,
         "rawQueryString": query,
-        "headers": {"host": _DOMAIN, "content-type": "application/json", **(headers or {})},
+        "headers": {"host": _DOMAIN, "content-type": "application/json", **bearer, **(headers or {})},
         "requestContext": {
             "accountId": "123456789012",
             "apiId": _API,
-            "authorizer": {"lambda": {"user": user, "plan": plan}},
             "domainName": _DOMAIN,
             "domainPrefix": _API,
             "http": {
@@ -127,12 +136,11 @@ def http(
     return event
 
 
-def authorize_http(*, headers: dict[str, str] | None = None, query: dict[str, str] | None = None) -> dict[str, Any]:
-    """What a REQUEST authorizer of the HTTP API gets, payload format 2.0."""
-    event = http("GET", "/api/v1/sessions", headers=headers)
-    del event["requestContext"]["authorizer"]
-    arn = f"arn:aws:execute-api:eu-central-1:123456789012:{_API}/$default/GET/api/v1/sessions"
-    return {**event, "type": "REQUEST", "routeArn": arn, "identitySource": [], "queryStringParameters": query or {}}
+def token(user: str, plan: str = "") -> str:
+    """A valid token of a user."""
+    now = int(time.time())
+    claims = {"sub": user, "iat": now, "exp": now + 600, **({"codelab_plan": plan} if plan else {})}
+    return jwt.encode(claims, JWT_SECRET, "HS256")
 
 
 def schedule() -> dict[str, Any]:

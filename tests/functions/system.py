@@ -30,8 +30,7 @@ _PER_PROCESS: tuple[Any, ...] = (
     wiring.engine,
 )
 
-#: What Secrets Manager keeps under `JwtSecret`; 64 bytes, as the template has it generated.
-JWT_SECRET = "the secret that signs the tokens of these tests, 64 bytes of it."
+JWT_SECRET = events.JWT_SECRET
 
 ROUTES = ("user_message", "tool_result", "hitl_decision", "context_update")
 

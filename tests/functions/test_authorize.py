@@ -214,28 +214,9 @@ def test_outside_the_local_cloud_tokens_cannot_be_turned_off(system: System) -> 
         system.load("authorize")
 
 
-def test_an_http_request_is_let_through_with_its_user(authorize: Function) -> None:
-    issued = int(time.time())
-    assert authorize(events.authorize_http(headers={"authorization": f"Bearer {token(iat=issued)}"})) == {
-        "isAuthorized": True,
-        "context": {"user": "ann", "issued": issued},
-    }
-    by_query = authorize(events.authorize_http(query={"token": token(iat=issued)}))
-    assert by_query["context"] == {"user": "ann", "issued": issued}
-
-
-@pytest.mark.parametrize("make", [lambda: "", lambda: "not.a.token", _expired], ids=["none", "nonsense", "expired"])
-def test_an_http_request_without_a_valid_token_is_nobodys(authorize: Function, make: Any) -> None:
-    """rest_api refuses it: an HTTP API would do so in a shape of its own."""
-    answer = authorize(events.authorize_http(headers={"authorization": f"Bearer {make()}"}))
-    assert answer == {"isAuthorized": True}
-
-
 def test_the_plan_of_the_token_picks_limits(authorize: Function) -> None:
     answer = authorize(events.authorize(query=SESSION, headers=bearer(token(codelab_plan="team"))))
     assert answer["context"]["plan"] == "team"
-    http = authorize(events.authorize_http(headers=bearer(token(codelab_plan="team"))))
-    assert (http["context"]["user"], http["context"]["plan"]) == ("ann", "team")
 
 
 @pytest.mark.parametrize("plan", [7, ["team"], "x" * 65])

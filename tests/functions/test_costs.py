@@ -95,8 +95,6 @@ def measured(system: System, capacity: Capacity) -> Counts:
     system.run_step()
     with count("ping", "control"):
         system.send_raw("c1", "control", json.dumps({"type": "ping"}))
-    with count("history over HTTP", "authorize"):
-        system.function("authorize")({"version": "2.0", "headers": {"authorization": f"Bearer {token()}"}})
     with count("history over HTTP", "rest_api") as usage:
         usage.sent = len(system.answer("GET", "/chat/history/s1")["body"])
     with count("disconnect", "disconnect"):

@@ -362,10 +362,10 @@ def ask_over_http(system: System, status: int) -> dict[str, Any]:
 def test_a_request_over_http_is_counted_before_it_is_made(limited: System) -> None:
     """In one call. Who took it tells its end in the other one; what was not taken has ended."""
     assert ask_over_http(limited, 429)["statusCode"] == 429
-    assert limited.aws.calls == [UPDATE, INVOKE, UPDATE]
+    assert limited.aws.calls == [READ, UPDATE, INVOKE, UPDATE], "the read is of the token's revocation"
     assert used(limited) == {"requests": 1, "asking": 0}
     ask_over_http(limited, 500)
-    assert limited.aws.calls == [UPDATE, INVOKE], "it may have been taken"
+    assert limited.aws.calls == [READ, UPDATE, INVOKE], "it may have been taken"
     assert used(limited) == {"requests": 2, "asking": 1}
 
 
@@ -387,7 +387,7 @@ def test_a_request_over_http_too_many_is_not_made(
         DynamoDBTally(dynamodb_client(), "Table").count("ann", Spending(tokens=100), time.time_ns() // 1_000_000, "w1")
     answer = ask_over_http(limited, 500)
     assert answer["statusCode"] == 429
-    assert limited.aws.calls == [UPDATE]
+    assert limited.aws.calls == [READ, UPDATE]
     assert 0 < int(answer["headers"]["retry-after"]) <= retry_after
     assert json.loads(answer["body"])["error"]["details"]["quota"] == quota
     assert used(limited)["requests"] == 2
@@ -395,7 +395,7 @@ def test_a_request_over_http_too_many_is_not_made(
 
 def test_a_request_over_http_costs_nothing_without_quotas(system: System) -> None:
     assert ask_over_http(system, 429)["statusCode"] == 429
-    assert system.aws.calls == [INVOKE]
+    assert system.aws.calls == [READ, INVOKE]
 
 
 def test_a_choice_of_an_agent_that_is_broken_off_is_estimated(limited: System) -> None:
@@ -448,7 +448,7 @@ def test_the_session_and_the_api_tell_what_is_used(connected: System) -> None:
     }  # fmt: skip
     assert "resets_at" not in info["quotas"]["open_turns"]
     _, shown = connected.http("GET", "/usage")
-    assert connected.aws.calls == [READ_MANY]
+    assert connected.aws.calls == [READ, READ_MANY]
     assert {name: quota["used"] for name, quota in shown["quotas"].items()} == used_
     assert shown["quotas"]["tokens_per_day"]["resets_at"] % 86_400_000 == 0
 
@@ -459,7 +459,7 @@ def test_without_quotas_nothing_is_told_and_nothing_read(system: System) -> None
     (info,) = [frame for frame in system.aws.frames("c1") if frame["type"] == "session_info"]
     assert "quotas" not in info
     assert system.http("GET", "/usage") == (200, {"plan": "", "quotas": {}})
-    assert system.aws.calls == []
+    assert system.aws.calls == [READ], "whether the token is revoked"
     assert of_user(system) == {}
 
 

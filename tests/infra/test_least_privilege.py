@@ -28,7 +28,8 @@ def test_only_listed_functions_can_read_secrets() -> None:
         ("authorize", "${JwtSecret}"),
         ("control", "${JwtSecret}"),  # refresh_token
         ("llm_request", "${LlmApiKeySecret}"),
-        ("rest_stream", "${JwtSecret}"),  # Its URL has no authorizer.
+        ("rest_api", "${JwtSecret}"),  # They verify the tokens of their requests themselves.
+        ("rest_stream", "${JwtSecret}"),
     }
 
 

@@ -269,8 +269,9 @@ def test_rejected_credentials_are_named(stack: Stack, monkeypatch: pytest.Monkey
     assert "the token is expired" in findings(stack)[0].message
 
 
-def limit_concurrency(stack: Stack, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    answer = {"AccountLimit": {"ConcurrentExecutions": limit}}
+def limit_concurrency(stack: Stack, monkeypatch: pytest.MonkeyPatch, limit: int, unreserved: int | None = None) -> None:
+    account = {"ConcurrentExecutions": limit, "UnreservedConcurrentExecutions": unreserved or limit}
+    answer = {"AccountLimit": account}
     _answer_with(monkeypatch, stack, **{"lambda": SimpleNamespace(get_account_settings=lambda: answer)})
 
 
@@ -286,6 +287,23 @@ def test_impossible_reservations_are_named(stack: Stack, monkeypatch: pytest.Mon
     assert findings(stack, OneReservedConcurrency="500", OtherReservedConcurrency="400") == []
     said = "901 concurrent executions cannot be reserved: this account has 1000"
     the_finding(stack, said, OneReservedConcurrency="500", OtherReservedConcurrency="401")
+
+
+def test_what_others_reserve_cannot_be_reserved_again(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_concurrency(stack, monkeypatch, 1000, unreserved=400)
+    assert findings(stack, OneReservedConcurrency="300") == []
+    the_finding(stack, "Reserve at most 300", OneReservedConcurrency="301")
+
+
+def test_streams_without_a_reservation_are_a_warning(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_concurrency(stack, monkeypatch, 1000, unreserved=400)
+    one = the_finding(stack, "RestStreaming=true without a reservation", stops=False, RestStreaming="true")
+    assert "It can reserve 300 more" in one.message
+    one = the_finding(stack, "can reserve 250 more", stops=False, RestStreaming="true", RestReservedConcurrency="50")
+    assert "StreamReservedConcurrency=…" in one.message
+    assert findings(stack, RestStreaming="true", StreamReservedConcurrency="50") == []
+    limit_concurrency(stack, monkeypatch, 100)
+    the_finding(stack, "can reserve 0 more", stops=False, RestStreaming="true")
 
 
 def test_the_check_covers_every_reservation_parameter() -> None:

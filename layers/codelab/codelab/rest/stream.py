@@ -182,7 +182,7 @@ async def stream_events(
 
 
 def _token_lasts(token: Identity) -> float:
-    """Seconds until the caller's token expires. On a buffering host, the authorizer checks every request."""
+    """Seconds until the caller's token expires. On a buffering host, each request is checked."""
     return token.expires - time.time() if token.expires else float("inf")
 
 

@@ -1,25 +1,17 @@
-"""The application of a streaming host: only the stream. It verifies tokens itself, because it has no authorizer."""
+"""The application of a streaming host: only the stream."""
 
 from fastapi import FastAPI, Request
 
 from codelab.gateway.identity import Identity
-from codelab.gateway.tokens import InvalidToken, bearer_of
-from codelab.observability import logger
 from codelab.rest import errors, health, identity, stream
 
 
 def create_stream_app() -> FastAPI:
     """Make the application: `/api/v1/chat/stream/{session_id}` and nothing else."""
-    bearer = bearer_of()
 
     def subject(request: Request) -> Identity:
-        """The subject of the token, found and verified as the authorizer does."""
-        event = {"headers": dict(request.headers), "queryStringParameters": dict(request.query_params)}
-        try:
-            return bearer(event)
-        except InvalidToken as error:
-            logger().info("stream refused", extra={"reason": str(error)})
-            raise identity.unauthorized() from None
+        """As `identity.subject`, in a thread: one process serves many streams, and the check may ask AWS."""
+        return identity.identify(request)
 
     app = FastAPI(
         title="CodeLab event stream",
@@ -29,6 +21,7 @@ def create_stream_app() -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
     )
+    identity.verify_tokens(app)
     app.dependency_overrides[identity.subject] = subject
     errors.install(app)
     app.include_router(stream.router, prefix="/api/v1")
