@@ -55,12 +55,16 @@ def instant_model(module: str = "benchmarks.instant_model") -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/v1"
 
 
+#: The template's throttles, out of the way: the local cloud honours them, and a benchmark measures what is behind them.
+UNTHROTTLED = {"ThrottleRate": "1000000", "ThrottleBurst": "1000000", "ConnectRate": "1000000"}
+
+
 @contextmanager
 def system(model_url: str, **environment: str) -> Iterator[LocalCloud]:
     """The whole system on that model."""
     model = {"LLM_BASE_URL": model_url, "LLM_API_KEY": "bench", "LLM_MODEL": "instant"}
     settings = {**model, "DEFAULT_AGENT": "universal", "LOG_LEVEL": "WARNING"}
-    with LocalCloud(ROOT / "template.yaml", environment={**settings, **environment}) as cloud:
+    with LocalCloud(ROOT / "template.yaml", environment={**settings, **environment}, parameters=UNTHROTTLED) as cloud:
         yield cloud
 
 
