@@ -34,7 +34,7 @@ class BackOff:
         """
         if now - self._until > self.longest_s:
             self._failures = 0
-        ceiling = min(self.longest_s, 2 * self.shortest_s * 2 ** min(self._failures, _MOST_DOUBLINGS))
+        ceiling = min(self.longest_s, 2 * self.shortest_s * 2.0 ** min(self._failures, _MOST_DOUBLINGS))
         pause = ceiling * (1 + self.chance()) / 2
         self._failures += 1
         self._until = now + pause

@@ -40,9 +40,7 @@ def identify(request: Request) -> Identity:
         return found({"headers": dict(request.headers), "queryStringParameters": dict(request.query_params)})
     except InvalidToken as error:
         logger().info("request refused", extra={"reason": str(error)})
-        raise ProtocolError(
-            ErrorCode.UNAUTHORIZED, "A valid token is required: Authorization: Bearer …"
-        ) from None
+        raise ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is required: Authorization: Bearer …") from None
 
 
 OfToken = Annotated[Identity, Depends(subject)]
