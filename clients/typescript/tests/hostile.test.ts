@@ -2,8 +2,9 @@
 
 import { afterEach, expect, test, vi } from "vitest";
 
+import { BackOff } from "../src/backoff.ts";
 import { SessionError } from "../src/index.ts";
-import { eventually, openSession, serve, stopAll, until } from "./server.ts";
+import { eventually, jwt, openSession, serve, stopAll, until } from "./server.ts";
 
 afterEach(stopAll);
 
@@ -132,6 +133,47 @@ test.each([1000, 1003])("a close with %d ends the session", async (code) => {
   await expect(turn.ended).rejects.toMatchObject({ kind: "closed" });
   expect(() => session.answer("c", { decision: "approve" })).toThrow(SessionError);
   expect(served.sockets).toHaveLength(1);
+});
+
+test.each([
+  ["resync_required", { type: "resync_required", last_seq: 5 }],
+  ["resumed, and more", { type: "resumed", last_seq: 5, open_calls: [], more: true }],
+])("a server that answers each resume by %s is not stormed", async (_, answer) => {
+  const served = await serve();
+  served.resumed = answer;
+  const opening = openSession(served.url, { timing: { pauseMs: 12, longestPauseMs: 1_500 }, viewer: true });
+  opening.catch(() => {});
+  await new Promise((resolve) => setTimeout(resolve, 750)); // 30 s, if pauses were of half a second to a minute
+  console.log(`${answer.type}: ${served.frames.length} frames in 30 s`);
+  expect(served.frames.length).toBeLessThanOrEqual(24);
+});
+
+test("a token that the server alone finds expired is not argued about", async () => {
+  const error = { type: "error", message: "expired", error_code: "SESSION_EXPIRED", details: {}, retryable: false };
+  const served = await serve((_, { tell }) => tell(error));
+  const token = jwt({ sub: "ann", exp: Math.floor(Date.now() / 1_000) + 3_600 });
+  const session = await openSession(served.url, { token: () => token, timing: { tickMs: 20, repeatMs: 10_000 } });
+  session.prompt("hello").ended.catch(() => {});
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(served.frames.filter((frame) => frame["type"] === "user_message")).toHaveLength(1);
+});
+
+test("pauses grow from half a second to a minute, and begin again after a quiet minute", () => {
+  for (const chance of [0, 0.999]) {
+    const backOff = new BackOff(500, 60_000, () => chance);
+    let now = 0;
+    const pauses = Array.from({ length: 9 }, () => {
+      const pause = backOff.pause(now);
+      now += pause;
+      return pause;
+    });
+    expect(pauses[0]).toBeGreaterThanOrEqual(500);
+    expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
+    expect(pauses.at(-1)).toBeLessThanOrEqual(60_000);
+    expect(pauses.at(-1)).toBeGreaterThanOrEqual(30_000);
+    expect(backOff.pause(now + 59_000)).toBeGreaterThan(1_000);
+    expect(backOff.pause(now + 200_000)).toBeLessThanOrEqual(1_000);
+  }
 });
 
 test("a listener that fails does not break the session", async () => {

@@ -17,6 +17,8 @@ export interface Served {
   /** The subprotocols that each connection offered. */
   offered: string[][];
   openCalls: Frame[];
+  /** What answers each `resume`, in place of a `resumed` that ends the handshake. */
+  resumed?: Frame;
   info: Frame;
   tell(frame: Frame | string): void;
 }
@@ -49,7 +51,7 @@ export async function serve(answer: (frame: Frame, served: Served) => void = () 
       served.frames.push(frame);
       if (frame["type"] === "hello") served.tell({ type: "session_info", limits: {}, ...served.info });
       else if (frame["type"] === "resume") {
-        served.tell({ type: "resumed", last_seq: frame["last_seq"], open_calls: served.openCalls });
+        served.tell(served.resumed ?? { type: "resumed", last_seq: frame["last_seq"], open_calls: served.openCalls });
       } else answer(frame, served);
     });
   });

@@ -69,6 +69,7 @@ function opened(context: vscode.ExtensionContext, output: vscode.OutputChannel):
       await context.workspaceState.update("session", open.sessionId);
       open.on("assistant_message", (message) => output.append(message.token + (message.is_final ? "\n\n" : "")));
       open.on("error", (error) => output.appendLine(`*${error.message}*`));
+      open.on("busy", ({ why }) => output.appendLine(`*The server is busy: ${why}*`));
       open.on("offline", ({ why }) => output.appendLine(`*Reconnecting: ${why}*`));
       open.on("ended", () => void deactivate());
       open.on("tool_call", (call) => {
