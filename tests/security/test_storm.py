@@ -6,6 +6,7 @@ A minute is a second and a half here: the pauses and the time of the throttle ar
 import asyncio
 import contextlib
 import heapq
+import itertools
 import json
 import random
 from pathlib import Path
@@ -129,6 +130,19 @@ def test_clients_that_were_refused_together_do_not_keep_the_stage_at_its_limit(
     assert refused < 12 * clients
 
 
+def test_pauses_grow_to_a_minute_and_begin_again_after_a_quiet_one() -> None:
+    for chance in (0.0, 0.999):
+        back_off = BackOff(Timing().pause_s, Timing().longest_pause_s, lambda chance=chance: chance)
+        now, pauses = 0.0, []
+        for _ in range(9):
+            pauses.append(back_off.pause(now))
+            now += pauses[-1]
+        assert pauses == sorted(pauses)
+        assert (pauses[0] >= 0.5, 30 <= pauses[-1] <= 60) == (True, True)
+        assert back_off.pause(now + 59) > 1
+        assert back_off.pause(now + 200) <= 1
+
+
 INFO = {"session_id": "s", "agent": "coder", "status": "idle", "last_seq": 5, "settings": {}, "limits": {}}
 
 
@@ -155,3 +169,35 @@ def test_a_server_that_never_lets_the_handshake_end_is_not_stormed(tmp_path: Pat
     asyncio.run(talk())
     print(f"{answer['type']} again and again: {len(frames)} frames in 30 s")  # noqa: T201 - the figures
     assert len(frames) <= 2 * MOST_FRAMES
+
+
+@pytest.mark.parametrize("how", ["429 on the upgrade", "401 for each new token", "1013 after each handshake"])
+def test_a_server_that_takes_no_connection_for_long_is_not_stormed(tmp_path: Path, how: str) -> None:
+    connections = 0
+    tokens = itertools.count(1)
+
+    def process(socket: ServerConnection, _: Any) -> Any:
+        nonlocal connections
+        connections += 1
+        return socket.respond(int(how[:3]), '{"message": "refused"}') if how[0] == "4" else None
+
+    async def close(socket: ServerConnection) -> None:
+        async for message in socket:
+            kind = json.loads(message)["type"]
+            reply = {"type": "session_info", **INFO} if kind == "hello" else {"type": "resumed", "last_seq": 5}
+            await socket.send(json.dumps({**reply, "open_calls": []}))
+            if kind == "resume":
+                await socket.close(1013)
+
+    async def talk() -> None:
+        async with serve(close, "127.0.0.1", 0, process_request=process) as server:
+            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            options: dict[str, Any] = {"viewer": True, "timing": TIMING, "state": tmp_path}
+            opening = connect(url, tmp_path, token=lambda: f"token-{next(tokens)}", **options)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STORM_S), opening:
+                    await asyncio.sleep(STORM_S)
+
+    asyncio.run(talk())
+    print(f"{how}: {connections} connections in 30 s")  # noqa: T201 - the figures
+    assert 1 < connections <= MOST_FRAMES
