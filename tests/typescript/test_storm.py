@@ -31,5 +31,5 @@ def test_a_throttling_gateway_gets_a_dozen_frames_and_the_turn_ends_well(
         assert done.returncode == 0, done.stdout + done.stderr
         for first, proxy in storms.items():
             print(f"storm from {first}: {len(proxy.refused)} frames in 30 s ({', '.join(proxy.refused)})")  # noqa: T201
-            assert 1 < len(proxy.refused) <= MOST_FRAMES
+            assert 0 < len(proxy.refused) <= MOST_FRAMES
             assert set(proxy.refused[1:]) <= {first, "hello", "resume"}, "only the handshake tries again"

@@ -42,7 +42,7 @@ describe.runIf(Object.keys(gateways).length)("behind a throttling gateway", () =
     expect(executed).toEqual(["read", "write"]);
     const pauses = seen.flatMap((event) => (event.type === "busy" ? [event.retryInMs / unit / 1_000] : []));
     console.log(`pauses of ${pauses.map((pause) => pause.toFixed(1)).join(", ")} s`);
-    expect(pauses.length).toBeGreaterThan(1);
+    expect(pauses).not.toEqual([]);
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
     expect(seen.at(-1)?.type).not.toBe("ended");
   });
