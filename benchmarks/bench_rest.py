@@ -1,4 +1,4 @@
-"""Requests to the REST API one after another over one connection, each through authorizer, function and table.
+"""Requests to the REST API one after another over one connection, each through one function and the table.
 
 The aim is `GET /sessions/{id}` in 8 ms (p50).
 """
