@@ -11,6 +11,7 @@ from infra.docs import asyncapi, errors, frames, parameters, schemas, tools, typ
 from infra.observability import template
 
 ROOT = Path(__file__).resolve().parents[2]
+_PROTECTED = "layers/codelab/codelab/protocol/protected.py"
 
 
 def documents() -> dict[str, str]:
@@ -29,7 +30,15 @@ def documents() -> dict[str, str]:
         "docs/openapi.json": _json(create_app().openapi()),
         "docs/schemas/tools.json": _json(tools.schemas()),
         "infra/observability.yaml": template.text(ROOT / "template.yaml"),
+        "clients/codelab_client/codelab_client/protected.py": _of_client(
+            "layers/codelab/codelab/protocol/protected.py"
+        ),
     }
+
+
+def _of_client(source: str) -> str:
+    """A module that the client shares with the server: it imports nothing of the server, so it gets a copy."""
+    return f"# Written by `make docs` from {source}; do not edit.\n\n" + (ROOT / source).read_text(encoding="utf-8")
 
 
 def _json(document: object) -> str:
