@@ -1,4 +1,4 @@
-# Written by `make docs` from layers/codelab/codelab/protocol/protected.py; do not edit.
+# Written by `make docs` from the server's codelab.protocol.protected; do not edit.
 
 """Files whose content other programs execute or obey, such as git hooks, editor tasks and agents' instructions.
 
