@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from codelab_client.session import http, tokens
-from codelab_client.session.address import Address
+from codelab_client.session.address import Address, checked_session_id
 from codelab_client.session.errors import InsecureAddress, Unauthorized
 
 
@@ -53,7 +53,7 @@ class Rest:
 
     async def history(self, session_id: str, limit: int) -> dict[str, Any]:
         """The newest messages of a session, oldest first, and its `last_seq`. Raises RestError."""
-        found = await self.get(f"/chat/history/{quote(session_id, safe='')}?limit={limit}")
+        found = await self.get(f"/chat/history/{quote(checked_session_id(session_id), safe='')}?limit={limit}")
         if not isinstance(found, dict):
             raise RestError("The history is not as documented")
         return found
