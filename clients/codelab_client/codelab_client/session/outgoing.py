@@ -7,13 +7,14 @@ from typing import Any
 
 from codelab_client.session import payloads
 from codelab_client.session.events import Error, Event, Ignored, UploadTicket
+from codelab_client.session.payload_hosts import PayloadHosts
 
 
 class Outgoing:
     """Sends the frames of a session.
 
     write: writes a message to the current connection, and drops it if there is none. is_open: whether there is one.
-    show: shows an event to the user. secure: whether uploads must go over TLS. ticket_s: how long to wait for a ticket.
+    show: shows an event to the user. hosts: where uploads may go. ticket_s: how long to wait for a ticket.
     """
 
     def __init__(
@@ -22,11 +23,11 @@ class Outgoing:
         is_open: Callable[[], bool],
         show: Callable[[Event], None],
         *,
-        secure: bool,
+        hosts: PayloadHosts,
         ticket_s: float,
     ) -> None:
         self._write, self._is_open, self._show = write, is_open, show
-        self._secure, self._ticket_s = secure, ticket_s
+        self._hosts, self._ticket_s = hosts, ticket_s
         self._uploading = asyncio.Lock()
         self._ticket: asyncio.Future[UploadTicket] | None = None
 
@@ -68,7 +69,7 @@ class Outgoing:
                 await self.send({"type": "upload_request", "bytes": len(body)})
                 async with asyncio.timeout(self._ticket_s):
                     found = await ticket
-                await payloads.put(found.url, body, found.headers, secure=self._secure)
+                await payloads.put(found.url, body, found.headers, self._hosts)
             except (payloads.TransferError, TimeoutError) as error:
                 self._show(Ignored(why=f"A large frame could not be uploaded: {error or 'no ticket came'}"))
                 return None
