@@ -227,6 +227,16 @@ def test_a_server_in_a_private_network_has_its_storage_there(monkeypatch: pytest
         assert connected == [("10.0.0.7", 443)]
 
 
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"])
+def test_the_address_of_a_proxy_is_not_the_servers(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "http://10.0.0.1:3128")
+    monkeypatch.setenv("NO_PROXY", "storage.example.com")
+    hosts = PayloadHosts(Address.parse("wss://codelab.example.com/v1"), lambda: "10.0.0.1")
+    may_reach = asyncio.run(hosts.check("https://codelab.example.com/x"))
+    assert not may_reach("10.0.0.2")
+    assert may_reach(PUBLIC)
+
+
 def test_another_port_of_this_machine_is_not_the_local_clouds() -> None:
     with Server({"payload_hosts": ["127.0.0.1:1"]}) as cloud, Server({"secret": 1}) as database:
         hosts = PayloadHosts(Address.parse(f"ws://127.0.0.1:{cloud.port}"), lambda: "127.0.0.1")

@@ -127,11 +127,11 @@ def _send(
     return Answer(status, content)
 
 
-def has_proxy(scheme: str, host: str) -> bool:
-    """Whether the environment names a proxy for a host, which then resolves the name."""
+def has_proxy(kind: str, host: str) -> bool:
+    """Whether the environment names a proxy of a kind (`https`) for a host, which then resolves the name."""
     import urllib.request
 
-    return scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+    return kind in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
 
 
 def is_address(host: str) -> bool:

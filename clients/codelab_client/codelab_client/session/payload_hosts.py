@@ -90,8 +90,8 @@ class PayloadHosts:
         host = urlsplit(self._address.url).hostname or ""
         if is_loopback(host):
             return True
-        scheme = "https" if self._address.url.startswith("wss:") else "http"
-        if http.is_address(host) or http.has_proxy(scheme, host):
+        # A WebSocket may go through any of the proxies, and is then connected to that.
+        if http.is_address(host) or any(http.has_proxy(kind, host) for kind in ("http", "https", "socks", "all")):
             return http.is_address(host) and not is_public(host)
         peer = self._peer()
         return bool(peer) and not is_public(peer)
