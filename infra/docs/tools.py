@@ -50,9 +50,9 @@ whatever `HITL_ENABLED`, `autonomy` and remembered rules say. Files that only sa
 `package.json`, `pyproject.toml` and `Makefile`, are not protected: they are edited every day, and every command asks.
 
 Names are compared without case, accents, character width, and trailing dots and spaces; a Windows short name (`GIT~1`)
-counts as protected. `delete_file` and
-`move_file` also need approval for anything that may be a directory with protected files: a name without an extension
-(`src`, but not `a.py`), a path that ends with a slash, and the workspace itself. `*` stands for any part of a name.
+counts as protected. `delete_file` and `move_file` also need approval for anything that may be a directory with
+protected files: a name without an extension (`src`, but not `a.py`), a path that ends with a slash, and the workspace
+itself. `*` stands for any part of a name.
 """
 
 
