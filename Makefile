@@ -1,4 +1,9 @@
 # The developer's interface. Everything is set up inside the checkout: .uv (the uv tool) and .venv (the project).
+# make expands what a user writes behind NAME=, and $(shell …) in it runs. A value is only text: take it as it was written,
+# and export it, before anything else reads it. (`override` first, because nothing else replaces such a value.)
+GIVEN :=
+$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(eval override $(name) := $$(value $(name)))$(eval export $(name))$(eval GIVEN += $(name))))
+
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -51,17 +56,18 @@ setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by i
 
 PYTHON := $(VENV)/bin/python
 
-# Where codelab setup writes the model and its key: outside the checkout, in which agents work.
-MODEL_FILE ?= $(or $(XDG_CONFIG_HOME),$(HOME)/.config)/codelab/model.env
+# Words for a program as a shell splits them, of which nothing is executed: ARGS is only text, too.
+WITH_ARGS := $(PYTHON) -c 'import os, shlex, sys; os.execv(sys.argv[1], sys.argv[1:] + shlex.split(os.environ.get("ARGS", "")))'
 
+# Where codelab setup writes the model and its key: outside the checkout, in which agents work. Paths are the shell's to read.
 run: $(VENV)/.synced  ## run the whole system on this machine
-	@exec $(PYTHON) -m codelab_local --template template.yaml --env-file "$(MODEL_FILE)" --build-page "nice -n 10 $(PYTHON) -m infra.page"
+	@exec $(PYTHON) -m codelab_local --template template.yaml --env-file "$${MODEL_FILE:-$${XDG_CONFIG_HOME:-$$HOME/.config}/codelab/model.env}" --build-page "nice -n 10 $(PYTHON) -m infra.page"
 
 page: $(VENV)/.synced  ## build the page that make run serves (make run does it by itself)
 	@$(PYTHON) -m infra.page
 
 codelab: $(VENV)/.synced  ## talk to it in the terminal: [ARGS="--continue"]
-	@$(VENV)/bin/codelab $(ARGS)
+	@$(WITH_ARGS) $(VENV)/bin/codelab
 
 screenshots: $(VENV)/.synced  ## take pictures of the terminal and the page
 	@$(PYTHON) -m infra.terminal_picture
@@ -85,7 +91,7 @@ bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
 
 bench-peers: $(VENV)/.synced  ## compare with other servers: [ARGS="--all --plot"]
 	@$(UV) sync --quiet --frozen --inexact --group bench --python $(PYTHON)
-	@$(PYTHON) -m benchmarks.peers $(ARGS)
+	@$(WITH_ARGS) $(PYTHON) -m benchmarks.peers
 
 clean:  ## remove everything that the targets made
 	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-sam .uv .peers .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis

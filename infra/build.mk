@@ -90,27 +90,27 @@ build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no D
 	done; \
 	echo "build: $$(du -sh .aws-sam/build | cut -f1) in .aws-sam/build"
 
-# The commands read PARAMETERS, USER and HOURS from the environment, to which make exports them: make would echo an
-# argument, and ps would show it to every user.
+# The commands read PARAMETERS, USER and HOURS from the environment, to which the Makefile exports them as they were
+# written: make would echo an argument, and ps would show it to every user.
 deploy: $(VENV)/.synced  ## deploy to AWS: [STACK=…] [PARAMETERS="Name=value …"] [MODEL_FILE=…]
 	@PYTHON3_13=$$( ($(find_python3_13)) 2>/dev/null || true) $(PYTHON) -m infra.stack preflight
 	@$(MAKE) --no-print-directory build
 	@$(PYTHON) -m infra.stack deploy
 
 token: $(VENV)/.synced  ## print a token: USER=alice [STACK=…] [HOURS=8] [PLAN=…]
-	$(if $(filter command line,$(origin USER)),,$(error name the user: make token USER=alice))
+	$(if $(filter USER,$(GIVEN)),,$(error name the user: make token USER=alice))
 	@$(PYTHON) -m infra.stack token
 
 # USER must be given to make: the shell's own variable USER is somebody else.
 revoke: $(VENV)/.synced  ## revoke a user's tokens: USER=alice [STACK=…]
-	$(if $(filter command line,$(origin USER)),,$(error name the user: make revoke USER=alice))
+	$(if $(filter USER,$(GIVEN)),,$(error name the user: make revoke USER=alice))
 	@$(PYTHON) -m infra.stack revoke
 
 smoke: $(VENV)/.synced  ## test a deployed stack: [STACK=…]
 	@$(PYTHON) -m infra.stack smoke
 
 connect: $(VENV)/.synced  ## talk to a stack in the terminal: USER=alice [STACK=…] [WORKSPACE=…]
-	$(if $(filter command line,$(origin USER)),,$(error name the user: make connect USER=alice))
+	$(if $(filter USER,$(GIVEN)),,$(error name the user: make connect USER=alice))
 	@$(PYTHON) -m infra.stack connect
 
 destroy: $(VENV)/.synced  ## delete a stack: [STACK=…] [YES=1] [KEEP_DATA=1]

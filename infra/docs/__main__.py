@@ -1,10 +1,13 @@
 """`python -m infra.docs` writes the generated documents; `--check` only lists the stale ones."""
 
+import inspect
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
+from codelab.protocol import protected
 from codelab.rest.app import create_app
 
 from infra.docs import asyncapi, errors, frames, parameters, schemas, tools, typescript
@@ -29,7 +32,13 @@ def documents() -> dict[str, str]:
         "docs/openapi.json": _json(create_app().openapi()),
         "docs/schemas/tools.json": _json(tools.schemas()),
         "infra/observability.yaml": template.text(ROOT / "template.yaml"),
+        "clients/codelab_client/codelab_client/protected.py": _of_client(protected),
     }
+
+
+def _of_client(module: ModuleType) -> str:
+    """A module that the client shares with the server: it imports nothing of the server, so it gets a copy."""
+    return f"# Written by `make docs` from the server's {module.__name__}; do not edit.\n\n{inspect.getsource(module)}"
 
 
 def _json(document: object) -> str:

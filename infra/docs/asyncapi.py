@@ -86,7 +86,7 @@ _QUERY: Document = {
     "properties": {
         "session_id": {
             "type": "string",
-            "pattern": "^[A-Za-z0-9_.:-]{1,128}$",
+            "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,128}$",
             "description": "The session, if it is not in the path. Without it, the server makes an id and sends it in "
             "`session_info`. Ids are private to each user.",
         },

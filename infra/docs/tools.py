@@ -44,11 +44,15 @@ refuses it.
 _PROTECTED = """\
 ## Protected paths
 
-Other programs execute what is written to these files. A call that changes one of them, also with a diff, always needs
-approval, whatever `HITL_ENABLED`, `autonomy` and remembered rules say. Names are compared without case, accents,
-character width, and trailing dots and spaces; a Windows short name (`GIT~1`) counts as protected. `delete_file` and
-`move_file` also need approval for anything that may be a directory with protected files: a name without an extension
-(`src`, but not `a.py`), a path that ends with a slash, and the workspace itself. `*` stands for any part of a name.
+Other programs execute or obey what is written to these files, and nobody asks them to: when a folder is opened, a file
+saved, a commit made, or an agent started. A call that changes one of them, also with a diff, always needs approval,
+whatever `HITL_ENABLED`, `autonomy` and remembered rules say. Files that only say what a build or a test does, such as
+`package.json`, `pyproject.toml` and `Makefile`, are not protected: they are edited every day, and every command asks.
+
+Names are compared without case, accents, character width, and trailing dots and spaces; a Windows short name (`GIT~1`)
+counts as protected. `delete_file` and `move_file` also need approval for anything that may be a directory with
+protected files: a name without an extension (`src`, but not `a.py`), a path that ends with a slash, and the workspace
+itself. `*` stands for any part of a name.
 """
 
 

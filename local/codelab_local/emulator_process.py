@@ -87,7 +87,11 @@ def _keeping_state(inner: Asgi, ministack: ModuleType, dynamodb: ModuleType) -> 
     from ministack.core.persistence import save_all  # type: ignore[import-untyped]
 
     folder = Path(os.environ["STATE_DIR"])
-    folder.mkdir(mode=0o700, exist_ok=True)
+    # Conversations and keys: what it writes from now on is the user's alone, in whatever folder STATE_DIR is.
+    os.umask(0o077)
+    for private in (folder, Path(os.environ["S3_DATA_DIR"])):
+        private.mkdir(mode=0o700, exist_ok=True)
+        private.chmod(0o700)
     journal = TableJournal(dynamodb, folder / "journal.jsonl", folder / "dynamodb.json")
 
     async def application(scope: Message, receive: Receive, send: Send) -> None:

@@ -123,14 +123,14 @@ def test_a_configured_issuer_and_audience_must_be_in_the_token(system: System, w
     assert_unauthorized(function, events.authorize(query=SESSION, headers=bearer(token(**(good | wrong)))))
 
 
-@pytest.mark.parametrize("session", ["s1", "A-Z_a.z:0", "x" * 128])
+@pytest.mark.parametrize("session", ["s1", "A-Z_a.z:0", "x" * 128, "...", ".a", "..a", "a.."])
 def test_a_session_id_of_the_allowed_characters_is_kept(authorize: Function, session: str) -> None:
     answer = authorize(events.authorize(query={"session_id": session}, headers=bearer(token())))
     assert effect(answer) == "Allow"
     assert answer["context"]["session_id"] == session
 
 
-@pytest.mark.parametrize("session", ["a#b", "a b", "a/b", "сессия", "x" * 129, "a\n", "*"])
+@pytest.mark.parametrize("session", ["a#b", "a b", "a/b", "сессия", "x" * 129, "a\n", "*", ".", "..", "..\n"])
 def test_what_is_no_session_id_is_denied(authorize: Function, session: str) -> None:
     answer = authorize(events.authorize(query={"session_id": session}, headers=bearer(token())))
     assert effect(answer) == "Deny"

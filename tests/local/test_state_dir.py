@@ -79,6 +79,8 @@ def test_no_write_is_lost_by_a_kill_nor_by_a_restart(start: Start, tmp_path: Pat
         assert cloud.invoke("command", {"a": 1}) == {"a": 1}
         before = cloud.invoke("command", {"do": "count", "kind": "tick"})
         until(lambda: cloud.invoke("command", {"do": "count", "kind": "tick"}) > before)
+    state = tmp_path / "state"
+    assert [path for path in (state, *state.rglob("*")) if path.stat().st_mode & 0o077] == []
 
 
 @pytest.mark.deep

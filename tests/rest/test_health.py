@@ -22,6 +22,7 @@ def test_a_client_is_told_where_to_connect(cloud: LocalCloud) -> None:
         "websocket": "/ws/{session_id}",
         "auth": {"mode": "none"},
         "protocol_version": "1.0",
+        "payload_hosts": [f"127.0.0.1:{cloud.info['port']}"],
     }
 
 
@@ -31,10 +32,13 @@ def test_a_client_of_a_deployed_system_is_told_how_to_sign_in(monkeypatch: pytes
         jwt_issuer="https://login.example.com",
         jwt_client_id="codelab-cli",
         jwt_secret="never told",
+        payload_bucket="codelab-payloads",
+        payload_origin="https://codelab-payloads.s3.eu-central-1.amazonaws.com",
     )
     monkeypatch.setattr(client_config, "settings", lambda: deployed)
     told = client_config.get_client_config()
     assert told.websocket == "wss://a1.execute-api.eu-central-1.amazonaws.com/v1?session_id={session_id}"
+    assert told.payload_hosts == ["codelab-payloads.s3.eu-central-1.amazonaws.com"]
     assert told.auth.model_dump(exclude_none=True) == {
         "mode": "jwt",
         "issuer": "https://login.example.com",

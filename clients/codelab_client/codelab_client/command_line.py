@@ -22,6 +22,7 @@ Start one with `make run` in a checkout of codelab-serverless: it listens at
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `codelab` with these arguments. Returns the exit code."""
     options = parser().parse_args(arguments)
+    _close_state()
     try:
         return asyncio.run(_COMMANDS[options.command](options))
     except KeyboardInterrupt:
@@ -44,6 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(f"{error}.\n{_START}", 3)
     except SessionError as error:
         return _failed(str(error), 3)
+
+
+def _close_state() -> None:
+    """Close to others what older versions left open. Whoever needs the state says why it cannot be used."""
+    from codelab_client import private_folder
+    from codelab_client.private_file import PrivateFileError
+    from codelab_client.session.journal import state_folder
+
+    with contextlib.suppress(PrivateFileError):
+        private_folder.ensure(state_folder())
 
 
 def _failed(message: str, code: int) -> int:

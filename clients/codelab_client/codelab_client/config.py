@@ -59,14 +59,14 @@ def load(workspace: Path) -> Config:
     settings.
     """
     file = config_file()
-    users = _read(file)
+    users = _read(file, is_users=True)
     workspaces = users.pop("workspaces", {})
     if not isinstance(workspaces, dict):
         raise ConfigError(f"{file}: `workspaces` must be a table of paths")
     config = _with(Config(), users, file)
     own = workspace / ".codelab" / "config.toml"
     if not (own.is_symlink() or own.parent.is_symlink()):
-        theirs = _read(own)
+        theirs = _read(own, is_users=False)
         for name in theirs:
             if name not in _OF_WORKSPACE:
                 raise ConfigError(f"{own}: `{name}` is not for a workspace to say; it can be set in {file}")
@@ -79,17 +79,21 @@ def load(workspace: Path) -> Config:
     return config
 
 
-def _read(file: Path) -> dict[str, Any]:
-    """A file's content; empty if there is none. A device or a FIFO is none."""
+def _read(file: Path, *, is_users: bool) -> dict[str, Any]:
+    """A file's content; empty if there is none, also for a device. is_users: it says what commands may do."""
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             return {}
         raise ConfigError(f"{file}: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         return {}
+    if is_users and hasattr(os, "getuid") and (status.st_uid not in (0, os.getuid()) or status.st_mode & 0o002):
+        os.close(descriptor)
+        raise ConfigError(f"Others can change or own {file}, so it is not used")
     with os.fdopen(descriptor, "rb") as opened:
         data = opened.read(_MOST_BYTES + 1)
     try:

@@ -24,6 +24,7 @@ from codelab_client.session import (
 from codelab_client.session.address import is_secure
 from codelab_client.session.journal import state_folder
 from codelab_client.session.tokens import Token
+from codelab_client.tools.processes import own_path
 
 #: The session that is opened to see whether it can be: one per machine, so that no others pile up.
 _SESSION = "codelab-doctor"
@@ -49,8 +50,8 @@ async def examine(address: Address, workspace: Path, token: Token) -> int:
         await _setup(),
         _state(),
         await asyncio.to_thread(_sandbox),
-        _program("git", "git.diff, git.commit and the other git tools, and /undo"),
-        _program("rg", "faster search in large projects"),
+        _program("git", "git.diff, git.commit and the other git tools, and /undo", workspace),
+        _program("rg", "faster search in large projects", workspace),
     ]
     for finding in findings:
         mark = {True: "ok", False: "FAIL", None: "--"}[finding.good]
@@ -161,8 +162,9 @@ def _sandbox() -> Finding:
     return Finding("sandbox", True, f"{name}: commands write only below the workspace")
 
 
-def _program(name: str, use: str) -> Finding:
-    path = shutil.which(name)
+def _program(name: str, use: str, workspace: Path) -> Finding:
+    """Whether a program is there. It is looked up as the client does, so that none of the workspace's is run."""
+    path = shutil.which(name, path=own_path(os.environ, workspace.resolve()))
     if path is None:
         return Finding("ripgrep" if name == "rg" else name, None, f"not found, and not necessary; it is for {use}")
     try:

@@ -2,9 +2,10 @@
 
 import contextlib
 import json
-import os
 from pathlib import Path
 
+from codelab_client import private_file
+from codelab_client.private_file import PrivateFileError
 from codelab_client.session.address import Address
 from codelab_client.session.journal import state_folder
 
@@ -44,16 +45,13 @@ def _record(name: str, key: str, value: str, most: int) -> None:
     known = _read(name)
     known.pop(key, None)
     known[key] = value
-    with contextlib.suppress(OSError):
-        file = state_folder() / name
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(dict(list(known.items())[-most:])), "utf-8")
-        draft.replace(file)
+    with contextlib.suppress(PrivateFileError):
+        private_file.write(state_folder() / name, json.dumps(dict(list(known.items())[-most:])))
 
 
 def _read(name: str) -> dict[str, object]:
     try:
-        found = json.loads((state_folder() / name).read_text("utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(private_file.read(state_folder() / name, secret=False) or b"{}")
+    except (PrivateFileError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

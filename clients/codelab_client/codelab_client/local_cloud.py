@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from codelab_client import private_folder
+from codelab_client.private_file import append_to
 from codelab_client.session.address import Address, is_loopback
 from codelab_client.session.errors import Unreachable
 from codelab_client.setup.model_file import file
@@ -48,11 +50,11 @@ async def running(folder: Path, address: Address, state: Path) -> AsyncIterator[
     state: the folder that keeps its sessions and its log. Raises Unreachable if it does not start.
     """
     parts = urlsplit(address.url)
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder.ensure(state)
     environment = {"STATE_DIR": str(state / "local_cloud"), **os.environ}
     environment |= {"HOST": "127.0.0.1", "PORT": str(parts.port or 80)}
     log = state / "local_cloud.log"
-    with log.open("wb") as output:
+    with append_to(log, empty=True) as output:
         # In a session of its own, so that Ctrl-C does not reach it. Its stdin ends at the latest with this process.
         process = await asyncio.create_subprocess_exec(
             *(

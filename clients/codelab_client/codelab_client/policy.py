@@ -3,21 +3,75 @@
 # Every key besides `tool` names an argument. Paths are globs; anything else must be exactly equal.
 [[allow]]
 tool = "write_file"
-path = "docs/**"
+path = "docs/**/*.md"
 
 [[allow]]
 tool = "run_command"
 command = "make test"
+
+An entry speaks only of the arguments that it names. So an argument that says where or how a call acts and is not named
+must be absent or mean the workspace; content need not be named. A tool that is not in the table below, such as one of
+an MCP server, has no content: each of its arguments is named or absent. No entry allows a change of a protected path.
 """
 
-import re
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_PATHS = ("path", "from", "to")
+from codelab_client.protected import is_protected, may_hold_protected
+from codelab_client.tools import patches
+from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
+from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.globs import matches
+from codelab_client.tools.paths import components
+
+#: By tool, the arguments that say where or how a call acts. `path` of apply_patch is every file of its diff.
+ACTING: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("read_file", "write_file", "edit_file", "create_directory", "delete_file"), ("path",)),
+    **dict.fromkeys(("list_files", "find_files", "search_in_project"), ("path",)),
+    **dict.fromkeys(("git.diff", "git.status", "git.log", "apply_patch"), ("path",)),
+    "move_file": ("from", "to"),
+    "run_command": ("command", "cwd"),
+    "run_persistent": ("command", "process_id", "cwd"),
+    "read_process": ("process_id",),
+    "kill_process": ("process_id",),
+    "git.branch": ("action", "name"),
+    "git.commit": ("files",),
+    "apply_patch_review": (),
+    "prompt_user": (),
+    "fetch_url": ("url",),
+}
+#: By tool, what it works on, and how much of a result it gives: these need not be named.
+PAYLOAD: Mapping[str, tuple[str, ...]] = {
+    "read_file": ("offset", "limit"),
+    "write_file": ("content",),
+    "edit_file": ("edits",),
+    "list_files": ("recursive", "pattern"),
+    "find_files": ("glob", "max_results"),
+    "search_in_project": ("query", "case_sensitive", "regex", "glob", "context", "max_results"),
+    "git.diff": ("staged",),
+    "git.log": ("limit",),
+    "git.commit": ("message",),
+    "apply_patch": ("diff",),
+    "apply_patch_review": ("diff", "message"),
+    "prompt_user": ("message", "actions"),
+}
+_PATHS = ("path", "from", "to", "cwd", "files")
+#: Paths that mean the workspace if they are absent.
+_PLACES = ("cwd", "path")
+#: Tools whose paths may be folders, with everything in them.
+_TREES = ("delete_file", "move_file")
+_READING = frozenset(
+    {
+        *("read_file", "list_files", "find_files", "search_in_project", "read_process", "fetch_url"),
+        *("git.diff", "git.status", "git.log", "apply_patch_review", "prompt_user"),
+    }
+)
+#: What an entry says of an argument that may be anything.
+_ANYTHING = {"any": True}
 
 
 class PolicyError(Exception):
@@ -34,39 +88,118 @@ class Policy:
     def load(cls, path: Path) -> "Policy":
         """Read a policy file. Raises PolicyError."""
         try:
-            found = tomllib.loads(path.read_text("utf-8"))
+            content = tomllib.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise PolicyError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-        entries = found.pop("allow", [])
-        if found:
-            raise PolicyError(f"{path}: unknown key {next(iter(found))!r}; a policy has [[allow]] entries")
-        if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        entries = content.pop("allow", [])
+        if content:
+            raise PolicyError(f"{path}: unknown key {next(iter(content))!r}; a policy has [[allow]] entries")
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise PolicyError(f"{path}: `allow` must be a list of tables: [[allow]]")
         for entry in entries:
-            if not isinstance(entry.get("tool"), str):
-                raise PolicyError(f"{path}: every [[allow]] needs a tool")
+            if problem := _problem(entry):
+                raise PolicyError(f"{path}: {problem}")
         return cls(tuple(entries))
 
     def allows(self, tool: str, arguments: Mapping[str, Any]) -> bool:
         """Whether a call may run without a user."""
-        return any(entry["tool"] == tool and _matches(entry, arguments) for entry in self.allowed)
-
-
-def _matches(entry: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
-    for name, wanted in entry.items():
-        if name == "tool":
-            continue
-        found = arguments.get(name)
-        if name in _PATHS and isinstance(wanted, str):
-            if not isinstance(found, str) or not _glob(wanted).fullmatch(found):
-                return False
-        elif found != wanted or type(found) is not type(wanted):
+        tool = ALIASES.get(tool, tool)
+        try:
+            given = _checked(tool, arguments)
+            return not _changes_protected(tool, given) and any(
+                ALIASES.get(entry["tool"], entry["tool"]) == tool and _allows(entry, tool, given)
+                for entry in self.allowed
+            )
+        except ToolFailure:  # no call that this client would execute
             return False
-    return True
 
 
-def _glob(pattern: str) -> "re.Pattern[str]":
-    """`*` and `?` match within one name, `**` also slashes."""
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
-    turned = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(turned.get(part) or re.escape(part) for part in parts), re.DOTALL)
+def _problem(entry: Mapping[str, Any]) -> str:
+    """Why an entry can match no call, or not as it reads; empty if it can."""
+    tool = entry.get("tool")
+    if not isinstance(tool, str):
+        return "every [[allow]] needs a tool"
+    tool = ALIASES.get(tool, tool)
+    known = ARGUMENTS.get(tool, {})
+    for name in ACTING.get(tool, ()):
+        if name not in entry and (name not in known or known[name].required):
+            everything = '"**"' if name in _PATHS else "{ any = true }"
+            return f"{tool} needs `{name}`, or no call matches; `{name} = {everything}` allows everything"
+    for name, wanted in entry.items():
+        globs = wanted if isinstance(wanted, list) else [wanted]
+        if name in _PATHS and any(isinstance(glob, str) and _has_partial_star(glob) for glob in globs):
+            return f"{tool}: in `{name}`, `**` must stand alone between slashes, as in docs/**/*.md"
+        try:
+            json.dumps(wanted, allow_nan=False)
+        except (TypeError, ValueError):
+            return f"{tool}: `{name}` is no value that an argument can have"
+    return ""
+
+
+def _has_partial_star(glob: str) -> bool:
+    return any("**" in part and part != "**" for part in glob.split("/"))
+
+
+def _allows(entry: Mapping[str, Any], tool: str, given: Mapping[str, Any]) -> bool:
+    """Whether an entry for this tool matches all that a call's arguments say."""
+    free = PAYLOAD.get(tool, ())
+    unnamed = (name for name in given if name not in entry and name not in free)
+    return all(_is_default(tool, name, given[name]) for name in unnamed) and all(
+        _matches(name, wanted, given) for name, wanted in entry.items() if name != "tool"
+    )
+
+
+def _is_default(tool: str, name: str, value: Any) -> bool:
+    """Whether an argument says the same as if it were absent: the workspace itself."""
+    return tool in ACTING and name in _PLACES and isinstance(value, str) and components(value) == ()
+
+
+def _matches(name: str, wanted: Any, given: Mapping[str, Any]) -> bool:
+    if wanted == _ANYTHING:
+        return True
+    value = given.get(name, "." if name in _PLACES else None)
+    if name not in _PATHS or not isinstance(wanted, str | list):
+        return _same(value, wanted)
+    globs = wanted if isinstance(wanted, list) else [wanted]
+    paths = value if isinstance(value, list) else [value]
+    return bool(paths) and all(
+        isinstance(path, str) and any(isinstance(glob, str) and _is_in(glob, path) for glob in globs) for path in paths
+    )
+
+
+def _is_in(glob: str, path: str) -> bool:
+    r"""`*` and `?` match within one name, `**` any number of folders; from the workspace's top. Raises ToolFailure."""
+    anchored = f"/{glob}/*" if glob.endswith("/**") else f"/{glob}"
+    return matches(anchored.replace("[", "[[]"), components(path))
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    """Equality of JSON, in which 1, 1.0 and true are three values."""
+    return json.dumps(value, sort_keys=True) == json.dumps(wanted, sort_keys=True)
+
+
+def _checked(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without those that are null, and the files of a diff. Raises ToolFailure."""
+    if tool not in ARGUMENTS:
+        return {name: value for name, value in arguments.items() if value is not None}
+    given = checked(tool, arguments)
+    if tool == "apply_patch":
+        files = patches.parse(given["diff"])
+        given["path"] = ["/".join(names) for file in files for names in (file.old, file.new) if names is not None]
+    for path in _paths(given):
+        components(path)
+    return given
+
+
+def _changes_protected(tool: str, given: Mapping[str, Any]) -> bool:
+    """Whether a call may change a file whose content other programs execute."""
+    if tool in _READING:
+        return False
+    paths = _paths(given)
+    return any(map(is_protected, paths)) or (tool in _TREES and any(map(may_hold_protected, paths)))
+
+
+def _paths(given: Mapping[str, Any]) -> list[str]:
+    values = [given[name] for name in _PATHS if name in given]
+    listed = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    return [path for path in listed if isinstance(path, str)]

@@ -1,8 +1,11 @@
 """Files that only their owner may read, such as those with tokens and keys."""
 
+import errno
 import os
 import stat
+import threading
 from pathlib import Path
+from typing import BinaryIO
 
 _MOST_BYTES = 1_000_000
 
@@ -11,8 +14,11 @@ class PrivateFileError(Exception):
     """The file cannot be read or written, or others could have read it. The text names it."""
 
 
-def read(path: Path) -> bytes | None:
-    """The content of a file; None if there is none. Raises PrivateFileError."""
+def read(path: Path, *, secret: bool = True) -> bytes | None:
+    """The content of a file; None if there is none. Raises PrivateFileError.
+
+    A file of another user is refused, and one that others can change; `secret`: also one that others can read.
+    """
     try:
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
@@ -24,14 +30,14 @@ def read(path: Path) -> bytes | None:
         os.close(opened)
         raise PrivateFileError(f"{path} is not a file")
     with os.fdopen(opened, "rb") as content:
-        if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o077):
-            raise PrivateFileError(f"Others can read or own {path}, so it is not used")
+        if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & (0o077 if secret else 0o022)):
+            raise PrivateFileError(f"Others can {'read' if secret else 'change'} or own {path}, so it is not used")
         return content.read(_MOST_BYTES)
 
 
 def write(path: Path, text: str) -> None:
     """Write a file in one step, readable by nobody else at any time. Raises PrivateFileError."""
-    draft = path.with_suffix(f".{os.getpid()}")
+    draft = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft.unlink(missing_ok=True)
@@ -41,3 +47,24 @@ def write(path: Path, text: str) -> None:
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise PrivateFileError(f"{path}: {error.strerror}") from None
+
+
+def append_to(path: Path, *, empty: bool = False) -> BinaryIO:
+    """Open a file to write to its end, or `empty` it first; nobody else can read it. Raises OSError.
+
+    A file that another user, or a link, has put there is refused.
+    """
+    how = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    opened = os.open(path, how, 0o600)
+    try:
+        status = os.fstat(opened)
+        if hasattr(os, "getuid"):
+            if status.st_uid != os.getuid():
+                raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
+            os.fchmod(opened, 0o600)
+        if empty:
+            os.ftruncate(opened, 0)
+        return os.fdopen(opened, "ab+")
+    except BaseException:
+        os.close(opened)
+        raise

@@ -70,8 +70,8 @@ export function socketUrl(address: Address, sessionId: string, query: string): s
 
 /** The id itself, if the server would accept it. */
 export function checkedSessionId(sessionId: string): string {
-  if (!/^[A-Za-z0-9_.:-]{1,128}$/.test(sessionId)) {
-    throw invalid(`${JSON.stringify(sessionId)} is not a session id: 1 to 128 characters of A-Z a-z 0-9 _ . : -`);
+  if (!/^(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,128}$/.test(sessionId)) {
+    throw invalid(`${JSON.stringify(sessionId)} is not a session id: 1 to 128 characters of A-Z a-z 0-9 _ . : -, but not . or ..`);
   }
   return sessionId;
 }

@@ -9,6 +9,7 @@ import type { Journal } from "./journal.ts";
 import { Link, WireReport, type LinkEnd, type WebSocketConstructor } from "./link.ts";
 import { OpenCalls } from "./open_calls.ts";
 import { TIMING, type SessionOptions, type Timing } from "./options.ts";
+import { PayloadHosts } from "./payload_hosts.ts";
 import type {
   ClientFrame,
   ErrorFrame,
@@ -107,6 +108,7 @@ export class Conversation {
   #opening: Promise<void> | undefined;
   #opened!: () => void;
   #failedToOpen!: (error: unknown) => void;
+  readonly #payloadHosts: PayloadHosts;
   #ended = false;
   #failure: Error | undefined;
   #turnId: string | undefined;
@@ -122,6 +124,7 @@ export class Conversation {
     this.sessionId = options.sessionId === undefined ? newSessionId() : checkedSessionId(options.sessionId);
     this.#timing = { ...TIMING, ...options.timing };
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+    this.#payloadHosts = new PayloadHosts(this.#address, this.#fetch, options.isPublic);
     const WebSocket = options.WebSocket ?? (globalThis.WebSocket as WebSocketConstructor | undefined);
     if (!WebSocket) {
       throw new SessionError("invalid_address", "This platform has no WebSocket: pass one, such as that of the package ws");
@@ -133,7 +136,7 @@ export class Conversation {
     this.#asking = new Asking(this.#timing.repeatMs, (frame) => this.#send(frame));
     this.#uploads = new Uploads({
       fetch: this.#fetch,
-      secure: this.#address.secure,
+      hosts: this.#payloadHosts,
       ticketMs: this.#timing.openMs,
       report: this.#report,
       request: (bytes) => this.#send({ type: "upload_request", bytes }),
@@ -207,7 +210,7 @@ export class Conversation {
   /** The field that a frame with a `payload_url` lacks: the arguments of a call, or the result of `tool_progress`. */
   async download(frame: { payload_url?: string; payload_bytes?: number }): Promise<unknown> {
     const url = frame.payload_url ?? "";
-    const found = await download(this.#fetch, url, frame.payload_bytes, this.#address.secure);
+    const found = await download(this.#fetch, url, frame.payload_bytes, this.#payloadHosts);
     this.#report.report("get", "", { bytes: frame.payload_bytes ?? 0 });
     return found;
   }

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { link, mkdir, open, readFile, readdir, rename, rm, stat } from "node:fs/promises";
+import { chmod, link, lstat, mkdir, open, readFile, readdir, rename, rm, stat } from "node:fs/promises";
 import { connect, createServer, type Server } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import { isAbsolute, join } from "node:path";
@@ -53,6 +53,7 @@ class FileJournal implements Journal {
   prepare(): Promise<void> {
     return this.#told(async () => {
       await mkdir(this.#calls, { recursive: true, mode: 0o700 });
+      for (const folder of [this.#folder, this.#calls]) await close(folder);
       await new Promise<void>((resolve, reject) => {
         const server = createServer((socket) => socket.destroy());
         server.once("error", reject);
@@ -185,6 +186,13 @@ class FileJournal implements Journal {
       );
     }
   }
+}
+
+/** Close a folder to other users, who may have made it, or could have read what an older version wrote to it. */
+async function close(folder: string): Promise<void> {
+  const { uid } = await lstat(folder);
+  if (process.getuid && uid !== process.getuid()) throw new Error(`${folder} belongs to another user`);
+  await chmod(folder, 0o700);
 }
 
 /** Create a file, whole or not at all, that outlives a crash of the machine. Gives false if there is one. */

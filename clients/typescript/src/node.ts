@@ -1,5 +1,6 @@
 /** The client for Node.js: executed calls are recorded in files. */
 
+import { isPublic } from "./addresses.ts";
 import { fileJournal } from "./files.ts";
 import type { SessionOptions } from "./options.ts";
 import { Session } from "./session.ts";
@@ -9,7 +10,7 @@ export { fileJournal, stateFolder } from "./files.ts";
 
 /** A session that is not open yet: `open()` it after you have attached your listeners. */
 export function createSession(options: SessionOptions): Session {
-  return new Session({ ...options, journal: options.journal ?? fileJournal() });
+  return new Session({ ...options, journal: options.journal ?? fileJournal(), isPublic: options.isPublic ?? isPublic });
 }
 
 /** Open a session. Settles when everything missed has been replayed. */

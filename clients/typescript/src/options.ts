@@ -1,5 +1,6 @@
 import type { OpenJournal } from "./journal.ts";
 import type { WebSocketConstructor } from "./link.ts";
+import type { IsPublic } from "./payload_hosts.ts";
 import type { Capabilities } from "./protocol.ts";
 import type { Token } from "./tokens.ts";
 import type { CatalogueTools, OwnTool } from "./tools.ts";
@@ -69,6 +70,11 @@ export interface SessionOptions {
   /** The WebSocket to use, such as that of `ws` with Node 20. */
   WebSocket?: WebSocketConstructor | undefined;
   fetch?: Fetch | undefined;
+  /**
+   * Whether all addresses of a host are public. Without: in Node, as the system resolves it; a browser resolves no
+   * names for a page, so only hosts that are addresses count there.
+   */
+  isPublic?: IsPublic | undefined;
   timing?: Partial<Timing> | undefined;
   /** Called for each event from the very first, as by `on("*", …)`. */
   onEvent?: ((event: SessionEvent) => void) | undefined;

@@ -1,4 +1,4 @@
-import type { Address } from "./address.ts";
+import { checkedSessionId, type Address } from "./address.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import type { ErrorCode } from "./protocol.ts";
 import type { Fetch } from "./transfer.ts";
@@ -49,21 +49,21 @@ export class Rest {
 
   /** The messages of a session, newest page first. */
   history(sessionId: string, query: Query = {}): Promise<HistoryPage> {
-    return this.request("GET", `/chat/history/${encodeURIComponent(sessionId)}${asked(query)}`);
+    return this.request("GET", `/chat/history/${named(sessionId)}${asked(query)}`);
   }
 
   /** Change a session's title or settings. */
   update(sessionId: string, changes: { title?: string; settings?: Record<string, unknown> }): Promise<unknown> {
-    return this.request("PATCH", `/sessions/${encodeURIComponent(sessionId)}`, changes);
+    return this.request("PATCH", `/sessions/${named(sessionId)}`, changes);
   }
 
   /** A new session with the history of another, or its first `up_to` messages. */
   fork(sessionId: string, fields: { up_to?: number; title?: string } = {}): Promise<{ session_id: string }> {
-    return this.request("POST", `/sessions/${encodeURIComponent(sessionId)}/fork`, fields);
+    return this.request("POST", `/sessions/${named(sessionId)}/fork`, fields);
   }
 
   async delete(sessionId: string): Promise<void> {
-    await this.request("DELETE", `/sessions/${encodeURIComponent(sessionId)}`);
+    await this.request("DELETE", `/sessions/${named(sessionId)}`);
   }
 
   /** Send a request to a path below `/api/v1`, such as `/agents`. Gives the body of the answer. */
@@ -107,6 +107,10 @@ export class Rest {
       throw new SessionError("unreachable", `${this.url} does not answer: ${messageOf(error)}`);
     }
   }
+}
+
+function named(sessionId: string): string {
+  return encodeURIComponent(checkedSessionId(sessionId));
 }
 
 type Query = Record<string, string | number | boolean>;

@@ -1,4 +1,5 @@
 import { SessionError, messageOf } from "./errors.ts";
+import type { PayloadHosts } from "./payload_hosts.ts";
 
 /** Frames above this size (bytes of JSON) are sent by reference (docs/protocol.md, "Large frames"). */
 export const INLINE_BYTES = 30_000;
@@ -7,9 +8,17 @@ export const MOST_BYTES = 10_000_000;
 
 export type Fetch = typeof globalThis.fetch;
 
-/** GET the JSON at `url`; `secure`: only over TLS. */
-export async function download(fetch: Fetch, url: string, size: number | undefined, secure: boolean): Promise<unknown> {
-  const answer = await send(fetch, url, secure, { method: "GET" });
+/** Headers of a ticket that describe the object; no other is sent. The platform sets the length by itself. */
+const HEADER = /^(content-(type|md5|encoding|disposition|language)|if-(none-)?match|cache-control|x-amz-[a-z0-9-]+)$/i;
+
+/** GET the JSON at `url`, if that is one of the server's hosts. */
+export async function download(
+  fetch: Fetch,
+  url: string,
+  size: number | undefined,
+  hosts: PayloadHosts,
+): Promise<unknown> {
+  const answer = await send(fetch, url, hosts, { method: "GET" });
   if (answer.status !== 200) throw failed(`the download was answered with HTTP ${answer.status}`);
   const body = await read(answer);
   if (size !== undefined && body.byteLength !== size) {
@@ -22,27 +31,25 @@ export async function download(fetch: Fetch, url: string, size: number | undefin
   }
 }
 
-/** PUT a frame; `secure`: only over TLS. The server answers a repeated PUT with 412. */
+/** PUT a frame to one of the server's hosts, which answers a repeated PUT with 412. */
 export async function upload(
   fetch: Fetch,
   url: string,
   body: Uint8Array<ArrayBuffer>,
   headers: Record<string, unknown>,
-  secure: boolean,
+  hosts: PayloadHosts,
 ): Promise<void> {
   const given: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
-    // The platform sets the length by itself, and refuses to be told.
-    if (typeof value === "string" && name.toLowerCase() !== "content-length") given[name] = value;
+    if (typeof value === "string" && HEADER.test(name)) given[name] = value;
   }
-  const { status } = await send(fetch, url, secure, { method: "PUT", body, headers: given });
+  const { status } = await send(fetch, url, hosts, { method: "PUT", body, headers: given });
   if (![200, 201, 204, 412].includes(status)) throw failed(`the upload was answered with HTTP ${status}`);
 }
 
-async function send(fetch: Fetch, url: string, secure: boolean, init: RequestInit): Promise<Response> {
-  if (!/^https?:/.test(url)) throw failed("the server names an address that is not http");
-  if (secure && !url.startsWith("https:")) throw failed("the server names an address without TLS");
+async function send(fetch: Fetch, url: string, hosts: PayloadHosts, init: RequestInit): Promise<Response> {
   try {
+    await hosts.check(url);
     return await fetch(url, {
       ...init,
       redirect: "error",
@@ -51,7 +58,7 @@ async function send(fetch: Fetch, url: string, secure: boolean, init: RequestIni
       signal: AbortSignal.timeout(60_000),
     });
   } catch (error) {
-    throw failed(messageOf(error));
+    throw error instanceof SessionError ? error : failed(messageOf(error));
   }
 }
 

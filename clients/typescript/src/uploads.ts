@@ -1,11 +1,12 @@
 import { SessionError } from "./errors.ts";
 import type { WireReport } from "./link.ts";
+import type { PayloadHosts } from "./payload_hosts.ts";
 import type { ErrorFrame, UploadTicketFrame } from "./protocol.ts";
 import { upload, type Fetch } from "./transfer.ts";
 
 interface UploadsOptions {
   fetch: Fetch;
-  secure: boolean;
+  hosts: PayloadHosts;
   /** How long a ticket is waited for. */
   ticketMs: number;
   report: WireReport;
@@ -61,7 +62,7 @@ export class Uploads {
   }
 
   async #upload(body: Uint8Array<ArrayBuffer>): Promise<string> {
-    const { fetch, secure, ticketMs, report, request } = this.#options;
+    const { fetch, hosts, ticketMs, report, request } = this.#options;
     let timer: ReturnType<typeof setTimeout> | undefined;
     try {
       const ticket = await new Promise<UploadTicketFrame>((resolve, reject) => {
@@ -70,7 +71,7 @@ export class Uploads {
         request(body.length);
       });
       this.#waiting = undefined;
-      await upload(fetch, ticket.url, body, ticket.headers, secure);
+      await upload(fetch, ticket.url, body, ticket.headers, hosts);
       report.report("put", "", { bytes: body.length });
       return ticket.payload_ref;
     } finally {

@@ -28,5 +28,6 @@ test.each(["y.example", "ftp://y", "https://u:p@y"])("%j is no address of a REST
 
 test("ids of sessions", () => {
   expect(checkedSessionId(newSessionId())).toMatch(/^\d{8}-\d{6}-[0-9a-f]{6}$/);
-  for (const wrong of ["", "a b", "ä", "x".repeat(129), "a/b"]) expect(() => checkedSessionId(wrong)).toThrow();
+  for (const right of ["...", ".a", "..a", "a.", "a..", ":", "-"]) expect(checkedSessionId(right)).toBe(right);
+  for (const wrong of ["", "a b", "ä", "x".repeat(129), "a/b", ".", "..", ".\n"]) expect(() => checkedSessionId(wrong)).toThrow();
 });

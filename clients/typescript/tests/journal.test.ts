@@ -2,7 +2,7 @@
 
 import "fake-indexeddb/auto";
 
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -93,4 +93,22 @@ test("sockets of dead processes do not pile up", async () => {
   await writeFile(join(folder, "00000000-0000-4000-8000-000000000000.sock"), "");
   await (await fileJournal(folder)("s")).close();
   expect((await readdir(folder)).filter((name) => name.endsWith(".sock"))).toEqual([]);
+});
+
+test.skipIf(process.platform === "win32")("nobody else can look into the folder of the files, whoever made it", async () => {
+  const open = join(folder, "open");
+  await mkdir(open, { mode: 0o755 });
+  await chmod(open, 0o777);
+  const journal = await fileJournal(open)("ws://host/{session_id}#ann#s");
+  await journal.begin("c", 1);
+  await journal.finish("c", { result: "secret" });
+  const modes = async (path: string): Promise<number[]> => {
+    const entries = await readdir(path, { withFileTypes: true });
+    const below = entries.map((entry) => (entry.isDirectory() ? modes(join(path, entry.name)) : []));
+    const files = entries.filter((entry) => entry.isFile() || entry.isDirectory()).map((entry) => stat(join(path, entry.name)));
+    return [...(await Promise.all(files)).map((found) => found.mode & 0o077), ...(await Promise.all(below)).flat()];
+  };
+  expect((await stat(open)).mode & 0o777).toBe(0o700);
+  expect(new Set(await modes(open))).toEqual(new Set([0]));
+  await journal.close();
 });

@@ -4,14 +4,14 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { expect, test } from "vitest";
 
-/** Bytes, minified and compressed. */
-const MOST = 15_000;
+/** Bytes, minified and compressed: of what a page loads, and of what Node does. */
+const SIZES = [["src/index.ts", 15_000], ["src/node.ts", 17_000]] as const;
 
-test.each(["src/index.ts", "src/node.ts"])("%s is small, and needs nothing else", async (entry) => {
+test.each(SIZES)("%s is small, and needs nothing else", async (entry, most) => {
   const platform = entry.includes("node") ? "node" : "browser";
   const built = await build({ entryPoints: [entry], bundle: true, minify: true, format: "esm", platform, write: false });
   const bytes = built.outputFiles[0]?.contents ?? new Uint8Array();
   const size = gzipSync(bytes, { level: 9 }).length;
   console.log(`${entry}: ${bytes.length} bytes minified, ${size} compressed`);
-  expect(size).toBeLessThanOrEqual(MOST);
+  expect(size).toBeLessThanOrEqual(most);
 });

@@ -123,6 +123,10 @@ class Settings:
     table_name: str = ""
     payload_bucket: str = ""
     connections_url: str = ""
+    #: Where presigned URLs lead, for clients: the bucket's origin, unless another endpoint replaces AWS's.
+    payload_origin: str = ""
+    aws_endpoint_url: str = ""
+    aws_endpoint_url_s3: str = ""
     llm_function: str = ""
     control_function: str = ""
 

@@ -15,6 +15,7 @@ from codelab_client.acp.executor import EditorExecutor
 from codelab_client.acp.files import EditorWorkspace
 from codelab_client.acp.jsonrpc import INTERNAL_ERROR, Peer, RpcError
 from codelab_client.acp.mcp_servers import SessionServers
+from codelab_client.acp.mentions import confined
 from codelab_client.acp.params import Editor
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.previews import preview
@@ -159,7 +160,7 @@ class Conversation:
     async def prompt(self, blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Answer a prompt; another one waits for its end. Raises RpcError."""
         limits = self.session.info.limits if self.session.info is not None else {}
-        message = prompts.message(blocks, self.root, prompts.Limits.of(limits))
+        message = prompts.message(confined(blocks, self.root), self.root, prompts.Limits.of(limits))
         prompt = _Prompt()
         self._prompts.append(prompt)
         try:

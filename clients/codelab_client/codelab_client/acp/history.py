@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from codelab_client.acp import tool_calls
 from codelab_client.safe_text import safe
-from codelab_client.session.rest import Rest
+from codelab_client.session.rest import Rest, of_session
 
 _PAGE = 100
 #: Messages that are shown at most: the newest.
@@ -17,7 +17,7 @@ _MOST = 1_000
 async def messages(rest: Rest, session_id: str) -> tuple[list[dict[str, Any]], int]:
     """The newest messages of a session, oldest first, and the `seq` that they reach to. Raises RestError."""
     found: list[dict[str, Any]] = []
-    path = f"/chat/history/{quote(session_id, safe='')}?limit={_PAGE}"
+    path = f"/chat/history/{of_session(session_id)}?limit={_PAGE}"
     last_seq, cursor = 0, None
     while len(found) < _MOST:
         page = await rest.get(path if cursor is None else f"{path}&cursor={quote(cursor, safe='')}")

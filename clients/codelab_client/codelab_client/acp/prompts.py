@@ -91,14 +91,21 @@ def message(blocks: Sequence[Mapping[str, Any]], root: Path, limits: Limits) -> 
 
 def mention(uri: str, root: Path) -> str:
     """How a message names a resource: `@path` for a file of the workspace, else its address."""
+    path = below(uri, root)
+    if path is None:
+        return uri
+    found = re.fullmatch(r"L(\d+)[:-]L?(\d+)", urlsplit(uri).fragment)
+    lines = f" (lines {found[1]} to {found[2]})" if found else ""
+    return f"@{path.as_posix()}{lines}"
+
+
+def below(uri: str, root: Path) -> Path | None:
+    """The path in the workspace that a resource's address names; None for any other address."""
     try:
         parts = urlsplit(uri)
-        path = Path(unquote(parts.path)).relative_to(root) if parts.scheme in ("file", "") else None
+        return Path(unquote(parts.path)).relative_to(root) if parts.scheme in ("file", "") else None
     except ValueError:
-        return uri
-    found = re.fullmatch(r"L(\d+)[:-]L?(\d+)", parts.fragment)
-    lines = f" (lines {found[1]} to {found[2]})" if found else ""
-    return uri if path is None else f"@{path.as_posix()}{lines}"
+        return None
 
 
 def _image(source: Mapping[str, Any], name: str, named: str) -> dict[str, Any]:

@@ -11,12 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from codelab_client import private_file, private_folder
+from codelab_client.private_file import PrivateFileError
 from codelab_client.sandbox import Access, Sandbox
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.processes import own_path
 from codelab_client.tools.repository import read_small
 from codelab_client.tools.tree import Names, Tree
 
+#: The repository's core.sharedRepository: nobody else reads what git writes to it, whatever the umask.
+_PRIVATE = "0600"
 #: Seconds for one run of git: the first checkpoint of a large workspace takes longest.
 _PATIENCE = 120
 _CONFIG = {
@@ -96,12 +100,17 @@ class Shadow:
 
     def prepare(self) -> None:
         """Create the repository unless it exists."""
-        if not (self._git_dir / "HEAD").exists():
-            self._git_dir.mkdir(parents=True, mode=0o700, exist_ok=True)
-            self._run("init", "--quiet", "--template=")
-        (self._git_dir / "info").mkdir(exist_ok=True)
-        (self._git_dir / "info/attributes").write_text(_ATTRIBUTES)
-        (self._git_dir / "info/exclude").write_text(read_small(self._root / ".git/info/exclude"))
+        try:
+            private_folder.ensure(self._git_dir.parent)
+            self._git_dir.mkdir(mode=0o700, exist_ok=True)
+            if _PRIVATE not in read_small(self._git_dir / "config"):
+                self._run("init", "--quiet", "--template=", f"--shared={_PRIVATE}")
+                private_folder.close(self._git_dir)
+            (self._git_dir / "info").mkdir(exist_ok=True, mode=0o700)
+            private_file.write(self._git_dir / "info/attributes", _ATTRIBUTES)
+            private_file.write(self._git_dir / "info/exclude", read_small(self._root / ".git/info/exclude"))
+        except (PrivateFileError, OSError) as error:
+            raise CheckpointFailed(str(error)) from None
 
     def state(self) -> State:
         """Store the files as they are now. Ignored files are not stored."""

@@ -5,8 +5,10 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 
+from codelab_client import private_folder
 from codelab_client.login import kept
 from codelab_client.login.errors import LoginError
+from codelab_client.private_file import PrivateFileError, append_to
 from codelab_client.session.errors import Unauthorized
 from codelab_client.session.locking import try_to_lock
 from codelab_client.session.tokens import expires_at, refresh_at, subject
@@ -20,8 +22,10 @@ async def exclusively() -> AsyncIterator[None]:
     """Change logins in one process at a time, because many providers take a refresh token only once."""
     path = kept.file().with_suffix(".lock")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        opened = path.open("ab")
+        private_folder.ensure(path.parent)
+        opened = append_to(path)
+    except PrivateFileError as error:
+        raise LoginError(str(error)) from None
     except OSError as error:
         raise LoginError(f"{path}: {error.strerror}") from None
     with opened:

@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import io
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codelab_client import __version__
+from codelab_client import __version__, private_folder
 from codelab_client.mcp.config import McpConfigError, ServerConfig
+from codelab_client.private_file import append_to
 from codelab_client.session.address import is_secure
 from codelab_client.tools.processes import own_path
 
@@ -144,8 +146,8 @@ class Connection:
         parameters = StdioServerParameters(
             command=command, args=list(server.args), env=dict(server.env), cwd=self._workspace
         )
-        self._log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._log.open("w", encoding="utf-8") as log:
+        private_folder.ensure(self._log.parent)
+        with io.TextIOWrapper(append_to(self._log, empty=True), "utf-8") as log:
             async with stdio_client(parameters, errlog=log) as (reading, writing):
                 yield reading, writing
 

@@ -3,12 +3,13 @@
 import contextlib
 import hashlib
 import json
-import os
 from dataclasses import astuple
 from pathlib import Path
 from typing import Literal
 
+from codelab_client import private_file, private_folder
 from codelab_client.mcp.config import ServerConfig
+from codelab_client.private_file import PrivateFileError
 
 Decision = Literal["trusted", "denied"]
 
@@ -30,11 +31,9 @@ class Trust:
         known.pop(self._key(server), None)
         if decision is not None:
             known[self._key(server)] = decision
-        with contextlib.suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            draft = self._file.with_suffix(f".{os.getpid()}")
-            draft.write_text(json.dumps(known), "utf-8")
-            draft.replace(self._file)
+        with contextlib.suppress(PrivateFileError):
+            private_folder.ensure(self._file.parent)
+            private_file.write(self._file, json.dumps(known))
 
     def _key(self, server: ServerConfig) -> str:
         described = json.dumps([self._workspace, *astuple(server)], sort_keys=True)
@@ -42,7 +41,7 @@ class Trust:
 
     def _read(self) -> dict[str, str]:
         try:
-            found = json.loads(self._file.read_text("utf-8"))
-        except (OSError, ValueError):
+            found = json.loads(private_file.read(self._file, secret=False) or b"{}")
+        except (PrivateFileError, ValueError, RecursionError):  # nobody knows who has decided
             return {}
         return found if isinstance(found, dict) else {}

@@ -10,7 +10,7 @@ from codelab_client.session.errors import InsecureAddress, InvalidAddress
 #: Where `make run` listens.
 DEFAULT_URL = "ws://localhost:8000"
 
-_SESSION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_SESSION_ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.:-]{1,128}")
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
@@ -105,5 +105,7 @@ def is_loopback(host: str | None) -> bool:
 def checked_session_id(session_id: str) -> str:
     """The id itself. Raises InvalidAddress if the server would refuse it."""
     if not _SESSION_ID.fullmatch(session_id):
-        raise InvalidAddress(f"{session_id!r} is not a session id: 1 to 128 characters of A-Z a-z 0-9 _ . : -")
+        raise InvalidAddress(
+            f"{session_id!r} is not a session id: 1 to 128 characters of A-Z a-z 0-9 _ . : -, but not . or .."
+        )
     return session_id

@@ -2,12 +2,18 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from codelab_client.addresses import ForbiddenAddress, open_socket
 from codelab_client.session.address import is_loopback
+
+if TYPE_CHECKING:
+    import urllib.request
 
 #: Bytes of the largest answer.
 MOST_BYTES = 10_000_000
@@ -34,8 +40,11 @@ async def send(
     *,
     in_all_s: float | None = None,
     most_bytes: int = MOST_BYTES,
+    may_reach: Callable[[str], bool] | None = None,
 ) -> Answer:
     """Send a request to an `http` or `https` address, through the proxy of the environment if there is one.
+
+    may_reach: whether an address may be connected to, unless a proxy resolves the host; None: any.
 
     It follows no redirect, so that neither a token nor a body reaches another server. timeout_s: how long the server
     may be silent. in_all_s: how long the request may take, even if the server sends a byte now and then. most_bytes: of
@@ -54,7 +63,9 @@ async def send(
 
     def work() -> None:
         try:
-            answer: Answer | BaseException = _send(method, url, body, dict(headers or {}), timeout_s, most_bytes)
+            answer: Answer | BaseException = _send(
+                method, url, body, dict(headers or {}), timeout_s, most_bytes, may_reach
+            )
         except BaseException as error:
             answer = error
         with contextlib.suppress(RuntimeError):  # the program has not waited for it
@@ -70,7 +81,13 @@ async def send(
 
 
 def _send(
-    method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float, most_bytes: int
+    method: str,
+    url: str,
+    body: bytes | None,
+    headers: dict[str, str],
+    timeout_s: float,
+    most_bytes: int,
+    may_reach: Callable[[str], bool] | None,
 ) -> Answer:
     import http.client
     import urllib.error
@@ -84,7 +101,11 @@ def _send(
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise HttpError(f"not an http address: {url[:200]}")
-        direct = [urllib.request.ProxyHandler({})] if is_loopback(parts.hostname) else []
+        direct: list[urllib.request.BaseHandler] = []
+        if is_loopback(parts.hostname) or (may_reach is not None and not has_proxy(parts.scheme, parts.hostname)):
+            direct = [urllib.request.ProxyHandler({}), *_checked(may_reach)]
+        elif may_reach is not None and is_address(parts.hostname) and not may_reach(parts.hostname):
+            raise HttpError(f"{parts.hostname} is not on the public internet")
         request = urllib.request.Request(url, data=body, headers=headers, method=method)
         opener = urllib.request.build_opener(NoRedirect, *direct)
         try:
@@ -94,6 +115,8 @@ def _send(
         with response:
             content = response.read(most_bytes + 1)
             status = response.status
+    except ForbiddenAddress as error:
+        raise HttpError(str(error)) from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         # Without the number that the system gives an error.
@@ -102,3 +125,49 @@ def _send(
     if len(content) > most_bytes:
         raise HttpError(f"the answer has more than {most_bytes:,} bytes")
     return Answer(status, content)
+
+
+def has_proxy(kind: str, host: str) -> bool:
+    """Whether the environment names a proxy of a kind (`https`) for a host, which then resolves the name."""
+    import urllib.request
+
+    return kind in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _checked(may_reach: Callable[[str], bool] | None) -> "list[urllib.request.BaseHandler]":
+    """Handlers that connect to checked addresses only; none if any may be reached."""
+    import http.client
+    import ssl
+    import urllib.request
+
+    if may_reach is None:
+        return []
+    may, context = may_reach, ssl.create_default_context()
+
+    class Plain(http.client.HTTPConnection):
+        def connect(self) -> None:
+            self.sock = open_socket(self.host, self.port, may, self.timeout or 60.0)
+
+    class Encrypted(http.client.HTTPSConnection):
+        def connect(self) -> None:
+            opened = open_socket(self.host, self.port, may, self.timeout or 60.0)
+            self.sock = context.wrap_socket(opened, server_hostname=self.host)
+
+    class OverHttp(urllib.request.HTTPHandler):
+        def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(Plain, request)
+
+    class OverHttps(urllib.request.HTTPSHandler):
+        def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(Encrypted, request)
+
+    return [OverHttp(), OverHttps()]

@@ -17,6 +17,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import IO, Any
 
+from codelab_client import private_folder
+from codelab_client.private_file import PrivateFileError, append_to
 from codelab_client.session.errors import JournalError
 from codelab_client.session.locking import try_to_lock
 
@@ -71,10 +73,10 @@ class Journal:
         self._folder, self._session = folder, session
         self._owner = uuid.uuid4().hex
         with _told(folder):
-            owners = folder / "owners"
-            owners.mkdir(parents=True, exist_ok=True, mode=0o700)
+            owners = private_folder.ensure(folder) / "owners"
+            owners.mkdir(exist_ok=True, mode=0o700)
             self._lock = _hold(owners / self._owner)
-            self._database = sqlite3.connect(folder / "journal.sqlite3", timeout=10, isolation_level=None)
+            self._database = sqlite3.connect(_private(folder / "journal.sqlite3"), timeout=10, isolation_level=None)
             self._database.execute("pragma journal_mode = wal")
             self._database.execute("pragma synchronous = full")
             if self._database.execute("pragma user_version").fetchone()[0] > _VERSION:
@@ -207,7 +209,7 @@ def _told(folder: Path) -> Iterator[None]:
     """Turn errors of the system into a JournalError that says what to do."""
     try:
         yield
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, PrivateFileError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise JournalError(
             f"The journal of executed calls in {folder} cannot be used: {why}. "
@@ -218,12 +220,20 @@ def _told(folder: Path) -> Iterator[None]:
 def _hold(path: Path) -> IO[bytes]:
     """Create a file and keep it locked until it is closed, at the latest when the process ends."""
     while True:
-        file = path.open("ab+")
+        file = append_to(path)
         # Another process may just be looking whether the file's owner is alive, and remove it.
         if _lock(file) and path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
             return file
         file.close()
         time.sleep(0.01)
+
+
+def _private(database: Path) -> Path:
+    """Make the database's file, whose mode SQLite gives to those that it makes beside it, and look at their owner."""
+    append_to(database).close()
+    for beside in ("-wal", "-shm", "-journal"):
+        private_folder.check(database.with_name(database.name + beside))
+    return database
 
 
 def _lock(file: IO[bytes]) -> bool:

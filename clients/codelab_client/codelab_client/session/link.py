@@ -102,6 +102,7 @@ class Link:
         self._replacing = False
         self._was_online = False
         self._back_off = BackOff(timing.pause_s, timing.longest_pause_s)
+        self.peer = ""  # the address that the newest connection is to, of the server or of a proxy
         self.clock_skew_ms = 0  # how far this machine's clock is ahead of the server's
 
     @property
@@ -297,6 +298,7 @@ class Link:
             now = time.monotonic()
             connection = _Connection(socket, token, now, now, self._timing.lifetime_s * random.uniform(0.9, 1.0))
             self._connection = connection
+            self.peer = str((socket.remote_address or ("",))[0])
             self._note_clock(socket)
             ticking = self._owner.start(self._tick(connection))
             try:

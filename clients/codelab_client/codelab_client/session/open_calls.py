@@ -10,6 +10,7 @@ from codelab_client.session import payloads
 from codelab_client.session.calls import Calls, states
 from codelab_client.session.events import Error, Event, Ignored, MalformedFrame, Resumed, ToolCall, event_of
 from codelab_client.session.link import Phase
+from codelab_client.session.payload_hosts import PayloadHosts
 
 
 class OpenCalls:
@@ -28,11 +29,11 @@ class OpenCalls:
         start: Callable[[Coroutine[Any, Any, Any]], object],
         phase: Callable[[], Phase],
         *,
-        secure: bool,
+        hosts: PayloadHosts,
         pause_s: float,
     ) -> None:
         self._calls, self._send, self._show, self._start, self._phase = calls, send, show, start, phase
-        self._secure, self._pause_s = secure, pause_s
+        self._hosts, self._pause_s = hosts, pause_s
         self._open: dict[str, ToolCall] = {}
         self._decisions: dict[str, Mapping[str, Any]] = {}  # frames that the server may not have
         self._held: dict[str, ToolCall] = {}  # calls that came before it was known which are open
@@ -130,7 +131,7 @@ class OpenCalls:
         """Fetch a call's arguments; after three failures, they stay None."""
         for wait in (self._pause_s, 4 * self._pause_s, None):
             try:
-                found = await payloads.fetch(call.payload_url or "", call.payload_bytes, secure=self._secure)
+                found = await payloads.fetch(call.payload_url or "", call.payload_bytes, self._hosts)
                 if not isinstance(found, dict):
                     raise payloads.TransferError("the arguments are not an object")
                 call = replace(call, arguments=found, frame={**call.frame, "arguments": found})

@@ -7,14 +7,15 @@ from typing import Any
 
 from codelab_client.session import payloads
 from codelab_client.session.events import Error, Event, Ignored, UploadTicket
+from codelab_client.session.payload_hosts import PayloadHosts
 
 
 class Outgoing:
     """Sends the frames of a session.
 
     write: writes a message to the current connection, and drops it if there is none. takes: whether frames of a type
-    may be sent now. show: shows an event to the user. secure: whether uploads must go over TLS. ticket_s: how long to
-    wait for a ticket.
+    may be sent now. show: shows an event to the user. hosts: where uploads may go. ticket_s: how long to wait for a
+    ticket.
     """
 
     def __init__(
@@ -23,11 +24,11 @@ class Outgoing:
         takes: Callable[[str], bool],
         show: Callable[[Event], None],
         *,
-        secure: bool,
+        hosts: PayloadHosts,
         ticket_s: float,
     ) -> None:
         self._write, self._takes, self._show = write, takes, show
-        self._secure, self._ticket_s = secure, ticket_s
+        self._hosts, self._ticket_s = hosts, ticket_s
         self._uploading = asyncio.Lock()
         self._ticket: asyncio.Future[UploadTicket] | None = None
 
@@ -69,7 +70,7 @@ class Outgoing:
                 await self.send({"type": "upload_request", "bytes": len(body)})
                 async with asyncio.timeout(self._ticket_s):
                     found = await ticket
-                await payloads.put(found.url, body, found.headers, secure=self._secure)
+                await payloads.put(found.url, body, found.headers, self._hosts)
             except (payloads.TransferError, TimeoutError) as error:
                 self._show(Ignored(why=f"A large frame could not be uploaded: {error or 'no ticket came'}"))
                 return None

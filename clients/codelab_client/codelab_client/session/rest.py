@@ -5,8 +5,8 @@ from typing import Any
 from urllib.parse import quote
 
 from codelab_client.session import http, tokens
-from codelab_client.session.address import Address
-from codelab_client.session.errors import InsecureAddress, Unauthorized
+from codelab_client.session.address import Address, checked_session_id
+from codelab_client.session.errors import InsecureAddress, InvalidAddress, Unauthorized
 
 
 class RestError(Exception):
@@ -53,10 +53,18 @@ class Rest:
 
     async def history(self, session_id: str, limit: int) -> dict[str, Any]:
         """The newest messages of a session, oldest first, and its `last_seq`. Raises RestError."""
-        found = await self.get(f"/chat/history/{quote(session_id, safe='')}?limit={limit}")
+        found = await self.get(f"/chat/history/{of_session(session_id)}?limit={limit}")
         if not isinstance(found, dict):
             raise RestError("The history is not as documented")
         return found
+
+
+def of_session(session_id: str) -> str:
+    """A session's id in a path. Raises RestError for what is none: `..` would lead to another resource."""
+    try:
+        return quote(checked_session_id(session_id), safe="")
+    except InvalidAddress as error:
+        raise RestError(str(error)) from None
 
 
 def _message(found: Any) -> str:

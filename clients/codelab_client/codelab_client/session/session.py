@@ -45,6 +45,7 @@ from codelab_client.session.journal import Journal
 from codelab_client.session.link import Link, Owner, Phase
 from codelab_client.session.open_calls import OpenCalls
 from codelab_client.session.outgoing import Outgoing
+from codelab_client.session.payload_hosts import PayloadHosts
 from codelab_client.session.replies import Replies
 from codelab_client.session.sequence import Sequence as FrameSequence
 from codelab_client.session.stream import EventStream
@@ -109,12 +110,12 @@ class Session:
             self._start,
         )
         self._link = Link(address, session_id, token, owner, timing, viewer=executor is None)
-        secure = address.url.startswith("wss:")
+        self._payload_hosts = PayloadHosts(address, lambda: self._link.peer)
         self._outgoing = Outgoing(
             self._link.write,
             self._link.takes,
             self._show,
-            secure=secure,
+            hosts=self._payload_hosts,
             ticket_s=timing.open_s,
         )
         send = self._outgoing.send
@@ -128,7 +129,7 @@ class Session:
             self._show,
             self._start,
             lambda: self._link.phase,
-            secure=secure,
+            hosts=self._payload_hosts,
             pause_s=timing.pause_s,
         )
 
@@ -503,8 +504,7 @@ class Session:
     async def _fetch_message(self, message: UserMessage) -> None:
         """Show a long message of another window; if it cannot be fetched, without its content."""
         with contextlib.suppress(payloads.TransferError):
-            secure = self.address.url.startswith("wss:")
-            found = await payloads.fetch(message.payload_url or "", message.payload_bytes, secure=secure)
+            found = await payloads.fetch(message.payload_url or "", message.payload_bytes, self._payload_hosts)
             message = replace(message, content=str(found))
         self._show(message)
 

@@ -5,11 +5,10 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import safe, safe_line
-from codelab_client.session.rest import Rest, RestError
+from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.mcp_servers import McpServers
@@ -278,7 +277,7 @@ class Commands:
         elif what:
             self._say("/files, /files add PATH, /files remove PATH, /files clear", "red")
             return
-        found = await self._rest.get(f"/context/{quote(session.session_id, safe='')}")
+        found = await self._rest.get(f"/context/{of_session(session.session_id)}")
         files = _objects(found, "files")
         for file in files:
             self._say(safe_line(file.get("path", "")), "")

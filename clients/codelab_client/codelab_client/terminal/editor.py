@@ -3,11 +3,14 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from codelab_client.tools.processes import own_path
 
 #: The argument that is edited as plain text, and the end of the file's name; other calls are edited as JSON.
 _TEXTS = {
@@ -22,6 +25,15 @@ class EditError(Exception):
     """The user's editor gave nothing that can be used. The text says why."""
 
 
+def _editor() -> list[str]:
+    """The user's editor, and not a program of the workspace with its name. Raises EditError."""
+    name, *options = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi") or ["vi"]
+    program = name if os.sep in name else shutil.which(name, path=own_path(os.environ, Path.cwd()))
+    if program is None:
+        raise EditError(f"{name}: there is no such program outside the workspace")
+    return [program, *options]
+
+
 def edited(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     """Open the editor and wait for its end. Returns all arguments, or None if nothing was changed. Raises EditError."""
     name, ending = _TEXTS.get(tool, (None, ".json"))
@@ -31,7 +43,7 @@ def edited(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     with tempfile.TemporaryDirectory(prefix="codelab-") as folder:
         file = Path(folder) / f"arguments{ending if ending.replace('.', '').isalnum() else ''}"
         file.write_text(text, "utf-8", newline="")
-        command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+        command = _editor()
         try:
             code = subprocess.call([*command, str(file)])
             after = file.read_bytes().decode("utf-8")

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from codelab_client.config import config_folder
 from codelab_client.safe_text import safe_line
+from codelab_client.session.journal import state_folder
+from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.paths import components
+from codelab_client.tools.tree import Tree
 
 #: A whole path as terminals paste it: in quotes, with escaped spaces, or as an address; or an @ before a file's name.
 _PATH = re.compile(
@@ -33,23 +38,25 @@ def attached(text: str, workspace: Path, limits: Mapping[str, Any]) -> list[dict
 
     limits: those of the server; without any, it takes no attachments. A path that leads to no file is only a text.
     """
-    files = list(dict.fromkeys(path for path in _paths(text, workspace) if path.is_file()))
+    files = list(dict.fromkeys(file for file in _files(text, workspace) if file[0].is_file()))
     most = limits.get("attachments")
     if type(most) is not int or not files:
         return []
     if len(files) > most:
         raise ImageError(f"The message names {len(files)} images; this server takes {most} at most")
-    return [_image(path, limits.get("image_bytes")) for path in files]
+    return [_image(path, mention, workspace, limits.get("image_bytes")) for path, mention in files]
 
 
-def _paths(text: str, workspace: Path) -> list[Path]:
+def _files(text: str, workspace: Path) -> list[tuple[Path, str]]:
+    """The paths that a text names, each with its mention: empty if it was pasted as a whole path."""
     found = []
     for match in _PATH.finditer(text):
         named = match["single"] or match["double"] or _unescaped(match["bare"] or match["mention"])
         if named.startswith("file://"):
             named = unquote(named.removeprefix("file://").removeprefix("localhost"))
         if named.lower().endswith(_EXTENSIONS):
-            found.append(workspace / Path(os.path.expanduser(named)))  # noqa: PTH111 - it raises nothing
+            path = workspace / Path(os.path.expanduser(named))  # noqa: PTH111 - it raises nothing
+            found.append((path, named if match["mention"] else ""))
     return found
 
 
@@ -57,16 +64,9 @@ def _unescaped(word: str) -> str:
     return re.sub(r"\\(.)", r"\1", word.rstrip(".,;:!?)"))
 
 
-def _image(path: Path, most: Any) -> dict[str, Any]:
+def _image(path: Path, mention: str, workspace: Path, most: Any) -> dict[str, Any]:
     most = most if type(most) is int and most > 0 else _NO_LIMIT
-    try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ImageError(f"{path} is not a file")
-            data = file.read(most + 1)
-    except OSError as error:
-        raise ImageError(f"{path}: {error.strerror}") from None
+    data = _mentioned(mention, workspace, most) if mention else _pasted(path, most)
     if len(data) > most:
         raise ImageError(f"{path} has more than the {most:,} bytes that this server takes")
     kind = _kind(data)
@@ -74,6 +74,35 @@ def _image(path: Path, most: Any) -> dict[str, Any]:
         raise ImageError(f"{path} is no PNG, JPEG, GIF or WebP image")
     name = safe_line(path.name, _NAME_CHARS)
     return {"type": "image", "name": name, "media_type": kind, "data": base64.b64encode(data).decode()}
+
+
+def _pasted(path: Path, most: int) -> bytes:
+    """The content of a file that the user named by its whole path, and one byte more than `most`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ImageError(f"{path} is not a file")
+            return file.read(most + 1)
+    except OSError as error:
+        raise ImageError(f"{path}: {error.strerror}") from None
+
+
+def _mentioned(mention: str, workspace: Path, most: int) -> bytes:
+    """The content of a file of the workspace. A repository may bring links: none is followed out of it."""
+    tree = Tree(workspace, (state_folder(), config_folder()))
+    try:
+        return tree.read(components(mention), most).data
+    except ToolFailure as failure:
+        if failure.code == "FILE_TOO_LARGE":
+            raise ImageError(f"@{mention} has more than the {most:,} bytes that this server takes") from None
+        if failure.code == "PATH_OUTSIDE_WORKSPACE":
+            raise ImageError(
+                f"@{mention} leads out of the workspace, so it is not sent; its whole path without @ sends it"
+            ) from None
+        raise ImageError(failure.message) from None
+    finally:
+        tree.close()
 
 
 def _kind(data: bytes) -> str:

@@ -25,6 +25,8 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.styles import Style
 from rich.console import RenderableType
 
+from codelab_client import private_folder
+from codelab_client.private_file import PrivateFileError, append_to
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
@@ -355,11 +357,10 @@ class InlineScreen:
 def _history() -> History:
     """The lines of earlier sessions, if they can be kept."""
     try:
-        state_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = state_folder() / "history"
-        file.touch(mode=0o600)
+        file = private_folder.ensure(state_folder()) / "history"
+        append_to(file).close()
         return FileHistory(str(file))
-    except OSError:
+    except (OSError, PrivateFileError):
         return InMemoryHistory()
 
 

@@ -19,16 +19,20 @@ _CHUNK = 65_536
 #: Seconds to wait for the pipes of an ended process, which a daemon may hold open.
 _DRAIN_SECONDS = 0.5
 #: The variables that a command gets. Everything else, tokens and keys above all, stays with the client.
-_KEPT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ"})
+_KEPT = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ"),
+        # POSIX's and the GNU C library's; another name that begins with LC_ may be a key of somebody's.
+        *("LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),
+        *("LC_ADDRESS", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_NAME", "LC_PAPER", "LC_TELEPHONE"),
+    }
+)
 _SET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 
 
 def scrubbed(environment: Mapping[str, str], also: Sequence[str] = ()) -> dict[str, str]:
     """The variables that a command gets. also: names of others that the user lets through."""
-    kept = {
-        name: value for name, value in environment.items() if name in _KEPT or name.startswith("LC_") or name in also
-    }
-    return kept | _SET
+    return {name: value for name, value in environment.items() if name in _KEPT or name in also} | _SET
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ allowed one host.
 
 import asyncio
 import http.client
-import ipaddress
 import re
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html import unescape
@@ -20,40 +19,13 @@ from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from codelab_client import __version__
+from codelab_client.addresses import ForbiddenAddress, Resolve, is_public, open_socket, resolve
 from codelab_client.tools import limits
 from codelab_client.tools.failure import ToolFailure
 
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = 5
 _TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/xhtml+xml")
-#: Prefixes that embed IPv4 addresses: 6to4, Teredo and NAT64, which lead wherever the embedded address does.
-_EMBEDDING = tuple(map(ipaddress.IPv6Network, ("2002::/16", "2001::/32", "64:ff9b::/96", "64:ff9b:1::/48")))
-#: All of IPv6 that the public internet uses. `is_global` takes site-local addresses, outside of it, for public.
-_UNICAST = ipaddress.IPv6Network("2000::/3")
-
-Address = tuple[str, int]
-#: Resolves a host and a port to addresses. Raises OSError.
-Resolve = Callable[[str, int], Sequence[Address]]
-
-
-def resolve(host: str, port: int) -> list[Address]:
-    """The addresses of a host, as the system resolves it."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(str(address[0]), port) for *_, address in found]
-
-
-def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return is_public(str(found.ipv4_mapped))
-        if found not in _UNICAST or any(found in network for network in _EMBEDDING):
-            return False
-    return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
 
 
 @dataclass
@@ -118,19 +90,14 @@ class Web:
 
     def _connect(self, host: str, port: int, running: "_Running") -> socket.socket:
         """Connect to a checked address of the host."""
-        addresses = self.resolve(host, port)
-        if not addresses or not all(self.may_reach(address) for address, _ in addresses):
-            raise ToolFailure("PERMISSION_DENIED", f"{host} is not on the public internet, and only that is fetched")
-        failed: OSError = OSError("no address")
-        for address in addresses[:4]:
-            try:
-                found = socket.create_connection(address, timeout=self.seconds / 2)
-            except OSError as error:
-                failed = error
-                continue
-            running.use(found)
-            return found
-        raise failed
+        try:
+            connected = open_socket(host, port, self.may_reach, self.seconds / 2, self.resolve)
+        except ForbiddenAddress:
+            raise ToolFailure(
+                "PERMISSION_DENIED", f"{host} is not on the public internet, and only that is fetched"
+            ) from None
+        running.use(connected)
+        return connected
 
 
 class _Running:

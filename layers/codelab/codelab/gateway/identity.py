@@ -9,7 +9,8 @@ from codelab.observability import begin
 from codelab.sessions.keys import partition
 from codelab.turns.caller import Caller
 
-SESSION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+#: `.` and `..` are none: in an address they are folders, and `/sessions/..` would be another resource.
+SESSION_ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.:-]{1,128}")
 USER_ID = re.compile(r"[^#\x00-\x1f\ud800-\udfff]{1,128}")
 
 #: The subprotocol that the server speaks and echoes; a token may accompany it.

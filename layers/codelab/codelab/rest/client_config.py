@@ -1,6 +1,8 @@
 """`/client-config`: what a client needs before it can sign in. Public, so it says only what every client may know."""
 
+import re
 from typing import Literal
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -9,6 +11,8 @@ from codelab.config import Settings, settings
 from codelab.protocol import PROTOCOL_VERSION
 from codelab.rest.bodies import with_example
 from codelab.rest.routes import DirectRoute
+
+_ADDRESS = re.compile(r"[0-9.:]+|\[.*")
 
 router = APIRouter(tags=["health"], route_class=DirectRoute)
 
@@ -29,6 +33,7 @@ class ClientConfig(BaseModel):
         websocket="wss://a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com/v1?session_id={session_id}",
         auth={"mode": "jwt", "issuer": "https://login.example.com", "client_id": "codelab-cli"},
         protocol_version=PROTOCOL_VERSION,
+        payload_hosts=["codelab-payloads.s3.eu-central-1.amazonaws.com"],
     )
 
     websocket: str = Field(
@@ -37,19 +42,38 @@ class ClientConfig(BaseModel):
     )
     auth: Auth
     protocol_version: str
+    payload_hosts: list[str] = Field(
+        default=[],
+        description="The hosts, each with its port unless it is the scheme's own, to which `payload_url` and "
+        "`upload_ticket` may lead, besides those of this API and the WebSocket. A client refuses others",
+    )
 
 
 @router.get("/client-config", response_model_exclude_none=True)
 def get_client_config() -> ClientConfig:
     """What a client needs before it can sign in. No token is needed."""
     configured = settings()
-    return ClientConfig(websocket=_address(configured), auth=_auth(configured), protocol_version=PROTOCOL_VERSION)
+    return ClientConfig(
+        websocket=_address(configured),
+        auth=_auth(configured),
+        protocol_version=PROTOCOL_VERSION,
+        payload_hosts=_payload_hosts(configured),
+    )
 
 
 def _address(configured: Settings) -> str:
     if configured.codelab_local:
         return "/ws/{session_id}"
     return f"wss{configured.connections_url.removeprefix('https')}?session_id={{session_id}}"
+
+
+def _payload_hosts(configured: Settings) -> list[str]:
+    """The bucket's host. The name of an endpoint that replaces AWS's has the bucket before it, an address has not."""
+    endpoint = configured.aws_endpoint_url_s3 or configured.aws_endpoint_url
+    if not endpoint:
+        return [urlsplit(configured.payload_origin).netloc] if configured.payload_origin else []
+    host = urlsplit(endpoint).netloc
+    return [host] if _ADDRESS.fullmatch(host) else [host, f"{configured.payload_bucket}.{host}"]
 
 
 def _auth(configured: Settings) -> Auth:

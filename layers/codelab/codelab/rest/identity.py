@@ -16,8 +16,8 @@ from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns.caller import Caller
 
-#: The pattern of `codelab.gateway.identity.SESSION_ID`, for OpenAPI.
-SESSION_ID = r"^[A-Za-z0-9_.:-]+$"
+#: The pattern of `codelab.gateway.identity.SESSION_ID` for OpenAPI, without the look-ahead, which pydantic lacks.
+SESSION_ID = r"^(\.?[A-Za-z0-9_:-]|\.\.[A-Za-z0-9_.:-])[A-Za-z0-9_.:-]*$"
 
 
 def verify_tokens(app: FastAPI) -> None:
