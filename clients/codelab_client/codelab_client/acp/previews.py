@@ -1,15 +1,22 @@
 """What a call that waits for approval would do: the whole command, or the change of each file."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from codelab_client.acp import tool_calls
+from codelab_client.differences import Difference, difference, hidden_lines, lossless
+from codelab_client.safe_text import exact_line
 from codelab_client.tools import edits, limits, patches
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.tree import Names
 from codelab_client.tools.workspace import DiskWorkspace
+
+#: Characters of a path from which on editors may shorten it.
+_PATH_CHARS = 80
+_MODES = {"100755": "`{}` becomes executable", "100644": "`{}` is not executable"}
 
 
 async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorkspace) -> list[dict[str, Any]]:
@@ -17,13 +24,13 @@ async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorksp
     try:
         if tool == "write_file":
             names, after = components(str(arguments["path"])), str(arguments["content"])
-            return [_diff(names, await _text(workspace, names), after, workspace)]
+            return _diff(names, await _text(workspace, names), after, workspace)
         if tool == "edit_file":
             names = components(str(arguments["path"]))
             before = await _text(workspace, names)
             wanted = [edits.Edit(one["old"], one["new"], one.get("replace_all", False)) for one in arguments["edits"]]
             after, _ = await asyncio.to_thread(edits.apply, before or "", wanted, joined(names))
-            return [_diff(names, before, after, workspace)]
+            return _diff(names, before, after, workspace)
         if tool == "apply_patch":
             return await _patched(str(arguments["diff"]), workspace)
     except (KeyError, TypeError, AttributeError, ToolFailure):
@@ -37,10 +44,11 @@ async def _patched(diff: str, workspace: DiskWorkspace) -> list[dict[str, Any]]:
     before = {names: await _text(workspace, names) for names in touched}
     after = await asyncio.to_thread(patches.apply, files, lambda names: patches.Patched(before[names]))
     changed = {names: patched.text for names, patched in after.items() if patched.text != before[names]}
-    shown = [_diff(names, before[names], text or "", workspace) for names, text in changed.items()]
+    shown = [one for names, text in changed.items() for one in _diff(names, before[names], text or "", workspace)]
     gone = [workspace.root.joinpath(*names) for names, text in changed.items() if text is None]
-    deleted = [tool_calls.shown(f"Deletes {path}") for path in gone]
-    return [*shown, *deleted] or tool_calls.described("apply_patch", {"diff": diff})
+    deleted = [tool_calls.shown(f"Deletes\n{tool_calls.fenced(exact_line(path))}") for path in gone]
+    modes = [tool_calls.shown(_MODES[file.mode].format(joined(file.new))) for file in files if file.new and file.mode]
+    return [*shown, *deleted, *modes] or tool_calls.described("apply_patch", {"diff": diff})
 
 
 async def _text(workspace: DiskWorkspace, names: Names) -> str | None:
@@ -51,9 +59,24 @@ async def _text(workspace: DiskWorkspace, names: Names) -> str | None:
         if failure.code == "FILE_NOT_FOUND":
             return None
         raise
-    return found.data.decode(errors="surrogateescape")
+    return lossless(found.data)
 
 
-def _diff(names: Names, before: str | None, after: str, workspace: DiskWorkspace) -> dict[str, Any]:
+def _diff(names: Names, before: str | None, after: str, workspace: DiskWorkspace) -> list[dict[str, Any]]:
+    """A file's change as the editor draws it, after a text that says what the editor cannot draw."""
     path = str(workspace.root.joinpath(*names))
-    return {"type": "diff", "path": path, "oldText": before, "newText": after}
+    texts = {"oldText": None if before is None else _sent(before), "newText": _sent(after)}
+    return [*_undrawn(joined(names), before, after), {"type": "diff", "path": path, **texts}]
+
+
+def _undrawn(path: str, before: str | None, after: str) -> list[dict[str, Any]]:
+    whole = difference(before, after, path)
+    name = exact_line(path)
+    named = [f"File: {name}"] if name != path or len(name) > _PATH_CHARS else []
+    hidden, notes = hidden_lines(whole.lines), [*named, *whole.notes]
+    return [tool_calls.differing(Difference(hidden, notes))] if hidden or notes else []
+
+
+def _sent(text: str) -> str:
+    """A text that can be sent: surrogates, such as those of bytes that are not UTF-8, cannot."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)

@@ -7,8 +7,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact_line, safe_line
 from codelab_client.session.rest import Rest, RestError
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import Conversation
@@ -225,7 +226,7 @@ class Commands:
             self._say(str(failed), "red")
             return
         if diff.strip():
-            self._conversation.screen.show(cards.diff(diff))
+            self._conversation.screen.show(cards.diff(spelled_out(diff.removesuffix("\n").split("\n"))))
         else:
             self._say("The last turn changed no file")
 
@@ -238,7 +239,7 @@ class Commands:
             rule_id, decision, tool, scope = (
                 safe_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "scope")
             )
-            self._say(f"{rule_id}  {decision} {tool} {safe(rule.get('covers', ''))}  ({scope}, {who})", "")
+            self._say(f"{rule_id}  {decision} {tool} {exact_line(rule.get('covers', ''))}  ({scope}, {who})", "")
         if not rules:
             self._say("No decisions are remembered")
 
