@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from codelab_client.characters import INVISIBLE, JOINERS, Range
+from codelab_client.characters import HIDDEN_IN_PROSE, INVISIBLE, JOINERS, Range
 
 _HEADER = """\
 // Characters that nobody sees, or that change what is seen. Written by `make docs` from the client's list; do not edit.
@@ -11,11 +11,13 @@ _HEADER = """\
 
 def module() -> str:
     """The TypeScript module with the list."""
-    return (
-        f"{_HEADER}\n/** The first and the last code point of each range. */\n"
-        f"export const INVISIBLE: readonly (readonly [number, number])[] = [\n{_lines(INVISIBLE)}];\n\n"
-        "/** Those of them that join or vary the characters before them, as in emoji. */\n"
-        f"export const JOINERS: readonly (readonly [number, number])[] = [\n{_lines(JOINERS)}];\n"
+    return f"{_HEADER}\ntype Ranges = readonly (readonly [number, number])[];\n" + "".join(
+        f"\n/** {comment} */\nexport const {name}: Ranges = [\n{_lines(ranges)}];\n"
+        for name, ranges, comment in (
+            ("INVISIBLE", INVISIBLE, "The first and the last code point of each range."),
+            ("HIDDEN_IN_PROSE", HIDDEN_IN_PROSE, "The part that prose has no use for."),
+            ("JOINERS", JOINERS, "What joins or varies the characters before it, as in emoji."),
+        )
     )
 
 

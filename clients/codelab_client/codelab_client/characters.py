@@ -58,14 +58,6 @@ BLANK: Sequence[Range] = (
 #: What joins or varies the characters before it, as in emoji, Persian and Hindi: readable in prose.
 JOINERS: Sequence[Range] = ((0x200C, 0x200D), (0xFE0E, 0xFE0F))
 
-#: All of it, in order.
-INVISIBLE: Sequence[Range] = tuple(sorted((*IGNORABLE, *CONTROLS, *BLANK)))
-
-
-def in_class(ranges: Sequence[Range]) -> str:
-    """The ranges as the inside of a character class of `re`."""
-    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
-
 
 def without(ranges: Sequence[Range], others: Sequence[Range]) -> Sequence[Range]:
     """The code points of `ranges` that are in none of `others`."""
@@ -78,3 +70,14 @@ def without(ranges: Sequence[Range], others: Sequence[Range]) -> Sequence[Range]
             if part[0] <= part[1]
         ]
     return tuple(dict.fromkeys(left))
+
+
+#: All of it, in order.
+INVISIBLE: Sequence[Range] = tuple(sorted((*IGNORABLE, *CONTROLS, *BLANK)))
+#: The part that prose has no use for.
+HIDDEN_IN_PROSE: Sequence[Range] = without(INVISIBLE, (*JOINERS, *BLANK))
+
+
+def in_class(ranges: Sequence[Range]) -> str:
+    """The ranges as the inside of a character class of `re`."""
+    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)

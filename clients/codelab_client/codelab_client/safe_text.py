@@ -6,14 +6,11 @@ than the one that runs. `safe` is for prose, `exact` for what somebody decides a
 
 import re
 
-from codelab_client.characters import BLANK, INVISIBLE, JOINERS, in_class, without
+from codelab_client.characters import HIDDEN_IN_PROSE, INVISIBLE, JOINERS, in_class
 
 _HIDDEN = re.compile(f"[{in_class(INVISIBLE)}]")
-#: The same without other spaces, and without joiners, unless these follow ASCII, which has nothing to join. A keycap
-#: (1️⃣) is a digit with a joiner.
-_HIDDEN_IN_PROSE = re.compile(
-    f"[{in_class(without(INVISIBLE, (*JOINERS, *BLANK)))}]|(?<=[\0-\x7f])(?<![0-9#*])[{in_class(JOINERS)}]"
-)
+#: In prose, a joiner is hidden only behind ASCII, which has nothing to join. A keycap (1️⃣) is a digit with a joiner.
+_HIDDEN_IN_PROSE = re.compile(f"[{in_class(HIDDEN_IN_PROSE)}]|(?<=[\0-\x7f])(?<![0-9#*])[{in_class(JOINERS)}]")
 #: Bytes that are not UTF-8, as `surrogateescape` decodes them.
 _BYTES = range(0xDC80, 0xDD00)
 
