@@ -5,6 +5,7 @@ import sys
 import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,10 @@ from codelab.protocol.paths import workspace_path
 from codelab.protocol.tools import find_tool
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.previews import preview
+from codelab_client.mcp import ServerConfig
 from codelab_client.session.events import ToolCall
-from codelab_client.terminal import cards
+from codelab_client.terminal import cards, editor
+from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.inline import InlineScreen
 from codelab_client.tools.workspace import DiskWorkspace
 
@@ -304,14 +307,13 @@ def batches(characters: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (characters[start : start + size] for start in range(0, len(characters), size))
 
 
-def corpus() -> list[str]:
+@cache
+def corpus() -> Sequence[str]:
     """Every character that a person cannot see, or not for what it is, without looking at the client's list."""
     unseen = {
-        chr(code)
-        for code in range(0x110000)
-        if unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp", "Zs")
+        chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp", "Zs")
     }
-    return sorted((unseen | set(map(chr, UNSEEN_LETTERS))) - set(DRAWN) - set(" \n\t"))
+    return tuple(sorted((unseen | set(map(chr, UNSEEN_LETTERS))) - set(DRAWN) - set(" \n\t")))
 
 
 def question(text: str, folder: Path) -> Iterator[str]:
@@ -328,6 +330,21 @@ def question(text: str, folder: Path) -> Iterator[str]:
     ):
         yield card(folder, tool, 10_000, **arguments)
     yield cards.rule(asking(text))
+    server = ServerConfig("tickets", command=text, args=(text,), env={text: text})
+    yield from asyncio.run(choosing(server.described(), text, folder))
+
+
+async def choosing(message: str, action: str, folder: Path) -> list[str]:
+    """What the terminal shows of a tool's question, or of that whether to trust an MCP server."""
+    shown: list[str] = []
+    screen: Any = SimpleNamespace(
+        show=lambda card: shown.append(cards.rendered(card, 10_000, colour=False)), changed=lambda: None
+    )
+    conversation = Conversation(folder, screen)
+    choosing = asyncio.ensure_future(conversation.choose(message, [action]))
+    await asyncio.sleep(0)
+    choosing.cancel()
+    return shown
 
 
 def asking(text: str) -> ToolCall:
@@ -366,6 +383,18 @@ def test_no_character_of_the_corpus_is_unseen(folder: Path) -> None:
     told = ", ".join(f"{len(found)} unseen in {place}" for place, found in unseen.items())
     sys.stdout.write(f"{len(characters)} characters, {told}\n")
     assert not any(unseen.values())
+
+
+def test_arguments_are_edited_as_json_in_which_nothing_is_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, kept = tmp_path / "editor", tmp_path / "kept"
+    program.write_text(f'#!/bin/sh\ncat "$1" > {kept}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(program))
+    characters = [one for one in corpus() if not "\ud800" <= one <= "\udfff"]
+    assert editor.edited("delete_file", {"path": "".join(characters)}) is None, "nothing was changed"
+    assert not set(kept.read_text("utf-8")) & set(characters)
 
 
 def test_emoji_stay_readable_in_prose_and_not_in_questions(folder: Path) -> None:

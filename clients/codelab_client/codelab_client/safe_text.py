@@ -4,6 +4,7 @@ Escape sequences could move the cursor, change the window or the clipboard; othe
 than the one that runs. `safe` is for prose, `exact` for what somebody decides about: paths, commands, rules, changes.
 """
 
+import json
 import re
 
 from codelab_client.characters import HIDDEN_IN_PROSE, INVISIBLE, JOINERS, in_class
@@ -36,6 +37,12 @@ def exact_line(text: object) -> str:
     inner = line.strip(" ")
     before = len(line) - len(line.lstrip(" "))
     return f"{'␠' * before}{inner}{'␠' * (len(line) - before - len(inner))}"
+
+
+def exact_json(value: object) -> str:
+    """A value as JSON in which every such character is an escape, for somebody who reads or edits it."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return _HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text)
 
 
 def shortened(line: str, most: int) -> str:

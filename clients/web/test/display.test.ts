@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readable, visible, visibleLine } from '../src/conversation/safe.ts';
+import { readable, visible, visibleJson, visibleLine } from '../src/conversation/safe.ts';
 import { comparable, difference, spelledOut } from '../src/review/difference.ts';
 
 /** Format characters that are drawn: signs before numbers and verses. */
@@ -36,6 +36,12 @@ describe('what a person decides about', () => {
     console.info(`${characters.length} characters, ${unseen.length} unseen in the page`);
     expect(characters.length).toBeGreaterThan(6_000);
     expect(unseen).toEqual([]);
+  });
+  test('is edited as JSON in which nothing is hidden', () => {
+    const args = { path: 'a\u200db', content: '\u{e0100}\u3164 👩 é\n' };
+    expect(visibleJson(args)).toContain('a\\u200db');
+    expect(visibleJson(args)).toContain('\\udb40\\udd00\\u3164 👩 é\\n');
+    expect(JSON.parse(visibleJson(args))).toEqual(args);
   });
   test('keeps its blanks', () => {
     expect(visibleLine(' a  b\n\tc ')).toBe('␠a  b␊␉c␠');

@@ -10,7 +10,7 @@ import { type Change, changesOf } from '../workspace/changes.ts';
 import { folder } from '../workspace/open.ts';
 import type { CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
-import { visible, visibleLine } from './safe.ts';
+import { visible, visibleJson, visibleLine } from './safe.ts';
 
 const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
@@ -69,7 +69,7 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   const mode = useSignal<'ask' | 'edit' | 'reject' | 'always'>('ask');
   const feedback = useSignal('');
   const problem = useSignal('');
-  const edited = useSignal(JSON.stringify(args ?? {}, null, 2));
+  const edited = useSignal(visibleJson(args ?? {}));
   const changes = useSignal<Change[] | string | undefined>(undefined);
 
   useSignalEffect(() => {

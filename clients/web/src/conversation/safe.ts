@@ -21,6 +21,13 @@ export function visibleLine(text: string): string {
     .replace(/^ +| +$/g, (blanks) => '␠'.repeat(blanks.length));
 }
 
+/** A value as JSON in which every hidden character is an escape, for somebody who edits it. */
+export function visibleJson(value: unknown): string {
+  return JSON.stringify(value, null, 2).replace(HIDDEN, (char) =>
+    [...Array(char.length).keys()].map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join(''),
+  );
+}
+
 /** Prose, in which emoji stay readable. */
 export function readable(text: string): string {
   return text.replace(PROSE, spelled);
