@@ -159,6 +159,15 @@ def test_no_changes_means_that_every_byte_stays(text: str, folder: Path) -> None
     assert "(no changes)" in texts(editor_content(folder, "write_file", path="a", content=text))
 
 
+def test_a_large_text_is_told_about_as_well(folder: Path) -> None:
+    lines = [f"{number} {'x' * 90}\n" for number in range(4_000)]
+    (folder / "a").write_text("".join(lines))
+    lines[3_000] = "3000\u2028evil()\n"
+    told = texts(editor_content(folder, "write_file", path="a", content="".join(lines)))
+    assert "+3000<U+2028>evil()" in told
+    assert len(told.split("\n")) < 20
+
+
 def test_an_ordinary_change_is_told_once(folder: Path) -> None:
     (folder / "a").write_text("old\r\nкот\r\n", newline="")
     content = editor_content(folder, "write_file", path="a", content="new\r\nкит\r\n")

@@ -38,8 +38,12 @@ def lossless(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def difference(before: str | None, after: str, path: str) -> Difference:
-    """What changes. before: None if there is no file yet."""
+def difference(before: str | None, after: str, path: str, *, in_place: bool = True) -> Difference:
+    """What changes. before: None if there is no file yet.
+
+    in_place: show each change where it is, which can take seconds for large files; otherwise only the lines that one of
+    the texts does not have.
+    """
     if before == after:
         return Difference((), (NO_CHANGES,))
     if before is None and not after:
@@ -48,6 +52,8 @@ def difference(before: str | None, after: str, path: str) -> Difference:
     old, new = _comparable(before or "", ends_before, ends_after), _comparable(after, ends_after, ends_before)
     if before is None:
         unified = [f"+{line}" for line in new]
+    elif not in_place:
+        unified = [f"-{line}" for line in _missing(old, new)] + [f"+{line}" for line in _missing(new, old)]
     else:
         unified = list(difflib.unified_diff(old, new, f"a/{exact_line(path)}", f"b/{exact_line(path)}"))
     shown = spelled_out(_ended(unified))
@@ -101,6 +107,11 @@ def _comparable(text: str, ends: str, others: str) -> list[str]:
     if ends == "CRLF" and not others.startswith("mixed"):
         text = text.replace("\r\n", "\n")
     return [line for line in re.split(r"(?<=\n)", text) if line]
+
+
+def _missing(lines: Iterable[str], other: Iterable[str]) -> Iterator[str]:
+    known = frozenset(other)
+    return (line for line in lines if line not in known)
 
 
 def _ended(lines: Iterable[str]) -> Iterator[str]:
