@@ -5,6 +5,8 @@ import * as vscode from "vscode";
 
 const { fs } = vscode.workspace;
 const PROPOSED = "codelab-proposed";
+const HIDDEN = /(?![ \n])[\p{Default_Ignorable_Code_Point}\p{C}\p{Z}\u2800]/gu; // nobody approves what they cannot see
+const visible = (text: string): string => text.replace(HIDDEN, (char) => `<U+${char.codePointAt(0)!.toString(16)}>`);
 const DECODER = new TextDecoder("utf-8", { fatal: true });
 
 let session: Session | undefined;
@@ -99,16 +101,13 @@ async function decide(open: Session, call: ToolCallFrame): Promise<void> {
   const always = remember?.scopes.includes("session") ? [`Always: ${visible(remember.rule)}`] : [];
   const detail = visible(tool === "write_file" ? String(args["path"]) : JSON.stringify(args, undefined, 2));
   if (detail.length > 2_000) await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: detail }));
-  const shown = { modal: true, detail: detail.length > 2_000 ? "The document that was opened shows all of it." : detail };
-  const chosen = await vscode.window.showInformationMessage(`Run ${visible(tool)}?`, shown, "Yes", ...always);
+  const asked = { modal: true, detail: detail.length > 2_000 ? "The document that was opened shows all of it." : detail };
+  const chosen = await vscode.window.showInformationMessage(`Run ${visible(tool)}?`, asked, "Yes", ...always);
   proposed.delete(callId);
   if (!open.openCalls.get(callId)?.requires_approval) return; // another window has decided meanwhile
   if (chosen === undefined) open.answer(callId, { decision: "reject" });
   else open.answer(callId, { decision: "approve", ...(chosen !== "Yes" && { remember: { scope: "session" } }) });
 }
-
-/** A text in which nothing is invisible, so that nobody approves what they cannot see. */
-const visible = (text: string): string => text.replace(/(?![ \n])[\p{Default_Ignorable_Code_Point}\p{C}\p{Z}\u2800]/gu, (char) => `<U+${char.codePointAt(0)!.toString(16)}>`);
 
 /** What the agent can do here. It is offered no other tools. */
 const tools: CatalogueTools = {
