@@ -1,6 +1,7 @@
 """What a person decides about is shown as it is: no change hidden, nothing cut, no character unseen."""
 
 import asyncio
+import re
 import sys
 import unicodedata
 from collections import deque
@@ -95,6 +96,8 @@ CHANGES = {
     "spaces at the end of a line": (b"a\n", "a   \n"),
     "spaces for a tab": (b"all:\n\ttrue\n", "all:\n        true\n"),
     "a Cyrillic letter": (b"admin\n", "\u0430dmin\n"),
+    "a Greek letter for a Cyrillic one": ("\u043e\n".encode(), "\u03bf\n"),
+    "a Cyrillic letter beside a new line": (b"admin\n", "new\n\u0430dmin\n"),
     "an accent that is a character of its own": ("caf\u00e9\n".encode(), "cafe\u0301\n"),
     "an escape that is written out": ("a\u200b\n".encode(), "a<U+200B>\n"),
 }
@@ -423,3 +426,11 @@ def test_the_page_has_the_same_list() -> None:
     listed = {code for first, last in INVISIBLE for code in range(first, last + 1)}
     assert {ord(character) for character in corpus()} <= listed
     assert not {ord(character) for character in DRAWN} & listed
+
+
+def test_the_page_knows_the_same_doubles() -> None:
+    from codelab_client.differences import _LATIN
+
+    page = (Path(__file__).parents[2] / "clients/web/src/review/difference.ts").read_text("utf-8")
+    (doubles,), (latin,) = re.findall("'([^\\x00-\\x7f]{20,})'", page), re.findall("'([A-Za-z]{40,})'", page)
+    assert str.maketrans(doubles, latin) == _LATIN

@@ -22,6 +22,11 @@ _UNPLAIN = re.compile(r"[^ -~]|<(?=U\+|0x)")
 _SPELLED = re.compile(r"<U\+[0-9A-F]{4,6}>|<0x[0-9A-F]{2}>|[␀-␈␊-␟␡]")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _BLANKS_AT_END = re.compile(r"[ \t]+\Z")
+#: Cyrillic, Greek and Armenian letters, and some of phonetic alphabets, that most fonts draw like Latin ones.
+_LATIN = str.maketrans(
+    "асеорхуіјѕԁһԛԝкАВЕЅІЈКМНОРСТУХαορνικυγχΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսոհɑıɡ",
+    "aceopxyijsdhqwkABESIJKMHOPCTYXaopvikuyxABEZHIKMNOPTYXounhaig",
+)
 _MARKS = str.maketrans({" ": "␠", "\t": "␉"})
 
 
@@ -131,25 +136,26 @@ def _line(line: str) -> str:
 
 def _doubles(removed: Sequence[str], added: Sequence[str]) -> frozenset[str]:
     """The lines that are replaced by ones that look the same, and these."""
-    old = [line for line in removed if not line.startswith("\\")]
-    if len(old) != len(added):
-        return frozenset()
-    return frozenset(line for pair in zip(old, added, strict=True) if _alike(pair[0][1:], pair[1][1:]) for line in pair)
+    known: dict[str, set[str]] = {}
+    for line in removed:
+        if not line.startswith("\\"):
+            known.setdefault(_outline(line), set()).add(line)
+    pairs = ((old, new) for new in dict.fromkeys(added) for old in known.get(_outline(new), ()))
+    return frozenset(line for pair in pairs if _are_alike(*pair) for line in pair)
 
 
-def _alike(one: str, other: str) -> bool:
-    if one == other:
-        return False
-    first, second = _line(f"+{one}"), _line(f"+{other}")
-    if "\t" in f"{first}{second}":
-        first, second = (" ".join(re.split(r"[ \t␠␉]+", line)).rstrip() for line in (first, second))
-    first, second = unicodedata.normalize("NFKC", first), unicodedata.normalize("NFKC", second)
-    return first == second or (len(first) == len(second) and all(map(_similar, first, second)))
+def _are_alike(old: str, new: str) -> bool:
+    return old[1:] != new[1:] and ("\t" in f"{old}{new}" or _glyphs(old) == _glyphs(new))
 
 
-def _similar(one: str, other: str) -> bool:
-    """Equal, or a letter of ASCII and one of another script, which could be its double."""
-    return one == other or (one.isalnum() and other.isalnum() and one.isascii() != other.isascii())
+def _outline(line: str) -> str:
+    """How a line looks if blanks do not count: a tab may look like any number of them."""
+    return " ".join(re.split(r"[ \t␠␉]+", _glyphs(line))).rstrip()
+
+
+def _glyphs(line: str) -> str:
+    """How a changed line looks, without its sign."""
+    return unicodedata.normalize("NFKC", _line(line)[1:]).translate(_LATIN)
 
 
 def _spelled(line: str) -> str:

@@ -72,6 +72,8 @@ describe('a change', () => {
   });
   test.each([
     ['admin', '\u0430dmin'],
+    ['\u043e', '\u03bf'],
+    ['admin', 'new\n\u0430dmin'],
     ['caf\u00e9', 'cafe\u0301'],
     ['\ttrue', '        true'],
     ['a\u200b', 'a⟨U+200B⟩'],

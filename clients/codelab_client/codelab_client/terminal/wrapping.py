@@ -12,6 +12,8 @@ _TAB = 4
 def wrapped(line: str, width: int) -> list[str]:
     """A line as pieces of at most `width` columns, which are cut between words if possible. Tabs become spaces."""
     line = line.expandtabs(_TAB)
+    if line.isascii() and len(line) <= width:
+        return [line]
     pieces: list[str] = []
     begun, columns, space = 0, 0, 0  # where the piece begins, how wide it is, and what follows its last space
     for place, character in enumerate(line):

@@ -16,6 +16,13 @@ type LineEnds = '' | 'LF' | 'CRLF' | 'mixed';
 
 /** Characters above which texts are not compared, because that could take minutes. */
 const COMPARED = 400_000;
+/** Cyrillic, Greek and Armenian letters, and some of phonetic alphabets, that most fonts draw like Latin ones. */
+const LATIN = new Map(
+  [...'асеорхуіјѕԁһԛԝкАВЕЅІЈКМНОРСТУХαορνικυγχΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսոհɑıɡ'].map((char, index) => [
+    char,
+    'aceopxyijsdhqwkABESIJKMHOPCTYXaopvikuyxABEZHIKMNOPTYXounhaig'[index]!,
+  ]),
+);
 const NO_NEWLINE = '\\ No newline at end of file';
 
 /** What a change does to a text. Only \n ends a line, as for git. */
@@ -97,24 +104,28 @@ function plain(line: string): string {
 
 /** The lines that are replaced by ones that look the same, and these. */
 function doublesOf(removed: readonly string[], next: readonly string[]): Set<string> {
-  const old = removed.filter((line) => line[0] !== '\\');
   const found = new Set<string>();
-  if (next[0]?.[0] !== '+' || old.length !== next.length) return found;
-  for (const [index, line] of old.entries()) {
-    if (areAlike(line.slice(1), next[index]!.slice(1))) found.add(line).add(next[index]!);
+  if (!removed.length || next[0]?.[0] !== '+') return found;
+  const known = new Map<string, Set<string>>();
+  for (const line of removed.filter((line) => line[0] !== '\\')) {
+    const outline = outlineOf(line);
+    known.set(outline, (known.get(outline) ?? new Set()).add(line));
+  }
+  for (const line of new Set(next)) {
+    for (const old of known.get(outlineOf(line)) ?? []) {
+      const isAlike = old.slice(1) !== line.slice(1) && (`${old}${line}`.includes('\t') || glyphsOf(old) === glyphsOf(line));
+      if (isAlike) found.add(old).add(line);
+    }
   }
   return found;
 }
 
-function areAlike(one: string, other: string): boolean {
-  if (one === other) return false;
-  let [first, second] = [lineOf(`+${one}`).slice(1), lineOf(`+${other}`).slice(1)];
-  if (`${one}${other}`.includes('\t')) [first, second] = [first, second].map((line) => line.replace(/[ \t␠␉]+/g, ' ').trimEnd()) as [string, string];
-  const [left, right] = [[...first.normalize('NFKC')], [...second.normalize('NFKC')]];
-  return left.length === right.length && left.every((char, index) => areSimilar(char, right[index]!));
+/** How a line looks if blanks do not count: a tab may look like any number of them. */
+function outlineOf(line: string): string {
+  return glyphsOf(line).replace(/[ \t␠␉]+/g, ' ').trimEnd();
 }
 
-/** Equal, or a letter of ASCII and one of another script, which could be its double. */
-function areSimilar(one: string, other: string): boolean {
-  return one === other || (/^[\p{L}\p{N}]{2}$/u.test(one + other) && /[ -~]/.test(one) !== /[ -~]/.test(other));
+/** How a changed line looks, without its sign. */
+function glyphsOf(line: string): string {
+  return [...lineOf(line).slice(1).normalize('NFKC')].map((char) => LATIN.get(char) ?? char).join('');
 }
